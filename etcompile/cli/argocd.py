@@ -40,7 +40,7 @@ _OWN = f"{__name__}.own"
 """The files that the installation itself names, in what its plugin.yaml runs."""
 
 
-class _Asked(CompilingCommand):
+class _PluginCommand(CompilingCommand):
     """A command that takes options from the variables of Argo CD, too."""
 
     for_others = True
@@ -52,19 +52,19 @@ class _Asked(CompilingCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from etcompile.check import kubernetes
-        from etcompile.integrations.argocd import Asked, ParameterError, asked
+        from etcompile.integrations.argocd import ParameterError, Request, request
 
-        wish = Asked()
+        wish = Request()
         ctx.meta[_OWN] = named_files(self, args)
         try:
-            wish = ctx.obj = asked(os.environ, Path.cwd(), kubernetes.versions())
+            wish = ctx.obj = request(os.environ, Path.cwd(), kubernetes.versions())
             ctx.meta[INPUTS] = wish.paths
         except ParameterError as error:
             ctx.obj = error  # told when it is known how to tell
         return super().parse_args(ctx, [*args, *wish.words])
 
 
-@command.command("generate", cls=_Asked)
+@command.command("generate", cls=_PluginCommand)
 @paths_argument(required=False)
 @setting_options
 @takes(CompileOptions)
@@ -76,7 +76,7 @@ def _generate(ctx: click.Context, given: CompileOptions) -> None:
     of its destination (ARGOCD_APP_NAMESPACE, KUBE_VERSION) before. Objects go to standard output,
     everything else to standard error.
     """
-    from etcompile.integrations.argocd import ParameterError, asked, repository
+    from etcompile.integrations.argocd import ParameterError, repository, request
 
     wish = ctx.obj
     if isinstance(wish, ParameterError):
@@ -84,7 +84,7 @@ def _generate(ctx: click.Context, given: CompileOptions) -> None:
         ctx.exit(REFUSED)
     if "kubernetes-version" in of(ctx).settings:
         # What the repository says counts before what the destination happens to be.
-        wish = asked(os.environ, Path.cwd(), ())
+        wish = request(os.environ, Path.cwd(), ())
     top = repository(Path.cwd(), os.environ)
     wanted = bounded(options(given), str(top), ctx.meta[_OWN])
     wanted = replace(
@@ -119,11 +119,10 @@ def _parameters(*, every: bool) -> None:
     """Print the parameters of the plugin for Argo CD's interface."""
     import json
 
-    from etcompile.integrations.argocd import PARAMETERS, announced, choices
+    from etcompile.integrations.argocd import announced, choices
 
     found = choices(Path.cwd(), os.environ)
-    wanted = [parameter for parameter in PARAMETERS if every or parameter.names_files]
-    click.echo(json.dumps(announced(wanted, found), ensure_ascii=False))
+    click.echo(json.dumps(announced(found, every=every), ensure_ascii=False))
 
 
 @command.command("discover")
@@ -133,13 +132,13 @@ def _discover() -> None:
     With a plugin section in the Application these are all files with a job; without one, only
     those named *.etjob.yaml.
     """
-    from etcompile.integrations.argocd import ParameterError, asked, job_files, repository
+    from etcompile.integrations.argocd import ParameterError, job_files, repository, request
     from etcompile.load import Boundary
 
     # The variable is there as soon as the Application has a plugin section, even an empty one.
     named = "ARGOCD_APP_PARAMETERS" in os.environ
     try:
-        paths = asked(os.environ, Path.cwd(), ()).paths if named else ()
+        paths = request(os.environ, Path.cwd(), ()).paths if named else ()
     except ParameterError:
         paths = ()  # generate says what is wrong
     boundary = Boundary(str(repository(Path.cwd(), os.environ)))
@@ -150,14 +149,9 @@ def _discover() -> None:
 @command.command("plugin")
 def _plugin() -> None:
     """Write plugin.yaml, for /home/argocd/cmp-server/config/ of the sidecar."""
-    from etcompile.integrations.argocd import PARAMETERS, announced
-    from etcompile.integrations.scaffolding import text
+    from etcompile.integrations.argocd import plugin_file
 
-    static = emit.to_yaml(
-        announced([parameter for parameter in PARAMETERS if not parameter.names_files])
-    )
-    indented = "".join(f"      {line}\n" for line in static.splitlines()).rstrip()
-    click.echo(text("argocd/plugin.yaml", static=indented), nl=False)
+    click.echo(plugin_file().read_text("utf-8"), nl=False)
 
 
 @command.command("sidecar")

@@ -59,7 +59,7 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
 @click.option(
     "--to",
     type=Choice(["trainjob"]),
-    help="Go the other way: write a PyTorchJob, JAXJob, XGBoostJob or MPIJob as a TrainJob and its"
+    help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
     " TrainingRuntime, and tell what does not carry over.",
 )
 @connection_options_of("--from-cluster")

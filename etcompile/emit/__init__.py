@@ -1,7 +1,7 @@
 """Objects to bytes: the writer, the order, the layouts and the output folder.
 
-The only stage that turns objects into text, so that every command writes the same bytes for the
-same objects. All of it but `write` is pure.
+No other stage turns objects into text, so every command writes the same bytes for the same objects.
+Everything but `write` is pure.
 """
 
 import importlib

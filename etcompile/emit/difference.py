@@ -1,7 +1,7 @@
 """Two texts to the lines that differ, as `diff -u` shows them.
 
-Apart because only `render --check` on an outdated folder needs it. A rendered file may have a
-hundred thousand lines and a reader looks at a few, so only as much is compared as is shown.
+A rendered file may have a hundred thousand lines, and `render --check` shows a few of them. So no
+more than 2,000 lines from the first difference on are compared.
 """
 
 import difflib

@@ -1,8 +1,8 @@
-"""Files to an output folder, all of them or none.
+"""Writes an output folder: all of its files or none.
 
-A folder of manifests is read by other programs while it is written, and a half-written one
-applied with pruning deletes a training. So the whole tree is built beside it and put in its
-place at once (`etcompile.emit.replace`); files that are not ours are carried over.
+Other programs read a folder of manifests while it is written, and applying half of one with pruning
+deletes a training. So the new tree is built beside the folder and swapped in at once
+(`etcompile.emit.replace`). Files that etcompile did not write stay.
 """
 
 import contextlib
@@ -104,13 +104,7 @@ def _write(
 def refusals(
     directory: Path, comparison: Comparison, *, force: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """Why a folder is not written over.
-
-    Args:
-        directory: The folder, as the user named it.
-        comparison: How it differs from what it should hold.
-        force: Overwrite what was changed by hand, and a lock file that cannot be read.
-    """
+    """Why a folder is not written over."""
     problems = [
         diagnose(codes.FOREIGN_FILE, None, path=str(directory / path))
         for path in comparison.in_the_way
@@ -209,7 +203,9 @@ def _build(
         _carry_over(target / path, tree / path)
     new = wanted.keys() - kept
     for path in new:
-        _create(tree / path, wanted[path])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(tree / path, flags, 0o644), "wb") as file:  # noqa: PTH123 - no path
+            file.write(wanted[path])
     # Only when all are written: the first wait takes most of the others with it.
     for path in new:
         replace.sync(tree / path)
@@ -217,12 +213,6 @@ def _build(
         if folder in found.folders or (not folder.parts and target.exists()):
             shutil.copymode(target / folder, tree / folder)
         replace.sync_directory(tree / folder)
-
-
-def _create(file: Path, content: bytes) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    with open(descriptor, "wb") as opened:  # noqa: PTH123 - a descriptor has no path
-        opened.write(content)
 
 
 def _carry_over(old: Path, new: Path) -> None:

@@ -1,8 +1,7 @@
-"""Single files to a place that the user named, and never past a link to somewhere else.
+"""Writes single files below a folder that the user named, and follows no link there.
 
-The folder that the user names may be a link, as for any program; below it no link is followed,
-because whoever put the link there would choose what is written over. Apart from
-`etcompile.emit.directory`, which replaces a folder of manifests as a whole.
+The folder itself may be a link, as for any program. A link below it would let whoever put it there
+choose which file is overwritten. `etcompile.emit.directory` replaces whole folders of manifests.
 """
 
 import contextlib

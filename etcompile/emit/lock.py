@@ -1,12 +1,12 @@
 """The lock file of an output folder: what was rendered from what, file by file.
 
-It tells a later run which files are its own, and which of them somebody has changed since. It
-stands in the folder it speaks of, so that both are replaced at once; nothing that reads the
-folder takes it for a manifest (reference/gitops.md 6.6).
+It tells a later run which files are its own, and which of them somebody has changed since. It is
+in the folder that it describes, so that both are replaced at once. No tool that reads the folder
+takes it for a manifest (reference/gitops.md 6.6).
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -46,17 +46,16 @@ class LockError(Exception):
 def with_lock(files: Mapping[str, str], record: Record) -> dict[str, str]:
     """The files of an output folder and their lock file.
 
-    Args:
-        files: Texts by path, as `layout` makes them.
-        record: Where they come from.
-
     Returns:
         The same files and one more, which holds no time, user or absolute path.
     """
+    digests: dict[str, set[str]] = {}
+    for name, found in record.inputs:
+        digests.setdefault(name, set()).add(f"sha256:{found}")
     value: dict[str, Any] = {
         "comment": _COMMENT,
         "format": _FORMAT,
-        "inputs": _by_name(record.inputs),
+        "inputs": {name: " ".join(sorted(found)) for name, found in digests.items()},
         "outputs": {path: digest(text.encode()) for path, text in sorted(files.items())},
         "settings": record.settings,
         "tool": f"etcompile {record.tool}",
@@ -91,11 +90,3 @@ def locked_digests(text: bytes) -> dict[str, str]:
 def digest(content: bytes) -> str:
     """How the lock file writes the SHA-256 of some bytes."""
     return f"sha256:{sha256(content)}"
-
-
-def _by_name(inputs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """One entry a name; the digests of files that share one stand side by side."""
-    names: dict[str, set[str]] = {}
-    for name, found in inputs:
-        names.setdefault(name, set()).add(f"sha256:{found}")
-    return {name: " ".join(sorted(found)) for name, found in names.items()}

@@ -1,7 +1,7 @@
-"""What order and layout need to know of a Kubernetes object.
+"""Kind, name, namespace, labels and annotations of any Kubernetes object.
 
-Apart because objects of unknown kinds come here unchecked: whatever stands in their metadata,
-these are the answers.
+Objects of unknown kinds are not checked before they are ordered. So these functions accept whatever
+stands in the metadata.
 """
 
 from collections.abc import Mapping

@@ -70,9 +70,6 @@ Place = tuple[int, int, str, Natural, Natural, str]
 def wave(manifest: Manifest) -> int:
     """The wave of an object: a lower one is applied earlier.
 
-    Args:
-        manifest: A Kubernetes object.
-
     Returns:
         The integer in the annotation `etcompile.dev/wave`, else the one in
         `argocd.argoproj.io/sync-wave`, else that of the kind: -10, 0 or 100
@@ -105,9 +102,6 @@ def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
 
 def place(manifest: Manifest) -> Place:
     """What `ordered` compares.
-
-    Args:
-        manifest: A Kubernetes object.
 
     Returns:
         A key: the wave and the kind come first.

@@ -1,11 +1,11 @@
-"""What stands in an output folder, whose it is, and how it differs from what should.
+"""Compares an output folder with what it should hold, and tells whose each file is.
 
-Reads only: `etcompile.emit.directory` acts on the answer, `render --check` shows it. With a
-lock file in the folder the lock decides what is ours, without one the header of each file does.
+This only reads: `etcompile.emit.directory` acts on the result, and `render --check` shows it. The
+lock file decides which files are ours; without one, the header of each file does.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
@@ -72,12 +72,7 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
-    """How an output folder differs from the files that it should hold.
-
-    Args:
-        directory: The folder; it need not exist.
-        files: Texts by path relative to it, with `/`.
-    """
+    """How an output folder differs from the files that it should hold."""
     wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
     if os.path.lexists(directory) and not directory.is_dir():
         reason = {"path": str(directory), "reason": "it is not a directory"}
@@ -108,7 +103,8 @@ def output_state(target: Path) -> OutputState:
     unread = [PurePosixPath()]
     while unread:
         folder = unread.pop()
-        entries = list(_entries(target / folder))
+        with os.scandir(target / folder) as scanned:
+            entries = list(scanned)
         if not entries and folder.parts:
             empty.add(folder)
         for entry in entries:
@@ -142,11 +138,6 @@ def output_state(target: Path) -> OutputState:
 
 def compared(target: Path, found: OutputState, wanted: Mapping[PurePosixPath, bytes]) -> Comparison:
     """How what stands in a folder differs from what should.
-
-    Args:
-        target: The folder.
-        found: What it holds.
-        wanted: What it should hold.
 
     Raises:
         OSError: a file cannot be read.
@@ -195,11 +186,6 @@ def _lock(target: Path) -> tuple[dict[PurePosixPath, str] | None, str | None]:
     except PermissionError as error:
         return None, error.strerror or str(error)
     return {PurePosixPath(path): found for path, found in listed.items()}, None
-
-
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from entries
 
 
 def _has_header(entry: os.DirEntry[str]) -> bool:

@@ -1,8 +1,7 @@
-"""Objects in order, kept in little room until somebody looks at them.
+"""Objects in order, stored as bytes until they are read.
 
-A hundred thousand Pods are hundreds of megabytes as mappings, though a role's Pods differ in
-little but their names. Here they are bytes, and a role's worth of them at a time becomes mappings
-again while they are written.
+A hundred thousand Pods are hundreds of megabytes as mappings, although a role's Pods differ in
+little but their names. They become mappings again, a few hundred at a time, while they are written.
 """
 
 import heapq

@@ -1,7 +1,7 @@
-"""One directory tree put in the place of another, so that nobody ever sees half of it.
+"""Replaces one directory tree by another, so that nobody ever sees half of it.
 
-The operating system's part of writing an output folder: a lock against other runs, the swap,
-and tidying up after a run that was killed. What is in the trees does not matter here.
+This is what writing an output folder needs of the operating system: a lock against other runs, the
+swap, and tidying up after a run that was killed.
 """
 
 import contextlib
@@ -58,9 +58,6 @@ def locked(target: Path) -> Iterator[bool]:
 def new_tree(target: Path) -> Path:
     """Makes an empty directory beside `target`, to be put in its place.
 
-    Args:
-        target: The directory that will be replaced.
-
     Raises:
         OSError: the parent cannot be written to.
     """
@@ -105,10 +102,6 @@ def put_in_place(tree: Path, target: Path) -> Path | None:
 
 def exchange(one: Path, other: Path) -> bool:
     """Swaps two directories at once.
-
-    Args:
-        one: A directory.
-        other: Another one, on the same file system.
 
     Returns:
         Whether the system and the file system can do that; if not, nothing has happened.

@@ -1,8 +1,8 @@
-"""A JSON value to its one canonical YAML text.
+"""A JSON value to its canonical YAML text.
 
-A writer of our own, because the text is committed to Git: it must be the same bytes on every
-platform and with every version of a library, and every reader (YAML 1.1, 1.2, kubectl) must
-read the same value back (reference/gitops.md 7).
+The text is committed to Git. So it must be the same bytes on every platform and with every version
+of a library, and every reader (YAML 1.1, 1.2, kubectl) must read the same value back
+(reference/gitops.md 7). So this is not left to a library.
 """
 
 import functools

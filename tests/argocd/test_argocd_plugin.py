@@ -23,6 +23,7 @@ from etcompile import emit
 from etcompile.check import kubernetes
 from etcompile.cli import argocd, render
 from etcompile.integrations.argocd import PARAMETERS
+from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES
 from specs import kubeflow_job, training_job
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/*/*/"))
@@ -158,6 +159,13 @@ def test_announcements_have_the_fields_that_argo_cd_knows(plugin, source):
         assert one.get("collectionType", "string") in one
     names = [one["name"] for one in (*static, *dynamic)]
     assert sorted(names) == sorted(one.name for one in PARAMETERS)
+
+
+def test_announcements_name_what_there_is():
+    tooltips = {one.name: one.announcement["tooltip"] for one in PARAMETERS}
+    assert f": {', '.join(PROFILES)}." in tooltips["profile"]
+    assert f"One of {', '.join(GANGS)}." in tooltips["gang"]
+    assert "{}.{}.".format(*DLROVER_NEWEST) in tooltips["dlrover-version"]
 
 
 def test_a_setting_of_render_is_a_parameter_unless_it_could_do_harm():

@@ -11,6 +11,8 @@ import yaml
 from msgspec import structs
 
 from etcompile import __version__
+from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
+from etcompile.watch.admission import POLICY
 from etcompile.watch.manifests import Installation, manifests
 from installation.choices import HERE
 from installation.doors import CHART, KUSTOMIZE, ROOT, Rendered, alike, by_helm, by_kustomize
@@ -28,6 +30,20 @@ def test_the_dashboard_of_the_chart_is_that_of_the_kustomization(request) -> Non
         copy.write_bytes(board.read_bytes())
     same = copy.read_bytes() == board.read_bytes()
     assert same, "run `pytest tests/installation --update-goldens`"
+
+
+def test_the_policy_of_the_chart_is_that_of_the_kustomization() -> None:
+    policy = manifests(HERE)[0]
+    copy = yaml.safe_load((CHART / "files" / "policy.yaml").read_text("utf-8"))
+    assert copy == policy["spec"]
+
+
+def test_the_policy_is_about_the_names_that_the_watcher_uses() -> None:
+    policy = manifests(HERE)[0]
+    conditions = {one["name"]: one["expression"] for one in policy["spec"]["matchConditions"]}
+    for name in (JOB_LABEL, STATUS_END, HOSTS_END):
+        assert f"'{name}'" in conditions["of-a-job"]
+    assert policy["metadata"]["name"] == POLICY
 
 
 @pytest.mark.parametrize("page", [PAGE, README], ids=lambda path: path.name)

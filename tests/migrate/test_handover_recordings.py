@@ -29,7 +29,6 @@ REFUSED = {
     "crash-empty-containers",
     "crash-no-replicas",
     "crash-no-spec",
-    "crash-scale-in-no-to-delete",
     "invalid-launcher-replicas",
     "invalid-no-launcher",
     "invalid-restart-policy",

@@ -99,7 +99,7 @@ def test_a_job_is_read_with_its_intents_and_objects(
 
     assert done.returncode == 0, done.stderr
     documents = [*yaml.safe_load_all((folder / "mnist.yaml").read_text())]
-    assert [one["kind"] for one in documents] == ["TrainingJob", "ScaleOut"]
+    assert [one["kind"] for one in documents] == ["TrainingJob"]
     assert documents[0]["spec"] == training_job()["spec"]
     header = (folder / "mnist.yaml").read_text()
     assert "from cluster test: without its status" in header
@@ -107,7 +107,9 @@ def test_a_job_is_read_with_its_intents_and_objects(
     text = (folder / "HANDOVER.md").read_text()
     assert "| ConfigMap mnist-config |" in text
     assert "of-somebody-else" not in text
-    pods = [one for one in etcompile.compile([str(folder)]).objects if one["kind"] == "Pod"]
+    options = etcompile.Options(overlays=(str(folder),))
+    compiled = etcompile.compile([str(folder)], options)
+    pods = [one for one in compiled.objects if one["kind"] == "Pod"]
     assert [
         one["metadata"]["name"] for one in pods if "worker" in one["metadata"]["name"]
     ] == workers

@@ -38,11 +38,13 @@ def rendered(folder: Path) -> list[dict[str, Any]]:
 
 def example(folder: Path) -> list[dict[str, Any]]:
     found = [one for path in sorted(folder.rglob("*.yaml")) for one in documents(path.read_text())]
-    return [
-        one
-        for one in found
-        if frontends.find(one["apiVersion"], one["kind"]) or one["kind"] in RUNTIME_KINDS
-    ]
+    return [one for one in found if is_job(one) or one["kind"] in RUNTIME_KINDS]
+
+
+def is_job(document: dict[str, Any]) -> bool:
+    """Whether it is a job, and not a scale intent of one."""
+    kind = frontends.find(document["apiVersion"], document["kind"])
+    return kind is not None and bool(kind.pod_templates)
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -106,46 +108,41 @@ def test_a_value_that_is_no_default_stays() -> None:
 # Scale intents ----------------------------------------------------------------------------------
 
 
-def intent(document: dict[str, Any], started: str, phase: str = "ScaleSucceeded", **status: Any):
-    condition = {"type": "Scaling", "status": "True", "lastTransitionTime": started}
-    made = copy.deepcopy(document)
-    made["metadata"]["creationTimestamp"] = "2026-11-01T11:00:00Z"
-    return {**made, "status": {"phase": phase, "conditions": [condition], **status}}
-
-
 def workers(objects: list[dict[str, Any]]) -> list[str]:
     names = [one["metadata"]["name"] for one in objects if one["kind"] == "Pod"]
     return [name for name in names if "-worker-" in name]
 
 
-def test_a_scale_in_by_count_names_the_workers_that_really_went(tmp_path: Path) -> None:
+def test_scale_intents_are_left_out_and_the_files_have_the_workers_that_run(tmp_path: Path) -> None:
     running = ["mnist-worker-0", "mnist-worker-2"]
     result = migration(
         dumped(training_job(replicas=3), phase="Running", targetWorkers=running),
-        intent(scale_in("less", 1), "2026-11-01T12:00:00Z", toDeletePods=["mnist-worker-1"]),
+        {**scale_in("less", 1), "status": {"phase": "ScaleSucceeded"}},
     )
-    spec = documents(result.files["mnist.yaml"])[1]["spec"]
-    assert spec["toDelete"] == {"podNames": ["mnist-worker-1"]}
-    assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
+    assert documents(result.files["mnist.yaml"]) == [training_job(replicas=3)]
+    text = result.files["HANDOVER.md"]
+    assert "ScaleIn less: left out, because the files have as many workers as run." in text
+    assert "delete scalein.kai.alibabacloud.com/less" in text
+    objects = rendered(written(tmp_path / "job", dict(result.files)))
+    assert workers(objects) == ["mnist-worker-0", "mnist-worker-1"]
 
 
-def test_intents_are_numbered_as_they_were_done_and_failed_ones_left_out() -> None:
-    result = migration(
-        dumped(training_job(), phase="Running"),
-        intent(scale_out("second", 1), "2026-11-01T12:00:02Z"),
-        intent(scale_out("failed", 9), "2026-11-01T12:00:00Z", "ScaleFailed"),
-        intent(scale_out("first", 1), "2026-11-01T12:00:01Z"),
-    )
-    found = documents(result.files["mnist.yaml"])[1:]
-    names = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in found}
-    assert names == {
-        "first": {"etcompile.dev/sequence": "1"},
-        "second": {"etcompile.dev/sequence": "2"},
-    }
-    assert "ScaleOut failed failed and is left out" in result.files["HANDOVER.md"]
+def test_workers_of_other_indexes_are_numbered_from_the_files(tmp_path: Path) -> None:
+    running = ["mnist-worker-0", "mnist-worker-2"]
+    result = migration(dumped(training_job(replicas=2), phase="Running", targetWorkers=running))
+    note = "mnist-worker-0, mnist-worker-2 run, and the next run has mnist-worker-0, mnist-worker-1"
+    assert note in result.files["HANDOVER.md"]
+    assert "overlay.yaml" not in result.files
 
 
-def test_without_the_intents_an_overlay_keeps_the_number_of_workers(tmp_path: Path) -> None:
+def test_without_a_status_the_files_have_the_workers_of_the_spec() -> None:
+    result = migration(dumped(training_job()), scale_out("more", 1))
+    assert documents(result.files["mnist.yaml"]) == [training_job()]
+    note = "ScaleOut more: left out, because the files have as many workers as the spec says."
+    assert note in result.files["HANDOVER.md"]
+
+
+def test_an_overlay_keeps_the_number_of_workers(tmp_path: Path) -> None:
     running = [f"mnist-worker-{index}" for index in range(5)]
     result = migration(dumped(training_job(), phase="Running", targetWorkers=running))
     assert documents(result.files["mnist.yaml"]) == [training_job()]
@@ -159,15 +156,6 @@ def test_more_workers_than_allowed_raise_the_limit_and_say_so(tmp_path: Path) ->
     result = migration(dumped(job, phase="Running", targetWorkers=running))
     assert "maxReplicas is 2: the files raise it" in result.files["HANDOVER.md"]
     assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
-
-
-def test_intents_that_cannot_be_done_again_are_left_out(tmp_path: Path) -> None:
-    result = migration(
-        dumped(training_job(), phase="Running", targetWorkers=["mnist-worker-1"]),
-        intent(scale_in("less", ["mnist-worker-7"]), "2026-11-01T12:00:00Z", toDeletePods=["x"]),
-    )
-    assert len(documents(result.files["mnist.yaml"])) == 1
-    assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == ["mnist-worker-0"]
 
 
 def test_a_secret_of_another_name_that_runs_is_kept(tmp_path: Path) -> None:

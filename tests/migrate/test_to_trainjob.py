@@ -232,7 +232,7 @@ def test_templates_that_differ_are_refused_field_by_field(tmp_path):
     assert "job.yaml:" in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["tfjob", "paddlejob", "mxjob", "mpijob"])
+@pytest.mark.parametrize("kind", ["tfjob", "paddlejob", "mxjob", "mpijob", "mpijob-v2beta1"])
 def test_kinds_that_trainer_runs_otherwise_are_refused_with_the_reason(kind):
     path = min((ROOT / "examples" / kind).glob("*/job.yaml"))
     done = run("migrate", "--to", "trainjob", path)
@@ -247,124 +247,6 @@ def test_the_files_are_written_and_compile(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "HANDOVER" not in done.stderr
     assert run("render", tmp_path / "out").returncode == 0
-
-
-def mpi_job(**spec: Any) -> dict[str, Any]:
-    launcher = {"name": "run", "image": "example.com/mpi:1", "command": ["mpirun", "/a.out"]}
-    worker = {"name": "serve", "image": "example.com/mpi:1"}
-    types = {
-        "Launcher": {"template": {"spec": {"containers": [launcher]}}},
-        "Worker": {"replicas": 2, "template": {"spec": {"containers": [worker]}}},
-    }
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": "mp", "namespace": "ml"},
-        "spec": {"mpiReplicaSpecs": types, **spec},
-    }
-
-
-MPI_EXAMPLES = [
-    path
-    for path in sorted((ROOT / "examples" / "mpijob-v2beta1").glob("*/job.yaml"))
-    if "Intel" not in path.read_text()
-]
-WRAPS = {"in-place", "elastic-horovod"}
-"""Examples whose commands or variables etcompile changes by what is told as lost."""
-
-
-def of_type(compilation: etcompile.Compilation, name: str) -> list[dict[str, Any]]:
-    """The Pod specs of launchers or workers, whatever they are made as."""
-    found = []
-    for one in compilation.objects:
-        spec = one["spec"]["template"]["spec"] if one["kind"] == "Job" else one.get("spec", {})
-        if one["kind"] in ("Pod", "Job") and f"-{name}" in one["metadata"]["name"]:
-            found.append(spec)
-    return found
-
-
-@pytest.mark.parametrize("path", MPI_EXAMPLES, ids=lambda path: path.parts[-2])
-def test_an_mpijob_is_run_by_the_same_commands_on_as_many_hosts(path):
-    [job] = [one for one in yaml.safe_load_all(path.read_text()) if one]
-    result = converted(job)
-    assert result.files, [one.message for one in result.diagnostics]
-    before = etcompile.compile([job])
-    after = etcompile.compile(list(documents(result).values()))
-    assert before.ok
-    assert after.ok, [one.message for one in after.diagnostics]
-    for was, now in (("launcher", "launcher"), ("worker", "node")):
-        old, new = of_type(before, was), of_type(after, now)
-        assert len(old) == len(new) > 0
-        for one, other in zip(old, new, strict=True):
-            first, second = one["containers"][0], other["containers"][0]
-            for field in ("image", "resources", "workingDir", "securityContext"):
-                assert first.get(field) == second.get(field), field
-            if path.parts[-2] not in WRAPS:
-                assert first.get("command") == second.get("command")
-                assert first.get("args") == second.get("args")
-            assert one.get("restartPolicy") == other.get("restartPolicy")
-
-
-def test_what_an_mpijob_leaves_out_is_written_out_for_trainer():
-    files = documents(converted(mpi_job(slotsPerWorker=4, sshAuthMountPath="/home/u/.ssh")))
-    assert files["mp.yaml"]["spec"]["trainer"] == {"numNodes": 2, "numProcPerNode": 4}
-    spec = files["mp-runtime.yaml"]["spec"]
-    assert spec["mlPolicy"]["mpi"]["sshAuthMountPath"] == "/home/u/.ssh"
-    node, launcher = spec["template"]["spec"]["replicatedJobs"]
-    assert (node["name"], launcher["name"]) == ("node", "launcher")
-    assert launcher["dependsOn"] == [{"name": "node", "status": "Ready"}]
-    [container] = node["template"]["spec"]["template"]["spec"]["containers"]
-    assert container["name"] == "node"
-    assert container["command"] == ["/usr/sbin/sshd", "-De"]
-    assert container["env"] == [{"name": "K_MPI_JOB_ROLE", "value": "worker"}]
-    # A key that only root and a group may read.
-    for part in (node, launcher):
-        pod = part["template"]["spec"]["template"]["spec"]
-        assert pod["securityContext"] == {"fsGroup": 1000}
-    [container] = launcher["template"]["spec"]["template"]["spec"]["containers"]
-    env = {one["name"]: one["value"] for one in container["env"]}
-    assert env == {
-        "K_MPI_JOB_ROLE": "launcher",
-        "NVIDIA_VISIBLE_DEVICES": "",
-        "NVIDIA_DRIVER_CAPABILITIES": "",
-        # Trainer writes those of Open MPI 4 only.
-        "PRTE_MCA_prte_default_hostfile": "/etc/mpi/hostfile",
-        "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
-        "PRTE_MCA_prte_set_default_slots": "4",
-        "PRTE_MCA_plm_ssh_args": "-o ConnectionAttempts=10",
-    }
-
-
-def test_a_launcher_that_takes_part_is_a_node_and_is_told_to_be_the_last():
-    result = converted(mpi_job(runLauncherAsWorker=True))
-    files = documents(result)
-    assert files["mp.yaml"]["spec"]["trainer"] == {"numNodes": 3, "numProcPerNode": 1}
-    after = etcompile.compile(list(files.values()))
-    [hosts] = [one for one in after.objects if "hostfile" in one.get("data", {})]
-    assert hosts["data"]["hostfile"].split() == [
-        *("mp-node-0-0.mp", "slots=1"),
-        *("mp-node-0-1.mp", "slots=1"),
-        *("mp-launcher-0-0.mp", "slots=1"),
-    ]
-    words = told(result, "ET2141")
-    assert any("spec.runLauncherAsWorker" in one for one in words)
-    assert any("spec.sshAuthMountPath" in one for one in words)  # root's ssh refuses the key
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"mpiImplementation": "MPICH"}, "Trainer runs Open MPI only"),
-        ({"mpiReplicaSpecs": None}, "Trainer has at least one node beside the launcher"),
-    ],
-)
-def test_an_mpijob_that_trainer_cannot_run_is_refused(change, reason):
-    job = mpi_job(**{name: value for name, value in change.items() if value})
-    if "mpiReplicaSpecs" in change:
-        del job["spec"]["mpiReplicaSpecs"]["Worker"]
-    result = converted(job)
-    assert not result.files
-    assert told(result, "ET2143") == [f"this MPIJob is not made into a TrainJob: {reason}"]
 
 
 def of_the_runtime(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -435,10 +317,11 @@ def test_ports_without_a_name_get_one_because_trainer_takes_them_for_one_another
     assert [port["name"] for port in side["ports"]] == ["tcp-6006", "udp-6006", "http"]
 
 
-@pytest.mark.parametrize(("kind", "most"), [("PyTorchJob", 48), ("MPIJob", 44)])
-def test_a_name_that_is_too_long_for_jobset_is_refused(kind, most):
+def test_a_name_that_is_too_long_for_jobset_is_refused():
+    most = 48
+
     def named(length: int) -> dict[str, Any]:
-        job = pytorch_job() if kind == "PyTorchJob" else mpi_job()
+        job = pytorch_job()
         job["metadata"]["name"] = "a" * length
         return job
 
@@ -453,12 +336,6 @@ def test_a_container_that_has_trainers_name_already_is_refused():
         replica["template"]["spec"]["containers"][1]["name"] = "node"
     [why] = told(converted(job), "ET2143")
     assert "Trainer wants the name 'node' for the container that trains" in why
-    mpi = mpi_job()
-    beside = {"name": "node", "image": "example.com/s:1"}
-    worker = mpi["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
-    worker["containers"].append(beside)
-    [why] = told(converted(mpi), "ET2143")
-    assert "which is 'serve' here" in why
 
 
 def test_a_job_that_kueue_starts_in_another_cluster_is_converted_with_its_manager():

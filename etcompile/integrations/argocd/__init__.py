@@ -1,21 +1,21 @@
 """Argo CD's config management plugin: its variables to options, and what it announces.
 
-Apart from the command line because Argo CD's words (parameters, announcements, discovery) are
-its own; what they mean is said here in options of `etcompile render`.
+Argo CD speaks of parameters, announcements and discovery. This package translates them to options
+of `etcompile render`.
 """
 
-from etcompile.integrations.argocd.asked import Asked, ParameterError, asked, repository
 from etcompile.integrations.argocd.discovery import choices, job_files
-from etcompile.integrations.argocd.parameters import PARAMETERS, Parameter, announced
+from etcompile.integrations.argocd.parameters import PARAMETERS, announced, plugin_file
+from etcompile.integrations.argocd.request import ParameterError, Request, repository, request
 
 __all__ = [
     "PARAMETERS",
-    "Asked",
-    "Parameter",
     "ParameterError",
+    "Request",
     "announced",
-    "asked",
     "choices",
     "job_files",
+    "plugin_file",
     "repository",
+    "request",
 ]

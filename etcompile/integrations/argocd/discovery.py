@@ -1,8 +1,8 @@
-"""Which files of a source hold jobs, found by a glance at their text.
+"""Finds the files of a source that hold jobs, by a regular expression on their text.
 
-Argo CD asks every plugin for every Application that names none. So a source is ours without
-being named only if it says so by a file name; that it holds a TFJob is no sign, because its
-operator may be there (reference/gitops.md 6.1).
+Argo CD asks every plugin about each Application that names none. A TFJob in the source does not
+mean that etcompile should compile it, because its operator may be installed. So such a source is
+ours only if a file name says so (reference/gitops.md 6.1).
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from etcompile import frontends
 from etcompile.diagnostics import Diagnostic
-from etcompile.integrations.argocd.asked import repository
+from etcompile.integrations.argocd.request import repository
 from etcompile.load import Boundary, access
 from etcompile.load.sources import sources
 from etcompile.stages.runtimes import RUNTIME_KINDS
@@ -39,12 +39,7 @@ def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iter
 
 
 def choices(folder: Path, environment: Mapping[str, str]) -> dict[str, list[str]]:
-    """What there is to choose from, by the name of the parameter.
-
-    Args:
-        folder: The source's folder.
-        environment: The variables that Argo CD gives the plugin.
-    """
+    """What there is to choose from, by the name of the parameter."""
     top = repository(folder, environment)
     boundary = Boundary(str(top))
     found = {
@@ -60,12 +55,10 @@ def choices(folder: Path, environment: Mapping[str, str]) -> dict[str, list[str]
             for path, _ in _files_of(RUNTIME_KINDS, [str(top)], boundary)
         ),
     }
-    return {name: _first(names) for name, names in found.items()}
-
-
-def _first(names: list[str]) -> list[str]:
-    more = len(names) - _MOST
-    return [*names[:_MOST], f"and {more} more"] if more > 0 else names
+    for names in found.values():
+        if (more := len(names) - _MOST) > 0:
+            names[_MOST:] = [f"and {more} more"]
+    return found
 
 
 def _files_of(

@@ -1,4 +1,4 @@
-"""What an editor asks of job files that somebody is writing: problems, names, explanations, fixes.
+"""Editor support for job files: diagnostics, completion, explanations and fixes.
 
-`server` speaks the Language Server Protocol; all else knows texts and places only.
+`server` speaks the Language Server Protocol; the other modules know texts and positions only.
 """

@@ -1,7 +1,7 @@
-"""Where fields stand in a text that somebody is writing, and where the cursor is among them.
+"""Finds the fields of a text that somebody is writing, and the one at the cursor.
 
-Such a text is YAML every other moment only. So it is read line by line, by indentation, which is
-what its author sees; what stands in brackets or in a block of text has no fields here.
+While somebody types, the text is often not valid YAML. So it is read line by line, by indentation.
+Fields in brackets, or in a block of text, are not found.
 """
 
 import re
@@ -55,11 +55,7 @@ class Cursor(Struct, frozen=True):
 
 
 def fields(lines: Sequence[str]) -> Iterator[Field]:
-    """The fields of a document, from its first line to its last.
-
-    Args:
-        lines: Those of one document.
-    """
+    """The fields of a document, from its first line to its last."""
     above: list[tuple[int, str | int]] = []
     text_below: int | None = None
     for number, line in enumerate(lines):
@@ -79,18 +75,14 @@ def fields(lines: Sequence[str]) -> Iterator[Field]:
         if found is None:
             text_below = left if _BLOCK.match(words) else None
             continue
-        _leave(above, indent)
+        while above and above[-1][0] >= indent:
+            above.pop()
         above.append((indent, found[1].strip("\"'")))
         value = words[found.end() :].partition(" #")[0].strip(" \"'")
         end = indent + len(found[1])
         yield Field(tuple(step for _, step in above), number, indent, end, value)
         if _BLOCK.match(words):
             text_below = indent
-
-
-def _leave(above: list[tuple[int, str | int]], indent: int) -> None:
-    while above and above[-1][0] >= indent:
-        above.pop()
 
 
 def _enter_item(above: list[tuple[int, str | int]], indent: int) -> None:
@@ -121,13 +113,7 @@ def header(found: Sequence[Field]) -> tuple[str, str]:
 
 
 def cursor(lines: Sequence[str], line: int, column: int) -> Cursor:
-    """Where somebody writes.
-
-    Args:
-        lines: The whole text.
-        line: From 0.
-        column: Characters before the cursor.
-    """
+    """Where somebody writes; `line` and `column` count from 0."""
     start, end = document_at(lines, line)
     own = lines[start:end]
     version, kind = header(list(fields(own)))
@@ -142,18 +128,14 @@ def cursor(lines: Sequence[str], line: int, column: int) -> Cursor:
         field for field in fields([*own[: line - start], stand_in]) if field.line == line - start
     ]
     path = here[-1].path if here else ()
-    others = [*own[: line - start], "", *own[line - start + 1 :]]
     if complete:
         value = words[complete.end() :]
         first = at + complete.end() + len(value) - len(value.lstrip())
         return Cursor(version, kind, path, None, first, frozenset())
+    lines_now = [*own[: line - start], stand_in, *own[line - start + 1 :]]
     beside = frozenset(
         str(field.path[-1])
-        for field in fields(_with(others, line - start, stand_in))
+        for field in fields(lines_now)
         if field.path[:-1] == path[:-1] and field.line != line - start
     )
     return Cursor(version, kind, path[:-1], words, at, beside)
-
-
-def _with(lines: Sequence[str], number: int, line: str) -> list[str]:
-    return [*lines[:number], line, *lines[number + 1 :]]

@@ -1,7 +1,7 @@
-"""What the schemas say of a field: what may stand in it, and what it is for.
+"""What the schemas say about a field: its values, and what it is for.
 
-The kind's own schema up to a Pod template, and from there that of Kubernetes, as when a document is
-checked.
+The kind's own schema counts down to a Pod template, and Kubernetes' schema below it, as when a
+document is checked.
 """
 
 import functools
@@ -13,7 +13,6 @@ from msgspec import Struct
 from etcompile import frontends
 from etcompile.check import kubernetes
 from etcompile.check.bundled import bundled_schema
-from etcompile.frontends import Kind
 from etcompile.integrations.editor.outline import Path
 from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 
@@ -44,22 +43,17 @@ _Part = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def keys(api_version: str, kind: str, path: Path, version: str) -> list[Suggestion]:
-    """The fields of the mapping at a path, those that it needs first.
-
-    Args:
-        api_version: That of the document.
-        kind: Likewise.
-        path: Keys and indexes from the document's root.
-        version: The version of Kubernetes.
-    """
+    """The fields of the mapping at a path, those that it needs first."""
     found: dict[str, Suggestion] = {}
     for part, root in _parts(api_version, kind, path, version):
         needed = part.get("required", ())
         for name, field in part.get("properties", {}).items():
             inner = _resolved(field, root)
             if inner.get("x-etcompile") != "refused":
+                form = inner.get("type", "")
+                words = " or ".join(form) if isinstance(form, list) else str(form)
                 text = " ".join(str(inner.get("description", "")).split())
-                found.setdefault(name, Suggestion(name, _form(inner), text, name in needed))
+                found.setdefault(name, Suggestion(name, words, text, name in needed))
     return sorted(found.values(), key=lambda suggestion: not suggestion.required)
 
 
@@ -100,20 +94,13 @@ def _parts(api_version: str, kind: str, path: Path, version: str) -> Iterator[_P
         if schema is not None:
             yield from _below(schema, schema, path)
         return
-    for template in _templates(found):
-        if len(path) >= len(template) and all(map(_fits, template, path)):
+    for template in found.pod_templates if found is not None else (_RUNTIME_TEMPLATE,):
+        steps = zip(template, path, strict=False)
+        if len(path) >= len(template) and all(step in ("*", own) for step, own in steps):
             schema = kubernetes.pod_template_schema(version)
             yield from _below(schema, schema, path[len(template) :])
-    own = _schema(str(found.schema) if found is not None else RUNTIME_SCHEMA)
-    yield from _below(own, own, path)
-
-
-def _templates(kind: Kind | None) -> tuple[Path, ...]:
-    return kind.pod_templates if kind is not None else (_RUNTIME_TEMPLATE,)
-
-
-def _fits(step: str | int, given: str | int) -> bool:
-    return step in ("*", given)
+    schema = _schema(str(found.schema) if found is not None else RUNTIME_SCHEMA)
+    yield from _below(schema, schema, path)
 
 
 @functools.cache
@@ -142,8 +129,3 @@ def _resolved(part: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, 
         own = {key: value for key, value in part.items() if key != "$ref"}
         part = {**root["$defs"][str(reference).rpartition("/")[2]], **own}
     return part
-
-
-def _form(part: Mapping[str, Any]) -> str:
-    form = part.get("type", "")
-    return " or ".join(form) if isinstance(form, list) else str(form)

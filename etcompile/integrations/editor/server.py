@@ -1,7 +1,7 @@
 """A server of the Language Server Protocol, for editors.
 
-It translates only: what it says is `workspace`, `schemas` and `outline`. Positions of the protocol
-count as the client has asked, which is what `position_codec` knows.
+It only translates what `workspace`, `schemas` and `outline` return. `position_codec` converts
+positions to the encoding that the client has chosen.
 """
 
 import asyncio
@@ -30,11 +30,7 @@ _FIX_ALL = "source.fixAll.etcompile"
 
 
 class EditorServer(LanguageServer):
-    """The server, and what it knows of the open files.
-
-    Args:
-        options: How a file is compiled.
-    """
+    """The server, and what it knows of the open files."""
 
     def __init__(self, options: OptionsOf) -> None:
         super().__init__(_NAME, version("etcompile"))
@@ -245,7 +241,9 @@ class EditorServer(LanguageServer):
                 detail=key.form or None,
                 documentation=key.text or None,
                 sort_text=f"{0 if key.required else 1}{number:04}",
-                text_edit=lsp.TextEdit(span, f"{key.word}:{_after(key.form)}"),
+                text_edit=lsp.TextEdit(
+                    span, f"{key.word}:{'' if key.form in ('object', 'array') else ' '}"
+                ),
             )
             for number, key in enumerate(known)
             if key.word not in here.beside
@@ -291,11 +289,6 @@ def _word(kind: lsp.CodeActionKind | str | None) -> str:
     return str(kind.value if isinstance(kind, lsp.CodeActionKind) else kind)
 
 
-def _after(form: str) -> str:
-    """What stands behind the colon of a key whose value is of a form."""
-    return "" if form in ("object", "array") else " "
-
-
 def _scalar(word: str) -> str:
     """A value as it is written in YAML."""
     text = emit.to_yaml({"x": word}) if word not in ("true", "false") else f"x: {word}"
@@ -303,11 +296,7 @@ def _scalar(word: str) -> str:
 
 
 def server(options: OptionsOf) -> EditorServer:
-    """A server with all that it answers.
-
-    Args:
-        options: How a file is compiled, and what is wrong with its configuration.
-    """
+    """A server with all that it answers."""
     made = EditorServer(options)
     _follow(made)
     kinds = lsp.CodeActionOptions([lsp.CodeActionKind.QuickFix, _FIX_ALL])

@@ -1,4 +1,4 @@
-"""The files of an editor as the compiler sees them: what is open counts as it is on the screen."""
+"""The files of an editor as the compiler sees them: open files count as they are on the screen."""
 
 import os
 import re
@@ -61,12 +61,7 @@ OptionsOf = Callable[[str], tuple[Options, Sequence[Diagnostic]]]
 
 
 class Workspace(Struct):
-    """What an editor has open.
-
-    Args:
-        options: How a file is compiled.
-        texts: Those that are open, by their paths.
-    """
+    """What an editor has open."""
 
     options: OptionsOf
     texts: dict[str, str] = field(default_factory=dict)
@@ -97,11 +92,7 @@ class Workspace(Struct):
         return re.split(r"\r\n|\r|\n", self.text(path))
 
     def findings(self, path: str) -> list[Diagnostic]:
-        """What is wrong with a file, with the edits that put it right.
-
-        Args:
-            path: As the editor names it.
-        """
+        """What is wrong with a file, with the edits that put it right."""
         if not self.is_ours(path):
             return []
         with access.instead_of(self._held()):
@@ -139,17 +130,12 @@ class Workspace(Struct):
                 counts = told.setdefault(starts[group.name], Counter())
                 counts.update(str(value["kind"]) for value in group.objects)
         return [
-            (line, ", ".join(_counted(number, kind) for kind, number in counts.items()))
+            (line, ", ".join(f"{n} {kind}{'s' * (n > 1)}" for kind, n in counts.items()))
             for line, counts in told.items()
         ]
 
     def target(self, path: str, line: int) -> Target | None:
-        """The document that the field on a line names.
-
-        Args:
-            path: The file.
-            line: From 0.
-        """
+        """The document that the field on a line, which counts from 0, names."""
         for found in self.documents(path):
             kind = outline.header(found)[1]
             for place, kinds in _REFERENCES.get(kind, ()):
@@ -159,11 +145,7 @@ class Workspace(Struct):
         return None
 
     def documents(self, path: str) -> list[list[outline.Field]]:
-        """The fields of a file, by the documents in it: also those in brackets, while it is YAML.
-
-        Args:
-            path: As the editor names it.
-        """
+        """The fields of a file by its documents, those in brackets too while it is YAML."""
         text = self.text(path)
         nodes = composed(text)
         if nodes is not None:
@@ -248,7 +230,3 @@ def _elsewhere(diagnostic: Diagnostic) -> Diagnostic:
 
 def _is_in(place: Location | None, path: str) -> bool:
     return place is None or place.file == path
-
-
-def _counted(number: int, kind: str) -> str:
-    return f"{number} {kind}" if number == 1 else f"{number} {kind}s"

@@ -1,8 +1,7 @@
-"""A KRM function: a ResourceList in, one out, for kustomize, kpt and whatever else pipes objects.
+"""A KRM function for kustomize, kpt and other pipelines: a ResourceList in, a ResourceList out.
 
-The compiler knows files, this knows lists of objects that a pipeline passes along: what of them is
-a job is replaced by what it compiles to, everything else stays as it is and where it is. Apart from
-the command line, because the contract with the pipeline (reference/gitops.md 6.2) is not ours.
+Each job in the list is replaced by the objects that it compiles to; everything else stays as and
+where it is. reference/gitops.md 6.2 has the contract between pipelines and functions.
 """
 
 from etcompile.integrations.krm.config import CONFIG_KINDS

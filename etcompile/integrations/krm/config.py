@@ -1,8 +1,7 @@
 """A function's configuration to what is compiled, and how.
 
-It is a job itself, to be generated from, or one of two kinds of ours: a generator, which names
-files, or a transformer, which takes the jobs among the items. Both say how to compile in the words
-of an overlay (docs/overlays.md), so that there is one vocabulary.
+The configuration is a job, or one of our two kinds: a generator names files, a transformer compiles
+the jobs among the items. Both say how to compile with the fields of an overlay (docs/overlays.md).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """A ResourceList to the answer of a run: jobs replaced by what they compile to, or no change.
 
-What the compiler refuses leaves the list as it was, with the reasons as results: a pipeline that
-went on with half of a job would apply half of it.
+If the compiler refuses anything, the list stays as it was, with the reasons as results: a pipeline
+that went on with half of a job would apply half of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping

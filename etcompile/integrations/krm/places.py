@@ -1,8 +1,7 @@
-"""Where a finding stands in a ResourceList: in which item, at which field.
+"""Locates diagnostics in a ResourceList: in which item, at which field.
 
-The compiler's diagnostics carry places of files; an item has none that its author would know. So
-an item answers the question for a place with its own name and the path of the field, and what
-answers here is what the results are made from.
+The compiler's diagnostics have a file and a line, and an item has none that its author would know.
+So the place of a value in an item is the item's name and the path of the field.
 """
 
 from collections.abc import Mapping
@@ -28,12 +27,7 @@ _PIPELINES = (
 
 
 class ItemPlaces(Struct, frozen=True, eq=False):
-    """An item, as something that knows its places.
-
-    Args:
-        name: What people call the item.
-        item: The item, as it was given.
-    """
+    """An item, as something that knows its places."""
 
     name: str
     item: Mapping[str, Any]
@@ -44,12 +38,7 @@ class ItemPlaces(Struct, frozen=True, eq=False):
 
 
 class ItemLocation(Location, frozen=True, kw_only=True):
-    """A place in an item.
-
-    Args:
-        places: Those of the item.
-        path: The field.
-    """
+    """A place in an item."""
 
     places: ItemPlaces
     path: ValuePath

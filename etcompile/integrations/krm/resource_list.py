@@ -1,8 +1,7 @@
-"""A ResourceList as text, to the items it holds and back.
+"""The text of a ResourceList to its items and back.
 
-An item that nobody touched is written as it was read, comments and all: a pipeline without a
-runtime that restores them (`a | etcompile-krm | b`) would lose them otherwise. Apart from the
-function, which sees values only.
+An item that the function did not touch is written as it was read, comments included, because a
+pipeline that only pipes (`a | etcompile-krm | b`) cannot restore them.
 """
 
 import re

@@ -1,13 +1,13 @@
 """Diagnostics to the results of a KRM function.
 
-What a result can say is set by its specification (reference/gitops.md 6.2): a message, an object,
-a field, a file. Ours have a code too, which goes into the tags.
+A result has a message, an object, a field and a file (reference/gitops.md 6.2). The code of a
+diagnostic goes into its tags.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from etcompile.diagnostics import RULES, Diagnostic, Location
+from etcompile.diagnostics import RULES, Diagnostic
 from etcompile.integrations.krm.places import INDEXES, ItemLocation, annotations, file_of, metadata
 from etcompile.integrations.krm.resource_list import NAME
 from etcompile.k8s.path import dotted
@@ -34,7 +34,8 @@ def _result(diagnostic: Diagnostic) -> dict[str, Any]:
             found["file"] = {"path": file, **_index(item)}
     elif place is not None and place.file != NAME:
         found["file"] = {"path": place.file}
-        found["tags"] |= _line(place)
+        numbers = {"line": place.line, "column": place.column}
+        found["tags"] |= {name: str(number) for name, number in numbers.items() if number}
     return found
 
 
@@ -53,8 +54,3 @@ def _index(item: Mapping[str, Any]) -> dict[str, int]:
     """The item's number in its file."""
     noted = next((number for name in INDEXES if (number := annotations(item).get(name))), "")
     return {"index": int(noted)} if isinstance(noted, str) and noted.isdecimal() else {}
-
-
-def _line(place: Location) -> dict[str, str]:
-    numbers = {"line": place.line, "column": place.column}
-    return {name: str(number) for name, number in numbers.items() if number}

@@ -1,8 +1,8 @@
 """Rendered and live objects to what becomes of each when the operator goes.
 
-Nearly nothing of a Pod can change, so a run that goes on does so with the Pods that the operator
-made; what else is there is taken over, at once where no Pod notices, or when the run has ended.
-The API's own rules decide that (`etcompile.plan`), and who mounts what.
+Hardly any field of a Pod can change, so a run that goes on keeps the Pods that the operator made.
+Other objects are taken over at once if no Pod notices, or else when the run has ended. The rules of
+the API (`etcompile.plan`) and the mounts of the Pods decide which.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,11 +108,7 @@ def fates(
 
 
 def seamless(found: Iterable[Fate]) -> bool:
-    """Whether everything is taken over while the run goes on: its Pods are what is rendered.
-
-    Args:
-        found: What becomes of the objects of a job.
-    """
+    """Whether everything is taken over while the run goes on: its Pods are what is rendered."""
     rendered = [fate for fate in found if fate.outcome not in ("kept", "left over", "useless")]
     pods = [fate for fate in rendered if fate.ref.kind in ("Pod", "Job")]
     there = all(fate.outcome in ("same", "any time") for fate in pods)
@@ -165,13 +161,7 @@ def _left(value: Object, secret: str | None) -> Fate:
 
 
 def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
-    """The objects that go with a custom resource, those of its Jobs included.
-
-    Args:
-        values: Objects of one namespace.
-        kind: The custom resource's kind.
-        name: The custom resource's name.
-    """
+    """The objects that go with a custom resource, those of its Jobs included."""
     owners = {(kind, name)}
     found: dict[int, Object] = {}
     grown = True

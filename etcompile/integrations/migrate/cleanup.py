@@ -1,8 +1,7 @@
-"""A custom resource as a cluster gives it to the document that somebody would have written.
+"""A custom resource from a cluster to the document that somebody would have written.
 
-What the API server, an operator or a tool that syncs has added goes: status, server-side
-metadata, tracking marks and defaults. Apart from loading, because a dump that is rendered as it
-is needs none of this.
+It removes what the API server, an operator or a GitOps tool has added: the status, server-side
+metadata, tracking labels and defaults.
 """
 
 import json
@@ -13,6 +12,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
+from etcompile.k8s.path import value_at
 from etcompile.k8s.objects import as_read
 from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document
@@ -78,11 +78,7 @@ def _last_applied(metadata: Mapping[str, Any]) -> Any:
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata without what a server or a tool that syncs has added.
-
-    Args:
-        metadata: The metadata of an object, JSON.
-    """
+    """Metadata without what a server or a tool that syncs has added."""
     made: dict[str, Any] = {name: metadata[name] for name in _KEPT if name in metadata}
     if "name" not in made and "generateName" in metadata:
         made["generateName"] = metadata["generateName"]
@@ -111,7 +107,7 @@ def plain_template(template: Any, written: Any = None) -> Any:
         return template
     made = {key: value for key, value in template.items() if key != "status"}
     if isinstance(metadata := made.get("metadata"), Mapping):
-        made["metadata"] = _without(metadata, "creationTimestamp")
+        made["metadata"] = {k: v for k, v in metadata.items() if k != "creationTimestamp"}
         if not made["metadata"]:
             del made["metadata"]
     if isinstance(made.get("spec"), Mapping):

@@ -1,7 +1,7 @@
-"""The files of a hand-over: which may be written, and whether somebody has changed them since.
+"""Writes the files of a hand-over, unless somebody has changed them.
 
-Each carries a digest of itself in its first line, so that a second run replaces what the first
-one wrote, and nothing else.
+The first line of each has a digest of the rest, so that a second run replaces what the first one
+wrote, and nothing else.
 """
 
 import hashlib
@@ -17,12 +17,7 @@ _FIRST = re.compile(rf"(?:# |<!-- ){_MARK}; digest (?P<digest>[0-9a-f]{{12}})(?:
 
 
 def marked(name: str, text: str) -> str:
-    """The text of a file with its first line.
-
-    Args:
-        name: The file's name; one that ends with `.md` is Markdown.
-        text: What it holds.
-    """
+    """The text of a file with its first line."""
     line = f"{_MARK}; digest {_digest(text)}"
     return f"<!-- {line} -->\n{text}" if name.endswith(".md") else f"# {line}\n{text}"
 

@@ -1,33 +1,23 @@
 """What becomes of a job's objects to instructions for people, in Markdown.
 
-Commands are written out with their names, so that they can be copied; why each is needed stands
-beside it, and what cannot be kept alive is said before anything is done.
+The text is `templates/migrate/handover.md`. It writes out each command so that it can be copied,
+says why it is needed, and warns of what will restart before anything is done.
 """
 
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from etcompile.integrations.migrate.adoption import Outcome, seamless
+from msgspec import Struct
+
+from etcompile.frontends import Kind
+from etcompile.frontends.operators import Operator
+from etcompile.integrations.migrate.adoption import Fate, Outcome, seamless
 from etcompile.integrations.migrate.state import State, state
-from etcompile.integrations.migrate.steps import (
-    clear,
-    deploy,
-    later,
-    look,
-    meanwhile,
-    number_of_deploy,
-    remove,
-    take,
-)
-from etcompile.integrations.migrate.subject import (
-    Handover,
-    begins_anew,
-    code,
-    dump,
-    operator,
-    shortened,
-)
+from etcompile.load import Document
+from etcompile.model import Job
+from etcompile.pages import text
 from etcompile.plan import claims
 
 _MEANING: dict[Outcome, str] = {
@@ -50,105 +40,160 @@ _AFTERWARDS: dict[Outcome, str] = {
     "left over": "is not rendered: delete it",
 }
 """The same where no run goes on."""
+_ORDER: tuple[Outcome, ...] = tuple(_MEANING)
+_KEEPING = {
+    "Argo CD": "the annotation `argocd.argoproj.io/sync-options: Prune=false`",
+    "Flux Kustomization": "the annotation `kustomize.toolkit.fluxcd.io/prune: disabled`",
+    "Flux HelmRelease": "the annotation `helm.sh/resource-policy: keep`",
+    "Helm": "the annotation `helm.sh/resource-policy: keep`",
+    "kapp": "the annotation `kapp.k14s.io/delete-strategy: orphan`",
+    "inventory": "the annotation `cli-utils.sigs.k8s.io/on-remove: keep`",
+}
+"""How a tool is told to leave an object alone that goes from Git."""
+_MARK = "its own mark"
+_DUMPED = "pods,services,configmaps,serviceaccounts,roles,rolebindings,jobs"
+
+
+class Handover(Struct, frozen=True):
+    """A job that leaves its operator.
+
+    Args:
+        live: Its custom resource.
+        files: The files of its spec, and of its runtime.
+        fates: What becomes of its objects.
+        notes: What else is worth knowing about it.
+        scalers: Its scale intents in the cluster, as kubectl names them.
+    """
+
+    live: Document
+    kind: Kind
+    job: Job
+    files: tuple[str, ...]
+    fates: tuple[Fate, ...]
+    notes: tuple[str, ...] = ()
+    scalers: tuple[str, ...] = ()
 
 
 def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:
-    """The hand-over of jobs, step by step.
-
-    Args:
-        handovers: The jobs.
-        overlay: There is an overlay.
-    """
-    parts = []
-    for handover in handovers:
-        title = f"# Handing over {handover.live.label}\n"
-        parts.append("\n".join((title, *_job(handover, overlay=overlay))))
-    return re.sub(r"\n{3,}", "\n\n", "\n\n".join(parts)).rstrip("\n") + "\n"
+    """The hand-over of jobs, step by step."""
+    texts = (text("migrate/handover.md", **_values(each, overlay=overlay)) for each in handovers)
+    # What does not apply leaves blank lines.
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(texts)).rstrip("\n") + "\n"
 
 
-def _job(handover: Handover, *, overlay: bool) -> Iterator[str]:
-    now = state(handover.live, handover.job)
-    yield from _summary(handover, now)
-    if handover.notes:
-        yield "\n## What the files say differently\n"
-        yield from (f"- {note}." for note in handover.notes)
-    yield "\n## What stays, and what restarts\n"
-    yield from _table(handover, now)
-    yield "\n## Steps\n"
-    # Where Pods are what is rendered, there is nothing to wait for and nothing to clear away.
-    waits = now == "running" and not seamless(handover.fates)
-    anew = begins_anew(handover)
-    steps = [
-        look(handover, now, overlay=overlay),
-        remove(handover, now) if anew else take(handover, now),
-        *([meanwhile(handover)] if waits and not anew else []),
-        *([clear(handover, now)] if not anew and (waits or now != "running") else []),
-        deploy(handover, now, overlay=overlay),
-        later(handover, overlay=overlay),
-    ]
-    for number, step in enumerate(steps, 1):
-        yield f"### {number}. {step}"
+def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
+    """What the template shows."""
+    job, operator, fates = handover.job, handover.kind.operator, handover.fates
+    now = state(handover.live, job)
+    goes_on = now == "running" and seamless(fates)
+    begins_anew = operator is not None and operator.generates_names
+    group, _, version = (handover.live.api_version or job.api_version).partition("/")
+    files = " ".join(handover.files)
+    arguments = f"{files} --overlay overlay.yaml" if overlay else files
+    adopts = any(fate.outcome in ("same", "any time", "at the end") for fate in fates)
+    tracker = claims.tracker(handover.live.data)
+    batch = [role for role in job.roles if role.batch]
+    left_over = [fate for fate in fates if fate.outcome == "left over"]
+    step_of_deploy = 3 if begins_anew or goes_on else 5 if now == "running" else 4
+    return {
+        "label": handover.live.label,
+        "name": job.name,
+        "operator": operator.name if operator else f"operator of {job.kind}",
+        "now": now,
+        "seamless": goes_on,
+        "begins_anew": begins_anew,
+        "waits": now == "running" and not goes_on,
+        "deploy": step_of_deploy,
+        "number": itertools.count(1).__next__,
+        "tracker": tracker,
+        "keeping": next((v for k, v in _KEEPING.items() if (tracker or "").startswith(k)), _MARK),
+        "notes": handover.notes,
+        "table": _table(fates, now),
+        "nothing_compared": all(fate.outcome in ("new", "kept", "left over") for fate in fates),
+        "files": files,
+        "overlay": overlay,
+        "render": f"etcompile render {arguments}",
+        "apply_arguments": f"{arguments} --adopt --take-ownership '*'" if adopts else arguments,
+        "adopts": adopts,
+        "any_time": any(fate.outcome == "any time" for fate in fates),
+        "kubectl": f"kubectl -n {job.namespace}" if job.namespace else "kubectl",
+        "resource": f"{job.kind.lower()}.{version}.{group}/{job.name}",
+        "selector": ",".join(f"{key}={value}" for key, value in job.selector.items()),
+        "dumped_kinds": ",".join([_DUMPED, *_own_kinds(operator)]),
+        "skips_deleted": operator is not None and operator.skips_deleted,
+        "scale_operator": operator
+        and f"kubectl -n {operator.namespace} scale deployment/{operator.deployment}",
+        "lost": [*_lost(handover, scales=goes_on)],
+        "claims_lost": [f.ref.name for f in fates if f.outcome == "again" and f.why],
+        "made_again": [_named(fate) for fate in fates if fate.outcome == "again"],
+        "scalers": handover.scalers,
+        "scaler_kinds": [
+            f"{kind.lower()}.{job.api_version.partition('/')[0]}"
+            for kind in (operator.scalers if operator else ())
+        ],
+        "useless": [_named(fate) for fate in fates if fate.outcome == "useless"],
+        "batch_jobs": [f"job/{role.pod_name(m)}" for role in batch for m in role.members],
+        "left_over": [_named(f) for f in left_over if f.ref.kind not in ("Pod", "Job")],
+        "secret": _secret(handover),
+    }
 
 
-def _summary(handover: Handover, now: State) -> Iterator[str]:
-    name = operator(handover)
-    match now:
-        case "running" if seamless(handover.fates):
-            yield (
-                f"It runs now, by the {name}. **Nothing restarts**: its Pods are what etcompile"
-                " renders but for labels, so that all objects can be taken over while it runs."
-            )
-        case "running" if begins_anew(handover):
-            yield (
-                f"It runs now, by the {name}. **The run cannot be taken over**: its Pods belong to"
-                " Jobs and have names that end at random, and what etcompile renders are Pods with"
-                " names that stay, which no Pod that exists can become. So wait until the run has"
-                " ended, or end it: what is rendered is the *next* run, and begins where the"
-                " program finds its last checkpoint."
-            )
-        case "running":
-            yield (
-                f"It runs now, by the {name}. The run can go on to its end without a restart: its"
-                " Pods stay as the operator made them, and nobody looks after them. They cannot"
-                " become what etcompile renders, because that differs in fields that a Pod may not"
-                " change; so what is rendered is the *next* run."
-            )
-        case "ended":
-            yield (
-                f"Its run by the {name} has ended, so nothing restarts. **Applying what is"
-                " rendered runs it again**: if that is not wanted, stop before step"
-                f" {number_of_deploy(handover, now)}."
-            )
-        case "suspended":
-            yield (
-                f"It is suspended: the {name} has removed its Pods, so nothing restarts. The spec"
-                " stays suspended, and renders no Pods until you change that."
-            )
-        case "pending":
-            yield f"The {name} has not started it, so nothing restarts."
-    if (tool := claims.tracker(handover.live.data)) is not None:
-        yield (
-            f"\n**{tool} looks after the custom resource.** Deleting it by hand is undone, and"
-            " removing it from Git deletes it with its Pods, unless you follow step 2."
-        )
-
-
-def _table(handover: Handover, now: State) -> Iterator[str]:
-    yield "| object | what becomes of it |"
-    yield "|---|---|"
+def _table(fates: Sequence[Fate], now: State) -> Iterator[dict[str, str]]:
+    """What becomes of the objects, a row for those of a kind that have that in common."""
+    meanings = _MEANING if now == "running" else _AFTERWARDS
+    in_order = sorted(fates, key=lambda f: (_ORDER.index(f.outcome), f.ref.kind, f.why))
     for (kind, outcome, why), group in itertools.groupby(
-        sorted(handover.fates, key=lambda f: (_ORDER.index(f.outcome), f.ref.kind, f.why)),
-        key=lambda f: (f.ref.kind, f.outcome, f.why),
+        in_order, key=lambda f: (f.ref.kind, f.outcome, f.why)
     ):
         names = [fate.ref.name for fate in group]
-        meaning = (_MEANING if now == "running" else _AFTERWARDS)[outcome]
-        yield f"| {kind} {shortened(names)} | {meaning}{f' ({why})' if why else ''} |"
-    known = any(fate.outcome not in ("new", "kept", "left over") for fate in handover.fates)
-    if not known:
-        yield (
-            "\nNone of its live objects was in the input, so this says only what is rendered. To"
-            f" have them compared, add them:\n\n{code(*dump(handover))}"
-        )
+        shown = ", ".join(names)
+        if len(names) > 4:
+            shown = f"{names[0]} ... {names[-1]} ({len(names)})"
+        yield {"kind": kind, "names": shown, "meaning": meanings[outcome], "why": why}
 
 
-_ORDER: tuple[Outcome, ...] = tuple(_MEANING)
+def _own_kinds(operator: Operator | None) -> Iterator[str]:
+    """What an operator makes besides, as kubectl names it."""
+    for api_version, kind in operator.makes if operator else ():
+        group = api_version.rpartition("/")[0]
+        yield f"{kind.lower()}s{'.' if group else ''}{group}"
+
+
+def _named(fate: Fate) -> str:
+    """An object, with its API group."""
+    kind = f"{fate.ref.kind.lower()}.{fate.ref.group}" if fate.ref.group else fate.ref.kind.lower()
+    return f"{kind}/{fate.ref.name}"
+
+
+def _lost(handover: Handover, *, scales: bool) -> Iterator[str]:
+    """What the operator did for a run, and nobody does now."""
+    job = handover.job
+    for role in job.roles:
+        if role.batch is not None:
+            yield f"the {role.name} stays a Job of Kubernetes, which starts its Pod again"
+        elif role.recovery.pod_restart in ("Always", "OnFailure"):
+            yield (
+                f"a {role.name} whose container fails is restarted by its kubelet; one that is"
+                " lost with its node is not replaced"
+            )
+        elif role.recovery.restart != "Never":
+            policy = role.recovery.restart
+            yield f"a {role.name} that fails is not replaced (restartPolicy {policy})"
+    if job.run.restart != "Never":
+        yield f"a failed run is not started again (restartPolicy {job.run.restart})"
+    if job.run.deadline is not None and not any(role.batch for role in job.roles):
+        yield f"nothing ends it after {job.run.deadline} s (activeDeadlineSeconds)"
+    if job.run.clean_pods != "None":
+        yield f"its Pods stay when it has ended (cleanPodPolicy {job.run.clean_pods})"
+    if job.scaled_role is not None and not scales:
+        yield "it cannot be scaled"
+    if handover.kind.operator is not None:
+        yield from handover.kind.operator.lost
+
+
+def _secret(handover: Handover) -> str | None:
+    """The Secret whose keys the next run uses."""
+    if handover.job.credentials is None:
+        return None
+    kept = (fate.ref.name for fate in handover.fates if fate.outcome == "kept")
+    return next(kept, handover.job.credentials.secret)

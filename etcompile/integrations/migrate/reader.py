@@ -1,6 +1,6 @@
 """A job's name to the objects that a cluster has of it, as a dump would hold them.
 
-Apart from the rest, which reads files: only this needs a cluster. Secrets are not read at all.
+No other part of `migrate` talks to a cluster. Secrets are not read at all.
 """
 
 from typing import Any

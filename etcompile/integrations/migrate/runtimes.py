@@ -1,8 +1,7 @@
-"""The runtimes of TrainJobs that run: those that Trainer noted when each job began.
+"""The runtimes of running TrainJobs, as Trainer noted them when each job began.
 
-Trainer copies the runtime into a ConfigMap at the first reconcile and looks at nothing else from
-then on (reference/trainer-v2.md 4, step 1), so that this is what runs, whatever has become of the
-runtime since. Apart from the rest, since no other kind of job is two documents.
+Trainer copies the runtime into a ConfigMap at the first reconcile and reads only that from then on
+(reference/trainer-v2.md 4, step 1). So the copy is what runs, even if the runtime has changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic
 from etcompile.integrations.migrate.cleanup import plain_metadata, plain_template
+from etcompile.k8s.path import value_at
 from etcompile.load import Document, parse
 from etcompile.stages.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime, with_runtimes
 
@@ -132,14 +132,9 @@ def _without_defaults(value: Any, around: str = "") -> Any:
             continue
         if around == "replicatedJobs" and _DEFAULTS.get(key) == below:
             continue
-        is_pod = key == "template" and isinstance(below, Mapping) and _has_containers(below)
+        is_pod = key == "template" and value_at(below, ("spec", "containers")) is not None
         made[key] = plain_template(below) if is_pod else _without_defaults(below, key)
     return made
-
-
-def _has_containers(template: Mapping[str, Any]) -> bool:
-    spec = template.get("spec")
-    return isinstance(spec, Mapping) and "containers" in spec
 
 
 def _key(runtime: Document) -> tuple[str, str, str]:
@@ -167,12 +162,7 @@ def _renamed(
 
 
 def written(runtimes: Iterable[Document | None], names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """The file of each runtime that is written, once, and the runtime.
-
-    Args:
-        runtimes: The runtime of each job; None for a job without.
-        names: The name of each job's file.
-    """
+    """The file of each runtime that is written, once, and the runtime."""
     seen = set()
     for runtime, name in zip(runtimes, names, strict=True):
         if runtime is not None and id(runtime) not in seen:

@@ -1,7 +1,6 @@
-"""How far a job's run is, as its custom resource tells.
+"""How far a job's run is, according to its custom resource.
 
-Operators word it alike: a condition of a type that names the state, and perhaps a phase. Apart
-from the instructions, which read differently for each state.
+All operators write a condition whose type names the state, and some a phase as well.
 """
 
 from collections.abc import Mapping
@@ -17,10 +16,6 @@ _ENDED = frozenset({"Succeeded", "Failed", "Complete"})
 
 def state(document: Document, job: Job) -> State:
     """The state of a job's run.
-
-    Args:
-        document: Its custom resource, with its status.
-        job: The job that it describes.
 
     Returns:
         `pending` if it never started; `running` in doubt, because of all mistakes that one does

@@ -1,8 +1,7 @@
-"""Which workers run, and what it takes that the files say the same.
+"""How many workers run, and the patch that gives the files the same number.
 
-The spec and its intents say what was asked for, the status what came of it. Where the intents
-of a dump do not lead to the workers that run, because some are missing or an operator counted
-otherwise, the overlay says how many there are.
+The status may list other workers than the spec has, because intents have scaled the job or workers
+are missing. Then the overlay sets the number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,66 +9,45 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile import intents
-from etcompile.diagnostics import ValuePath, has_errors
+from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
+from etcompile.k8s.path import value_at
 from etcompile.load import Document
-from etcompile.model import Intent, Job, Role
+from etcompile.model import Job
 
 
 class Workers(Struct, frozen=True):
     """The workers of a job, for files.
 
     Args:
-        history: The intents that lead to them are to be kept.
         patch: What an overlay has to change in the document; None for nothing.
         notes: What is worth knowing, one line each.
     """
 
-    history: bool
     patch: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
 
 
-def workers(document: Document, kind: Kind, job: Job, wishes: Sequence[Intent]) -> Workers:
-    """What the files of a job need so that it has as many workers as run.
-
-    Args:
-        document: The job's document, with its status.
-        kind: The row of its kind, which says where its status names replicas.
-        job: The job that it describes.
-        wishes: The intents that were done.
-    """
-    running = _running(document, kind)
-    folded = intents.fold(job, wishes)
-    role = folded.job.scaled_role
-    possible = not has_errors(folded.diagnostics)
+def workers(document: Document, kind: Kind, job: Job, intents: Sequence[Document]) -> Workers:
+    """What the files of a job need so that it has as many workers as run."""
+    running = value_at(document.data, kind.operator.workers) if kind.operator else None
+    running = [str(name) for name in running] if isinstance(running, list) else []
+    role = job.scaled_role
+    notes = []
+    if intents:
+        names = ", ".join(intent.label for intent in intents)
+        many = "as many workers as run" if running else "as many workers as the spec says"
+        notes.append(f"{names}: left out, because the files have {many}")
     if role is None or not running:
-        lost = () if possible else (_impossible(folded.diagnostics[0].message),)
-        return Workers(possible, notes=lost)
+        return Workers(notes=tuple(notes))
     named = [role.host_name(member) for member in role.members]
-    if possible and set(named) == set(running):
-        return Workers(history=True)
-    if possible and len(named) == len(running):
+    if len(named) != len(running):
+        patch, more = _counted(job, len(running))
+        return Workers(patch, (*notes, *more))
+    if set(named) != set(running):
         others = f"{_shortened(running)} run, and the next run has {_shortened(named)}"
-        note = f"{others}: as many, numbered from the files"
-        return Workers(history=True, notes=(note,))
-    notes = () if possible else (_impossible(folded.diagnostics[0].message),)
-    if wishes and possible:
-        count = len(named)
-        notes = (f"the scale intents lead to {count} workers, not to those that run: left out",)
-    patch, more = _counted(job, len(running))
-    return Workers(history=False, patch=patch, notes=(*notes, *more))
-
-
-def _running(document: Document, kind: Kind) -> list[str]:
-    """The names of the workers that run, as the status tells."""
-    if kind.operator is None or not kind.operator.workers:
-        return []
-    value: Any = document.data
-    for step in kind.operator.workers:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return [str(item) for item in value] if isinstance(value, list) else []
+        notes.append(f"{others}: as many, numbered from the files")
+    return Workers(notes=tuple(notes))
 
 
 def _counted(job: Job, count: int) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
@@ -85,15 +63,11 @@ def _counted(job: Job, count: int) -> tuple[Mapping[str, Any] | None, tuple[str,
     patch = _nested((*role.origin.path, "replicas"), count) if count != len(role.members) else {}
     if bounds.maximum is not None and count > bounds.maximum:
         notes.append(f"{count} workers run; maxReplicas is {bounds.maximum}: the files raise it")
-        patch = _merged(patch, _nested((*_bounds_path(role), "maxReplicas"), count))
+        place = (bounds.origin or role.origin).path
+        patch = _merged(patch, _nested((*place, "maxReplicas"), count))
     if patch:
         notes.append(f"{count} workers run, and the files say so")
     return patch or None, tuple(notes)
-
-
-def _bounds_path(role: Role) -> ValuePath:
-    given = role.bounds.origin if role.bounds else None
-    return (given or role.origin).path
 
 
 def _nested(path: ValuePath, value: Any) -> dict[str, Any]:
@@ -109,10 +83,6 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(made.get(key), Mapping)
         made[key] = _merged(made[key], value) if both else value
     return made
-
-
-def _impossible(reason: str) -> str:
-    return f"the scale intents cannot be done one after the other, and are left out: {reason}"
 
 
 def _shortened(names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
-"""Files that people start from: a repository, and what Argo CD and Flux are told about it.
+"""Files that people start from: a repository, and what Argo CD and Flux need to know about it.
 
-Apart from the templates of the output: nothing here ends up in a job.
+Nothing here ends up in a job.
 """
 
 from etcompile.integrations.scaffolding.repository import (
@@ -10,8 +10,8 @@ from etcompile.integrations.scaffolding.repository import (
     Plan,
     repository_files,
 )
-from etcompile.integrations.scaffolding.texts import text
 from etcompile.integrations.scaffolding.writer import Existing, existing, write
+from etcompile.pages import text
 
 __all__ = [
     "JOBS",

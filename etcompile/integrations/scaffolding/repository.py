@@ -1,7 +1,7 @@
 """The files of a new repository: jobs, an environment, CI, and what syncs it.
 
-A table from templates to paths; what is rendered from the jobs is not among them, because
-`etcompile render` makes it like any other output.
+It is a table from templates to paths. The rendered manifests are not among them: `etcompile render`
+writes those.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile._version import __version__
-from etcompile.integrations.scaffolding.texts import text
+from etcompile.pages import text
 
 GitOps = Literal["argocd", "flux", "none"]
 
@@ -62,11 +62,7 @@ class Plan(Struct, frozen=True):
 
 
 def repository_files(plan: Plan) -> dict[str, str]:
-    """The files of a new repository: texts by path.
-
-    Args:
-        plan: What it is for.
-    """
+    """The files of a new repository: texts by path."""
     return dict(_files(plan))
 
 

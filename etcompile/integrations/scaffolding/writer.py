@@ -1,4 +1,4 @@
-"""New files to a folder that may hold others: nothing that is there is ever written over."""
+"""Writes new files to a folder that may hold others, and never overwrites one."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,10 +24,6 @@ class Existing(Struct, frozen=True):
 def existing(folder: Path, files: Mapping[str, str]) -> Existing:
     """Which of the files are there.
 
-    Args:
-        folder: Where they are to be.
-        files: Texts by path relative to the folder.
-
     Raises:
         OSError: the system does not let us look.
     """
@@ -45,10 +41,6 @@ def existing(folder: Path, files: Mapping[str, str]) -> Existing:
 
 def write(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
     """Writes files that are not there; the folders are made.
-
-    Args:
-        folder: Where.
-        files: Texts by path relative to the folder.
 
     Returns:
         ET5023 for each link in the way; ET5003 if one is there after all, or the system refuses.

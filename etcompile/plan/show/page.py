@@ -8,11 +8,11 @@ from collections import Counter
 from typing import Any
 
 from etcompile.diagnostics.redaction import redacted
+from etcompile.pages import page as webpage
 from etcompile.plan.schedule import turns
 from etcompile.plan.show.alike import MARKS, Shown, gist, refusals, shown, side, summary
 from etcompile.plan.show.lines import Line, Yaml, limited, lines
 from etcompile.plan.step import ACTIONS, Plan
-from etcompile.webpage import page as webpage
 
 _LONGEST = 3000
 """Lines of one thing to do."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Timeline
+from etcompile.pages import page
 from etcompile.status.text import age, lasting
 from etcompile.status.why.explanation import Explanation
 from etcompile.status.why.replica_grid import Grid, Outcome, replica_grid
@@ -19,7 +20,6 @@ from etcompile.status.why.text import (
     warned_line,
     what_followed,
 )
-from etcompile.webpage import page
 
 _SIGNS: dict[Outcome, tuple[str, str]] = {
     "first": ("1st", "failed first"),

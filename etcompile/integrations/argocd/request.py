@@ -1,10 +1,11 @@
-"""What an Application asks of the plugin: variables of the environment to options of render.
+"""What an Application asks of the plugin: environment variables to options of render.
 
-Argo CD hands over parameters as JSON in ARGOCD_APP_PARAMETERS (and once more as PARAM_*, which
-cannot tell `a.b` from `a-b`, so these are not read), variables of the Application as ARGOCD_ENV_*,
-and what the destination is in ARGOCD_APP_NAMESPACE and KUBE_VERSION (reference/gitops.md 6.1).
-Whoever writes an Application need not own the machine that runs the plugin: no value leads out
-of the repository.
+Argo CD passes parameters as JSON in ARGOCD_APP_PARAMETERS, variables of the Application as
+ARGOCD_ENV_*, and the destination in ARGOCD_APP_NAMESPACE and KUBE_VERSION (reference/gitops.md
+6.1). It passes the parameters again as PARAM_*, where `a.b` and `a-b` look the same; those are not
+read.
+Authors of Applications need not own the machine that runs the plugin, so a path that leads out of
+the repository is refused.
 """
 
 import json
@@ -18,7 +19,7 @@ from msgspec import Struct
 
 from etcompile.integrations.argocd.parameters import PARAMETERS, Parameter
 from etcompile.load import Boundary, Document, access, from_values
-from etcompile.model.settings import SecretMode, secret_mode
+from etcompile.model.settings import secret_mode
 from etcompile.overlays.files import shipped
 
 _VARIABLE = "ARGOCD_ENV_ETCOMPILE_"
@@ -26,13 +27,7 @@ _IMAGE = re.compile(r"(?P<name>.*?)(:(?P<tag>[^/:@]+))?(@(?P<digest>[^@]+))?")
 
 
 class ParameterError(Exception):
-    """A parameter cannot be used.
-
-    Args:
-        parameter: Its name.
-        problem: What is wrong with it.
-        advice: What to write instead.
-    """
+    """A parameter cannot be used."""
 
     def __init__(self, parameter: str, problem: str, advice: str) -> None:
         super().__init__(f"{parameter}: {problem}")
@@ -41,7 +36,7 @@ class ParameterError(Exception):
         self.advice = advice
 
 
-class Asked(Struct, frozen=True):
+class Request(Struct, frozen=True):
     """What an Application asks for.
 
     Args:
@@ -59,13 +54,8 @@ class Asked(Struct, frozen=True):
     last: tuple[Document, ...] = ()
 
 
-def asked(environment: Mapping[str, str], folder: Path, versions: Sequence[str]) -> Asked:
+def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str]) -> Request:
     """What an Application asks for.
-
-    Args:
-        environment: The variables that Argo CD gives the plugin.
-        folder: The source's folder, in which the plugin runs.
-        versions: The Kubernetes versions there are schemas for, ascending.
 
     Raises:
         ParameterError: a parameter is unknown, has the wrong form, or leads out of the repository.
@@ -80,25 +70,25 @@ def asked(environment: Mapping[str, str], folder: Path, versions: Sequence[str])
     paths = _texts(given.get("paths"))
     for path in paths:
         _check_path("paths", path, folder, root)
+    changes: dict[str, Any] = {}
+    if images := _pairs("images", given):
+        changes["images"] = [_image(name, new) for name, new in sorted(images.items())]
+    if labels := _pairs("labels", given):
+        changes["labels"] = [{"pairs": labels}]
     settings: dict[str, Any] = {"profiles": ["argocd"]}
     if version := _nearest(environment.get("KUBE_VERSION", ""), versions):
         settings["kubernetesVersion"] = version
-    return Asked(
+    return Request(
         words=tuple(words),
         paths=tuple(paths),
         namespace=environment.get("ARGOCD_APP_NAMESPACE") or None,
         first=_overlay("<Argo CD>", {"settings": settings}),
-        last=_overlay("<parameters>", dict(_edits(given))),
+        last=_overlay("<parameters>", changes),
     )
 
 
 def repository(folder: Path, environment: Mapping[str, str]) -> Path:
-    """The top of the repository that a source's folder is in, as far as Argo CD says where.
-
-    Args:
-        folder: The source's folder.
-        environment: The variables that Argo CD gives the plugin.
-    """
+    """The top of the repository that a source's folder is in, as far as Argo CD says where."""
     parts = Path(environment.get("ARGOCD_APP_SOURCE_PATH", "")).parts
     parts = tuple(part for part in parts if part not in ("/", "."))
     if parts and folder.parts[-len(parts) :] == parts:
@@ -110,7 +100,11 @@ def _parameters(environment: Mapping[str, str]) -> dict[str, Any]:
     """The parameters of the Application, by name."""
     try:
         listed = json.loads(environment.get("ARGOCD_APP_PARAMETERS") or "null") or []
-        found = {entry["name"]: _value(entry) for entry in listed}
+        forms = ("string", "array", "map")
+        found = {
+            entry["name"]: next((entry[form] for form in forms if form in entry), None)
+            for entry in listed
+        }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         problem = "it is not a list of parameters as Argo CD writes it"
         advice = '[{"name": "secret", "string": "external"}]'
@@ -120,10 +114,6 @@ def _parameters(environment: Mapping[str, str]) -> dict[str, Any]:
         if name not in known:
             raise _unknown(str(name), known)
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
-
-
-def _value(parameter: Mapping[str, Any]) -> Any:
-    return next((parameter[key] for key in ("string", "array", "map") if key in parameter), None)
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -162,9 +152,8 @@ def _form(parameter: Parameter, value: Any) -> list[str]:
     if parameter.form == "array":
         return texts
     if len(texts) != 1:
-        raise ParameterError(
-            parameter.name, "it takes one value", f"write it as string: {parameter.default}"
-        )
+        advice = f"write it as string: {parameter.announcement['string']}"
+        raise ParameterError(parameter.name, "it takes one value", advice)
     return texts
 
 
@@ -196,15 +185,13 @@ def _files(parameter: Parameter, value: str) -> Iterator[str]:
     """The files that a value names."""
     if parameter.names_files and not (parameter.name == "overlay" and value in shipped()):
         yield value
-    if parameter.name == "secret" and (file := _mode(value).file):
-        yield file
-
-
-def _mode(text: str) -> SecretMode:
-    try:
-        return secret_mode(text)
-    except ValueError as error:
-        raise ParameterError("secret", str(error), "such as external:vault/ml") from error
+    if parameter.name == "secret":
+        try:
+            mode = secret_mode(value)
+        except ValueError as error:
+            raise ParameterError("secret", str(error), "such as external:vault/ml") from error
+        if mode.file:
+            yield mode.file
 
 
 def _check_path(parameter: str, path: str, folder: Path, root: Path) -> None:
@@ -233,14 +220,6 @@ def _nearest(text: str, versions: Sequence[str]) -> str | None:
     ordered = [tuple(int(part) for part in version.split(".")) for version in versions]
     nearest = min(max(wanted, ordered[0]), ordered[-1])
     return ".".join(str(part) for part in nearest)
-
-
-def _edits(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What parameters change, as the fields of an overlay."""
-    if images := _pairs("images", given):
-        yield "images", [_image(name, new) for name, new in sorted(images.items())]
-    if labels := _pairs("labels", given):
-        yield "labels", [{"pairs": labels}]
 
 
 def _pairs(parameter: str, given: Mapping[str, Any]) -> dict[str, str]:
