@@ -12,6 +12,7 @@ from msgspec import structs
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master
 from etcompile.frontends.dlrover import Spec
+from etcompile.frontends.notes import no_effect
 from etcompile.model import (
     Env,
     FieldEnv,
@@ -241,35 +242,25 @@ _ADVICE = {"envs": "write the variables into the templates"}
 def dead_notes(spec: Spec) -> Iterator[Diagnostic]:
     """A warning for each field that changes nothing, upstream and here (reference 1.1)."""
     for field, reason in _DEAD_FIELDS.items():
-        if field in spec.fields:
-            place = spec.source.locate(("spec", field), key=True)
-            advice = _ADVICE.get(field, "remove it")
-            yield diagnose(
-                codes.NO_EFFECT, place, where=f"spec.{field}", reason=reason, advice=advice
-            )
-    for name, given in spec.types.items():
+        advice = _ADVICE.get(field, "remove it")
+        yield from no_effect(spec.source, ("spec", field), reason, advice)
+    for name in spec.types:
         dead: Mapping[str, str] = _DEAD_TYPE_FIELDS
         dead = {**dead, **(_DEAD_MASTER_FIELDS if name == dlrover.MASTER else {})}
-        yield from no_effect(spec, name, given, dead)
+        yield from unused_fields(spec, name, dead)
 
 
-def no_effect(
-    spec: Spec, name: str, given: Mapping[str, Any], dead: Mapping[str, str]
-) -> Iterator[Diagnostic]:
+def unused_fields(spec: Spec, name: str, dead: Mapping[str, str]) -> Iterator[Diagnostic]:
     """A warning for each of these fields that a type has.
 
     Args:
         spec: The ElasticJob, read.
         name: The key of the type in `replicaSpecs`.
-        given: What the document says of it.
         dead: Fields, and why they change nothing.
     """
     for field, reason in dead.items():
-        if field in given:
-            place = spec.origin(name).locate(field, key=True)
-            yield diagnose(
-                codes.NO_EFFECT, place, where=f"{name}.{field}", reason=reason, advice="remove it"
-            )
+        path = ("spec", "replicaSpecs", name, field)
+        yield from no_effect(spec.source, path, reason, where=f"{name}.{field}")
 
 
 def ends_with_run(declared: Role) -> Role:

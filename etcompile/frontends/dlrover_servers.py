@@ -15,8 +15,9 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
-from etcompile.frontends.annotations import NNODES
+from etcompile.frontends.annotations import NNODES, annotation_value, unused_annotation
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
+from etcompile.frontends.notes import no_effect, unused
 from etcompile.model import (
     DOMAIN,
     ClusterAccess,
@@ -42,6 +43,7 @@ _DEAD = (
 _KEPT_MEMORY = 1024 * 1024**2
 """Bytes: smaller requests of parameter servers are replaced (reference 1.1)."""
 _DROPPED = "terminationGracePeriodSeconds"
+_DROPS = "DLRover's master drops it"
 
 
 def is_static(spec: Spec) -> bool:
@@ -237,14 +239,12 @@ def _even(container: dict[str, Any]) -> None:
 def notes(spec: Spec) -> Iterator[Diagnostic]:
     """What is wrong with the job, and what happens to it that nobody wrote."""
     mode = spec.annotation(dlrover.PARAMETER_SERVERS)
-    path = ("metadata", "annotations", dlrover.PARAMETER_SERVERS)
     if mode is None:
         yield diagnose(
             codes.PARAMETER_SERVERS_HOW, spec.source.locate(("metadata", "name")), job=spec.name
         )
     elif mode not in MODES:
-        facts = {"name": dlrover.PARAMETER_SERVERS, "expected": "master or static", "found": mode}
-        yield diagnose(codes.ANNOTATION_VALUE, spec.source.locate(path), **facts, advice="")
+        yield annotation_value(spec.source, dlrover.PARAMETER_SERVERS, "master or static")
     if "ps" not in spec.types:
         place = spec.source.locate(("spec", "replicaSpecs"), key=True)
         stated = "distributionStrategy" in spec.fields
@@ -256,10 +256,7 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
     else:
         yield from _master_notes(spec)
     if spec.annotation(NNODES) is not None:
-        place = spec.source.locate(("metadata", "annotations", NNODES), key=True)
-        where = f"annotation {NNODES}"
-        reason = "parameter servers have no rendezvous"
-        yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice="remove it")
+        yield unused_annotation(spec.source, NNODES, "parameter servers have no rendezvous")
 
 
 def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
@@ -268,21 +265,13 @@ def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
             place = spec.origin(name).locate("template")
             yield diagnose(codes.NEEDS_DLROVER_MASTER, place, where=name, flag=_SCALING)
     for field in ("optimizeMode", "resourceLimits"):
-        if field in spec.fields:
-            place = spec.source.locate(("spec", field), key=True)
-            reason = "no master sizes the Pods"
-            facts = {"where": f"spec.{field}", "reason": reason, "advice": "remove it"}
-            yield diagnose(codes.NO_EFFECT, place, **facts)
+        yield from no_effect(spec.source, ("spec", field), "no master sizes the Pods")
     for name in _SCALED:
-        given = spec.types[name]
-        if given.get("autoScale"):
-            yield from dlrover_roles.no_effect(
-                spec, name, given, {"autoScale": "no master scales the Pods"}
-            )
-    if MASTER in spec.types:
-        place = spec.origin(MASTER).locate(key=True)
-        facts = {"where": MASTER, "reason": "there is no master", "advice": "remove it"}
-        yield diagnose(codes.NO_EFFECT, place, **facts)
+        if spec.types[name].get("autoScale"):
+            reason = "no master scales the Pods"
+            yield from dlrover_roles.unused_fields(spec, name, {"autoScale": reason})
+    path = ("spec", "replicaSpecs", MASTER)
+    yield from no_effect(spec.source, path, "there is no master", where=MASTER)
     if not spec.replicas("ps"):
         yield diagnose(
             codes.NOBODY_TRAINS, spec.origin("ps").locate(key=True), job=spec.name, where="ps"
@@ -311,8 +300,7 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
                 continue
             if "lifecycle" in container:
                 place = origin.locate("containers", index, "lifecycle", key=True)
-                facts = {"where": "lifecycle", "reason": "DLRover's master drops it"}
-                yield diagnose(codes.NO_EFFECT, place, **facts, advice="remove it")
+                yield unused(place, "lifecycle", _DROPS)
             resources = container.get("resources", {})
             for resource, limit in resources.get("limits", {}).items():
                 asked = resources.get("requests", {}).get(resource, limit)
@@ -336,6 +324,4 @@ def _lost(spec: Spec, name: str) -> Iterator[Diagnostic]:
     for field in (_DROPPED, "priorityClassName"):
         if field in pod and not (field != _DROPPED and spec.types[name].get("priority")):
             place = spec.origin(name).locate("template", "spec", field, key=True)
-            reason = "DLRover's master drops it"
-            facts = {"where": f"{name}.template.spec.{field}", "reason": reason}
-            yield diagnose(codes.NO_EFFECT, place, **facts, advice="remove it")
+            yield unused(place, f"{name}.template.spec.{field}", _DROPS)

@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath
+from etcompile.frontends.annotations import annotation_value, annotations_of
 from etcompile.model import Gang, GangOperator, Origin
 from etcompile.model.quantity import number
 
@@ -139,7 +140,7 @@ def _gang(
     source: Source, values: Mapping[str, Any], origins: Mapping[str, Origin], operator: GangOperator
 ) -> Gang:
     labels: Mapping[str, str] = source.data["metadata"].get("labels", {})
-    annotations = _annotations(source)
+    annotations = annotations_of(source)
     return Gang(
         **values, labels=labels, annotations=annotations, operator=operator, origins=origins
     )
@@ -152,16 +153,14 @@ def _annotated(
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
     problems: list[Diagnostic] = []
-    annotations = _annotations(source)
     for name in names:
-        if (text := annotations.get(name)) is None:
+        if (text := annotations_of(source).get(name)) is None:
             continue
         field = _FIELDS[name]
         value, expected = _read(field, text)
         origin = Origin(source, ("metadata", "annotations", name))
         if value is None:
-            facts = {"name": name, "expected": expected, "found": text, "advice": ""}
-            problems.append(diagnose(codes.ANNOTATION_VALUE, origin.locate(), **facts))
+            problems.append(annotation_value(source, name, expected))
         else:
             values[field], origins[field] = value, origin
     return values, origins, problems
@@ -187,8 +186,3 @@ def _resources(text: str) -> dict[str, str] | None:
             return None
         found[match["name"]] = match["quantity"]
     return found
-
-
-def _annotations(source: Source) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = source.data["metadata"].get("annotations", {})
-    return annotations

@@ -12,13 +12,13 @@ from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import gang, in_place
-from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.annotations import annotations_of, flag_errors, unknown_annotations
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import no_effect
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
 from etcompile.frontends.podtemplates import main_container, template_notes
-from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.model import (
     ConfigMapVolume,
     Gang,
@@ -179,8 +179,7 @@ class Spec(Struct, frozen=True):
 
     def annotation(self, name: str) -> str | None:
         """One of the document's annotations."""
-        value = self.source.data["metadata"].get("annotations", {}).get(name)
-        return None if value is None else str(value)
+        return annotations_of(self.source).get(name)
 
 
 class Described(Struct, frozen=True):
@@ -238,7 +237,9 @@ def _lowered(
         return Lowered(None, tuple(notes))
     spec = Spec(framework, source, replicas)
     described = describe(spec)
-    notes += [*described.diagnostics, *_idle(spec, described.success), *_policy_notes(source)]
+    notes += [*described.diagnostics, *_idle(spec, described.success)]
+    ttl = ("spec", "runPolicy", "ttlSecondsAfterFinished")
+    notes += no_effect(source, ttl, TTL_REASON, TTL_ADVICE, when=TTL_WHEN)
     asked = gang.by_policy(source, framework.gangs)
     restarts = in_place.by_annotation(source)
     notes += [*asked.diagnostics, *restarts.diagnostics]
@@ -423,16 +424,6 @@ def _pod_deadline(seconds: int | None) -> int | None:
     return max(seconds, 1)
 
 
-def flag_errors(source: Source, names: Sequence[str]) -> Iterator[Diagnostic]:
-    """An error for each annotation that is neither on nor off: "yes" would count as off."""
-    given = source.data["metadata"].get("annotations", {})
-    for name in names:
-        if given.get(name, "true") not in ("true", "false"):
-            place = source.locate(("metadata", "annotations", name))
-            facts = {"name": name, "expected": '"true" or "false"', "found": given[name]}
-            yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
-
-
 # The job ----------------------------------------------------------------------------------------
 
 
@@ -508,36 +499,6 @@ def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:
     if deciding and not any(replica.replicas for replica in deciding):
         place = deciding[0].origin.locate("replicas")
         yield diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where=deciding[0].type)
-
-
-def no_effect(
-    source: Source, path: ValuePath, reason: str, advice: str = "remove it", *, when: str = ""
-) -> Iterator[Diagnostic]:
-    """A warning for a field that is there and changes nothing.
-
-    Args:
-        source: The document.
-        path: The field.
-        reason: Why it changes nothing.
-        advice: What to do instead.
-        when: Where that is so, if not everywhere.
-    """
-    if value_at(source.data, path) is None:
-        return
-    where = dotted(path) + when
-    place = source.locate(path, key=True)
-    yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice=advice)
-
-
-def _policy_notes(source: Source) -> Iterator[Diagnostic]:
-    policy = ("spec", "runPolicy")
-    yield from no_effect(
-        source,
-        (*policy, "ttlSecondsAfterFinished"),
-        TTL_REASON,
-        TTL_ADVICE,
-        when=TTL_WHEN,
-    )
 
 
 def config_files(volume: str, *files: tuple[str, int]) -> ConfigMapVolume:

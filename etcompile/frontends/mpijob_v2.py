@@ -11,7 +11,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import gang, kubeflow, mpi
-from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
+from etcompile.frontends.annotations import GATE_TIMEOUT, annotation_value, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.frontends.operators import MPI_OPERATOR
 from etcompile.frontends.podtemplates import MOUNTED_HOME
@@ -278,11 +278,8 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
             expected="a plain absolute path that the job does not use itself",
             advice="",
         )
-    found = spec.annotation(_LAUNCHER)
-    if found not in (None, "job", "pod"):
-        place = spec.source.locate(("metadata", "annotations", _LAUNCHER))
-        facts = {"name": _LAUNCHER, "expected": "job or pod", "found": found}
-        yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
+    if spec.annotation(_LAUNCHER) not in (None, "job", "pod"):
+        yield annotation_value(spec.source, _LAUNCHER, "job or pod")
 
 
 KINDS = (

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.frontends.notes import unused
 from etcompile.model import Origin
 
 MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -65,12 +66,10 @@ def template_notes(
     """
     dropped = ["name", "generateName", "namespace", "ownerReferences"]
     notes = [
-        diagnose(
-            codes.NO_EFFECT,
+        unused(
             origin.locate("metadata", name, key=True),
-            where=f"template.metadata.{name}",
-            reason="the job names and owns its Pods",
-            advice="remove it",
+            f"template.metadata.{name}",
+            "the job names and owns its Pods",
         )
         for name in (*dropped, *([] if keeps_finalizers else ["finalizers"]))
         if template.get("metadata", {}).get(name)

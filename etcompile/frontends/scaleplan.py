@@ -13,6 +13,7 @@ from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes
 from etcompile.frontends import dlrover
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import unused
 from etcompile.model import CustomResource, Labels, Origin, Planned, ScalePlan
 from etcompile.model.quantity import number
 
@@ -120,17 +121,13 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         at: ValuePath = ("spec", "replicaResourceSpecs", name)
         if not given["replicas"]:
             place = source.locate((*at, "replicas"))
-            where, reason = f"{name}.replicas", "DLRover takes 0 for no change"
-            yield diagnose(
-                codes.NO_EFFECT, place, where=where, reason=reason, advice="remove the type"
-            )
+            reason = "DLRover takes 0 for no change"
+            yield unused(place, f"{name}.replicas", reason, "remove the type")
         for resource in given.get("resource", {}):
             if resource not in _SIZES:
                 place = source.locate((*at, "resource", resource), key=True)
-                where, reason = f"{name}.resource.{resource}", "a plan changes cpu and memory only"
-                yield diagnose(
-                    codes.NO_EFFECT, place, where=where, reason=reason, advice="remove it"
-                )
+                reason = "a plan changes cpu and memory only"
+                yield unused(place, f"{name}.resource.{resource}", reason)
     sequence = metadata.get("annotations", {}).get(_SEQUENCE)
     if sequence is not None and not _NUMBER.fullmatch(sequence):
         place = source.locate(("metadata", "annotations", _SEQUENCE))

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import no_effect
 from etcompile.model import Origin, ScaleIn, ScaleOut
 
 _ET_OPERATOR = "kai.alibabacloud.com/v1alpha1"
@@ -108,11 +109,7 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
     yield from unknown_annotations(source, (_SEQUENCE,))
     spec: dict[str, Any] = source.data["spec"]
     for field, reason in _DEAD.items():
-        if field in spec:
-            place = source.locate(("spec", field), key=True)
-            yield diagnose(
-                codes.NO_EFFECT, place, where=f"spec.{field}", reason=reason, advice="remove it"
-            )
+        yield from no_effect(source, ("spec", field), reason)
     if spec.get("script"):
         yield diagnose(codes.SCRIPT_NOT_RUN, source.locate(("spec", "script")), where="spec.script")
     sequence = source.data["metadata"].get("annotations", {}).get(_SEQUENCE)

@@ -4,7 +4,7 @@ Apart from the kinds, so that all whose launcher comes by ssh decide in the same
 """
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import PREFIX
+from etcompile.frontends.annotations import PREFIX, annotation_value, annotations_of
 from etcompile.model import Origin, PodTemplate
 from etcompile.model.ssh import SshPort, connecting_ports, declared_ports, listening_ports
 
@@ -20,7 +20,7 @@ def ssh_arguments(source: Source) -> str:
     Args:
         source: The document. A port that cannot be is told by `ssh_port`.
     """
-    given = str(source.data["metadata"].get("annotations", {}).get(SSH_PORT) or "")
+    given = annotations_of(source).get(SSH_PORT, "")
     return f"{RETRIES} -p {given}" if _is_port(given) else RETRIES
 
 
@@ -38,13 +38,11 @@ def ssh_port(
     Returns:
         The port, None where the images decide, and what is to be said about it.
     """
-    given = source.data["metadata"].get("annotations", {}).get(SSH_PORT)
+    given = annotations_of(source).get(SSH_PORT)
     if given is not None:
-        if _is_port(str(given)):
+        if _is_port(given):
             return int(given), []
-        place = source.locate(("metadata", "annotations", SSH_PORT))
-        facts = {"name": SSH_PORT, "expected": "a port number, quoted", "found": given}
-        return None, [diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")]
+        return None, [annotation_value(source, SSH_PORT, "a port number, quoted")]
     if worker is None:
         return None, []
     listens = () if serves else listening_ports(worker.main_container)

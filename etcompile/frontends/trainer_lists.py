@@ -7,7 +7,8 @@ lose one of them. Apart from the other refusals, because it comes before patches
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Source
+from etcompile.frontends.notes import not_compiled
 from etcompile.k8s.fieldpath import dotted
 from etcompile.model import Origin
 
@@ -71,10 +72,7 @@ def _alike(origin: Origin, entries: list[Any], keys: tuple[str, ...]) -> Iterato
             continue
         named = tuple(str(entry.get(key, _DEFAULTS.get(key))) for key in keys)
         if named in seen:
-            facts = {
-                "where": f"{dotted(origin.path)} '{' '.join(named)}'",
-                "reason": f"another entry of the list has this {' and '.join(keys)}",
-                "advice": "remove one of them",
-            }
-            yield diagnose(codes.NOT_COMPILED, origin.locate(number), **facts)
+            where = f"{dotted(origin.path)} '{' '.join(named)}'"
+            reason = f"another entry of the list has this {' and '.join(keys)}"
+            yield not_compiled(origin.locate(number), where, reason, "remove one of them")
         seen.add(named)

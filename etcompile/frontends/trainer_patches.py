@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
-from etcompile.frontends.kubeflow import no_effect
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath
+from etcompile.frontends.notes import no_effect, not_compiled, unused
 from etcompile.model import Origin
 
 _PATCHES: ValuePath = ("spec", "runtimePatches")
@@ -108,7 +108,7 @@ def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
                 # Trainer would add one without containers (defect T22).
                 why = f"the runtime has none of this name, only {', '.join(jobs)}"
                 where = f"patch of replicatedJob '{entry['name']}'"
-                yield _problem(there.at("name"), where, why, "name one of these")
+                yield not_compiled(there.locate("name"), where, why, "name one of these")
                 continue
             pod = entry.get("template", {}).get("spec", {}).get("template", {}).get("spec", {})
             below = there.at("template", "spec", "template", "spec")
@@ -123,10 +123,8 @@ def notes(job: Source) -> Iterator[Diagnostic]:
     """
     for number, patch in enumerate(_patches(job)):
         if patch.get("trainingRuntimeSpec") in (None, {}):
-            reason = "it changes nothing"
-            origin = Origin(job, (*_PATCHES, number))
-            facts = {"where": f"patch of {patch['manager']}", "advice": "remove it"}
-            yield diagnose(codes.NO_EFFECT, origin.locate("manager"), reason=reason, **facts)
+            place = job.locate((*_PATCHES, number, "manager"))
+            yield unused(place, f"patch of {patch['manager']}", "it changes nothing")
         if "time" in patch:
             reason = "it is a note of Trainer's own"
             yield from no_effect(job, (*_PATCHES, number, "time"), reason)
@@ -146,11 +144,15 @@ def _of_pod(
                 # Trainer would add one without an image (defect T22).
                 names = ", ".join(known) or "none"
                 why = f"the template has no {kind} of this name: {names}"
-                yield _problem(there.at("name"), f"patch of {kind} '{name}'", why, "correct it")
+                yield not_compiled(
+                    there.locate("name"), f"patch of {kind} '{name}'", why, "correct it"
+                )
             elif name in _OF_THE_JOB and container.get("env"):
                 why = "only the TrainJob itself sets variables there"
                 advice = "write them into spec.trainer.env or spec.initializer"
-                yield _problem(there.at("env"), f"env of {kind} '{name}' in a patch", why, advice)
+                yield not_compiled(
+                    there.locate("env"), f"env of {kind} '{name}' in a patch", why, advice
+                )
             else:
                 yield from _variables(there, container, known[name])
     volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
@@ -161,7 +163,7 @@ def _of_pod(
             # The two would be merged, and no Pod may have such a volume (defect T21).
             why = f"it is {next(iter(others))} in the runtime, and would be both"
             where = f"{next(iter(types))} of volume '{volume['name']}' in a patch"
-            yield _problem(origin.at("volumes", number), where, why, "give it another name")
+            yield not_compiled(origin.locate("volumes", number), where, why, "give it another name")
 
 
 def _variables(
@@ -174,7 +176,7 @@ def _variables(
         if merged.get("value") and "valueFrom" in merged:
             why = "it would have the value of one and the valueFrom of the other"
             where = f"variable {entry['name']} in a patch"
-            yield _problem(origin.at("env", number), where, why, "give it another name")
+            yield not_compiled(origin.locate("env", number), where, why, "give it another name")
 
 
 def _merged(
@@ -287,8 +289,3 @@ def _change(patch: Mapping[str, Any]) -> Mapping[str, Any]:
 def _jobs(change: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     found: Sequence[Mapping[str, Any]] = change.get("spec", {}).get("replicatedJobs", ())
     return found
-
-
-def _problem(origin: Origin, where: str, why: str, advice: str) -> Diagnostic:
-    facts = {"where": where, "reason": why, "advice": advice}
-    return diagnose(codes.NOT_COMPILED, origin.locate(), **facts)

@@ -13,9 +13,16 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import gang, in_place
-from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_annotations
+from etcompile.frontends.annotations import (
+    GATE_TIMEOUT,
+    annotation_value,
+    annotations_of,
+    gate_timeout,
+    unknown_annotations,
+)
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import unused
 from etcompile.frontends.operators import ET_OPERATOR
 from etcompile.frontends.podtemplates import (
     MOUNTED_HOME,
@@ -24,7 +31,7 @@ from etcompile.frontends.podtemplates import (
 )
 from etcompile.frontends.rights import launcher_access, own_account
 from etcompile.frontends.sshports import SSH_PORT, ssh_port
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.model import (
     Bounds,
     ConfigFile,
@@ -163,7 +170,7 @@ def _job(
             backoff_limit=spec.get("backoffLimit", 6),
             clean_pods=spec.get("cleanPodPolicy", "Running") or "None",
             success=Success(("launcher",)),
-            suspended=_annotations(source).get(_SUSPEND) == "true",
+            suspended=annotations_of(source).get(_SUSPEND) == "true",
             keeps=("launcher",),
         ),
         config_name=config_name(name, of_operator=True),
@@ -363,7 +370,7 @@ def _no_slots(job: Job) -> Iterator[Diagnostic]:
 def _credentials(
     source: Source, templates: Mapping[str, PodTemplate]
 ) -> tuple[SshCredentials, list[Diagnostic]]:
-    annotations = _annotations(source)
+    annotations = annotations_of(source)
     path = annotations.get(_SSH_MOUNT_PATH, _ROOT_SSH).rstrip("/")
     others = [role for role, template in templates.items() if not template.runs_as_root]
     problems = []
@@ -399,21 +406,14 @@ def _credentials(
 # The document ---------------------------------------------------------------------------------
 
 
-def _annotations(source: Source) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = source.data["metadata"].get("annotations", {})
-    return annotations
-
-
 def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
     for name, form, expected in (
         (_SSH_SECRET, f"(?:{SECRET_NAME})?", "the name of a Secret"),
         (_SSH_MOUNT_PATH, MOUNTED_HOME, "a plain absolute path that the job does not use itself"),
     ):
-        found = _annotations(source).get(name)
+        found = annotations_of(source).get(name)
         if found is not None and not re.fullmatch(form, found, re.ASCII):
-            place = source.locate(("metadata", "annotations", name))
-            facts = {"name": name, "expected": expected, "found": found, "advice": ""}
-            yield diagnose(codes.ANNOTATION_VALUE, place, **facts)
+            yield annotation_value(source, name, expected)
 
 
 def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -437,24 +437,16 @@ def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dead_fields(source: Source) -> Iterator[Diagnostic]:
     """Fields accepted for upstream's sake that mean less than they seem to."""
-    spec = source.data["spec"]
-    for path, reason in (
-        (("launcherAttachMode",), "the empty mode gives the launcher no way to reach its workers"),
-        (("cleanPodPolicy",), "the empty policy means None"),
-        (("etReplicaSpecs", "worker", "restartPolicy"), "the empty policy means Never"),
-        (("etReplicaSpecs", "launcher", "restartPolicy"), "the empty policy means Never"),
-    ):
-        value: Any = spec
-        for step in path:
-            value = value.get(step) if isinstance(value, Mapping) else None
-        if value == "":
-            yield diagnose(
-                codes.NO_EFFECT,
-                source.locate(("spec", *path)),
-                where=dotted(("spec", *path)),
-                reason=reason,
-                advice="write what you mean",
-            )
+    no_way = "the empty mode gives the launcher no way to reach its workers"
+    fields: tuple[tuple[ValuePath, str], ...] = (
+        (("spec", "launcherAttachMode"), no_way),
+        (("spec", "cleanPodPolicy"), "the empty policy means None"),
+        ((*_ROLES, "worker", "restartPolicy"), "the empty policy means Never"),
+        ((*_ROLES, "launcher", "restartPolicy"), "the empty policy means Never"),
+    )
+    for path, reason in fields:
+        if value_at(source.data, path) == "":
+            yield unused(source.locate(path), dotted(path), reason, "write what you mean")
 
 
 KINDS = (

@@ -23,13 +23,14 @@ from etcompile.frontends import (
 from etcompile.frontends.annotations import (
     GATE_TIMEOUT,
     NNODES,
+    annotations_of,
+    flag_errors,
     gate_timeout,
     unknown_annotations,
 )
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
-from etcompile.frontends.kubeflow import flag_errors
 from etcompile.frontends.operators import TRAINER
 from etcompile.frontends.podtemplates import main_container, template_notes
 from etcompile.frontends.sshports import SSH_PORT
@@ -130,7 +131,6 @@ def lower(source: Source) -> Lowered:
     notes += elastic.diagnostics
     roles, more = _gated(parts, roles, timeout, runtime)
     notes += _watched(source, roles)
-    annotations = data["metadata"].get("annotations", {})
     job = Job(
         name=name,
         namespace=data["metadata"].get("namespace"),
@@ -149,7 +149,7 @@ def lower(source: Source) -> Lowered:
             suspended_by=("spec", "suspend"),
             deadline=data["spec"].get("activeDeadlineSeconds"),
             ttl=_ttl(job_set),
-            together=annotations.get(TOGETHER) == "true",
+            together=annotations_of(source).get(TOGETHER) == "true",
         ),
         config_name=config_name(name),
         document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
