@@ -46,12 +46,6 @@ _PREFLIGHT = 300
 def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[str, Any]:
     """The job's ConfigMap.
 
-    Args:
-        job: The job, after its intents.
-        settings: How to compile it.
-        texts: The templates of its scripts.
-        stored: The text of `job.yaml`.
-
     Raises:
         TemplateError: a template that the user gave does not render.
     """
@@ -81,26 +75,13 @@ def _seed(job: Job, lines: HostList, suffix: str) -> str:
 
 
 def host_line(job: Job, lines: HostList, name: str) -> str:
-    """A line of a host list.
-
-    Args:
-        job: The job whose host list it is.
-        lines: The host list, which says what a line looks like.
-        name: The host's whole name, as the list is to have it (`host_names`).
-    """
+    """A line of a host list."""
     line = lines.line.replace(DOMAIN, "")
     return line.format(host=name, slots=job.slots) + "\n"
 
 
 def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tuple[str, ...]:
-    """The names by which a host can be reached, first the one that the list from Git has.
-
-    Args:
-        job: The job, of a known namespace.
-        lines: The host list, whose line may hold the domain.
-        settings: How the job is compiled.
-        host: The host's bare name.
-    """
+    """The names by which a host can be reached, first the one that the list from Git has."""
     short = domain(job, settings)
     # `.SERVICE.NS.svc` is searched for with each of its ends cut off.
     parts = short.split(".")[1:]

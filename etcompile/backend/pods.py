@@ -253,13 +253,7 @@ class _Stamp:
         self._common: list[dict[str, Any]] | None = None
 
     def spec(self, spec: dict[str, Any], member: Member, host: str | None) -> dict[str, Any]:
-        """The PodSpec of a replica.
-
-        Args:
-            spec: That of its role.
-            member: The replica.
-            host: The host name that its Pod must be given, if any.
-        """
+        """The PodSpec of a replica."""
         if self._role.additions.env:
             spec = {**spec, "containers": self._containers(spec["containers"], member)}
         if member.resources:

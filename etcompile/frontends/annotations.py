@@ -31,14 +31,7 @@ def annotations_of(source: Source) -> Mapping[str, str]:
 
 
 def annotation_value(source: Source, name: str, expected: str, advice: str = "") -> Diagnostic:
-    """An error for an annotation whose value is none that it may have.
-
-    Args:
-        source: The document.
-        name: The annotation.
-        expected: What it may be, in words.
-        advice: What to write instead, if that can be told.
-    """
+    """An error for an annotation whose value is none that it may have."""
     place = source.locate(("metadata", "annotations", name))
     facts = {"name": name, "expected": expected, "found": annotations_of(source)[name]}
     return diagnose(codes.ANNOTATION_VALUE, place, **facts, advice=advice)
@@ -47,25 +40,13 @@ def annotation_value(source: Source, name: str, expected: str, advice: str = "")
 def unused_annotation(
     source: Source, name: str, reason: str, advice: str = "remove it"
 ) -> Diagnostic:
-    """A warning for an annotation that changes nothing.
-
-    Args:
-        source: The document.
-        name: The annotation.
-        reason: Why it changes nothing.
-        advice: What to do instead.
-    """
+    """A warning for an annotation that changes nothing."""
     place = source.locate(("metadata", "annotations", name), key=True)
     return unused(place, f"annotation {name}", reason, advice)
 
 
 def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diagnostic]:
-    """A warning for each annotation of our prefix that the document's kind does not know.
-
-    Args:
-        source: The document.
-        known: The annotations that its kind reads.
-    """
+    """A warning for each annotation of our prefix that the document's kind does not know."""
     for name in annotations_of(source):
         if name.startswith(PREFIX) and name not in known and name not in OF_EVERY_JOB:
             close = probably(name, (*known, *OF_EVERY_JOB))

@@ -79,12 +79,7 @@ def pod_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def crash_notes(origin: Origin, metadata: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """A warning for the label that `pod_labels` leaves out.
-
-    Args:
-        origin: Where the metadata stand.
-        metadata: Those of a Pod template, or of the job, whose labels the master's Pod gets.
-    """
+    """A warning for the label that `pod_labels` leaves out."""
     name, value = CRASHING
     if metadata.get("labels", {}).get(name) == value:
         reason = "on a Pod without an owner it makes a DLRover operator that still runs crash"

@@ -132,12 +132,7 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Va
 
 
 def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
-    """How failed replicas are followed, before what only one strategy does (reference 4.2, 4.3).
-
-    Args:
-        spec: The ElasticJob, read.
-        budget: Whether there is a limit to failures in the job's life.
-    """
+    """How failed replicas are followed, before what only one strategy does (reference 4.2, 4.3)."""
     given = spec.types["worker"].get("restartCount")
     count = _RELAUNCHES if given is None else int(given)
     strategy = dlrover_master.option(spec, "pending_fail_strategy", "1")
@@ -251,13 +246,7 @@ def dead_notes(spec: Spec) -> Iterator[Diagnostic]:
 
 
 def unused_fields(spec: Spec, name: str, dead: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """A warning for each of these fields that a type has.
-
-    Args:
-        spec: The ElasticJob, read.
-        name: The key of the type in `replicaSpecs`.
-        dead: Fields, and why they change nothing.
-    """
+    """A warning for each of these fields that a type has."""
     for field, reason in dead.items():
         path = ("spec", "replicaSpecs", name, field)
         yield from no_effect(spec.source, path, reason, where=f"{name}.{field}")

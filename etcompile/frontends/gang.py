@@ -71,12 +71,7 @@ class Asked(Struct, frozen=True):
 
 
 def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Asked:
-    """What the `schedulingPolicy` of a document asks, and its annotations beyond that.
-
-    Args:
-        source: The document.
-        operator: What the operator of its kind does when it makes a gang.
-    """
+    """What the `schedulingPolicy` of a document asks, and its annotations beyond that."""
     values, origins, problems = _annotated(source, BEYOND_POLICY)
     path = ("spec", "runPolicy", "schedulingPolicy")
     policy = source.data["spec"].get("runPolicy", {}).get("schedulingPolicy") or {}
@@ -88,12 +83,7 @@ def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Ask
 
 
 def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked:
-    """What the annotations of a document ask.
-
-    Args:
-        source: The document.
-        names: Those that count.
-    """
+    """What the annotations of a document ask."""
     values, origins, problems = _annotated(source, names)
     return Asked(_gang(source, values, origins, NO_OPERATOR), tuple(problems))
 
@@ -103,11 +93,6 @@ def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> A
 
     reference/trainer-v2.md 6. All Pods are there from the start, so that all of them make up the
     gang, and those that wait for others keep nobody from starting (defect T7).
-
-    Args:
-        source: The document that the runtime is merged into.
-        path: Where the runtime's spec stands in it.
-        trainer: The role that trains, if the runtime says so.
     """
     values, origins, problems = _annotated(source, ANNOTATIONS)
     runtime: Any = source.data

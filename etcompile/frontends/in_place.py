@@ -54,11 +54,7 @@ class Asked(Struct, frozen=True):
 
 
 def by_annotation(source: Source) -> Asked:
-    """What the annotations of a document ask.
-
-    Args:
-        source: The document.
-    """
+    """What the annotations of a document ask."""
     given = annotations_of(source)
     stop, problems = seconds(source, _STOP, _DEFAULT.stop)
     problems += _choice_problems(source)
@@ -113,13 +109,7 @@ def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = No
 def contradiction(
     source: Source, roles: Sequence[Role], each: tuple[str, ...] | None
 ) -> Iterator[Diagnostic]:
-    """An error for a job that says of its replicas the opposite of how they restart in place.
-
-    Args:
-        source: The document.
-        roles: The roles of its job.
-        each: The roles whose replicas restart each by itself; None if all restart together.
-    """
+    """An error for a job that says of its replicas the opposite of how they restart in place."""
     given = annotations_of(source).get(TOGETHER)
     if each is None and given == "false":
         problem = f"all of its replicas do so together, and {TOGETHER} says that they do not"
@@ -134,14 +124,7 @@ def contradiction(
 
 
 def impossible(source: Source, problem: str, advice: str, name: str = RESTART) -> Diagnostic:
-    """An error for a document that asks for restarts in place which there cannot be.
-
-    Args:
-        source: The document.
-        problem: Why not, as the end of a sentence.
-        advice: What to do.
-        name: The annotation that is to be changed.
-    """
+    """An error for a document that asks for restarts in place which there cannot be."""
     place = source.locate(("metadata", "annotations", name), key=True)
     facts = {"job": source.data["metadata"]["name"], "problem": problem, "advice": advice}
     return diagnose(codes.NOT_IN_PLACE, place, **facts)

@@ -202,12 +202,7 @@ class Described(Struct, frozen=True):
 
 
 def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
-    """The kind of a framework, for `KINDS`.
-
-    Args:
-        framework: Its facts.
-        describe: Its roles; it may leave out what `roles` fills in.
-    """
+    """The kind of a framework, for `KINDS`."""
     return Kind(
         api_version=framework.api_version,
         name=framework.kind,
@@ -386,13 +381,7 @@ def _service_ports(
 
 
 def role(spec: Spec, replica: Replica, env: Sequence[Variable]) -> Role:
-    """The role of a type, as all kinds with Services have it (reference 2 and 3).
-
-    Args:
-        spec: The job.
-        replica: The type.
-        env: Its variables.
-    """
+    """The role of a type, as all kinds with Services have it (reference 2 and 3)."""
     return Role(
         name=replica.role,
         naming=Naming(stem=f"{spec.name}-{replica.role}"),
@@ -502,10 +491,5 @@ def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:
 
 
 def config_files(volume: str, *files: tuple[str, int]) -> ConfigMapVolume:
-    """A volume of files from the job's ConfigMap, each under its own key.
-
-    Args:
-        volume: The volume's name.
-        files: Key and file mode of each.
-    """
+    """A volume of files from the job's ConfigMap, each under its own key."""
     return ConfigMapVolume(volume, tuple((key, key, mode) for key, mode in files))

@@ -7,14 +7,7 @@ from etcompile.k8s.fieldpath import dotted, value_at
 
 
 def unused(place: Location, where: str, reason: str, advice: str = "remove it") -> Diagnostic:
-    """A warning for something that changes nothing.
-
-    Args:
-        place: Where it stands.
-        where: What messages call it.
-        reason: Why it changes nothing.
-        advice: What to do instead.
-    """
+    """A warning for something that changes nothing."""
     return diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice=advice)
 
 
@@ -43,12 +36,5 @@ def no_effect(
 
 
 def not_compiled(place: Location, where: str, reason: str, advice: str) -> Diagnostic:
-    """An error for something that is refused.
-
-    Args:
-        place: Where it stands.
-        where: What messages call it.
-        reason: Why it is not compiled.
-        advice: What to do instead.
-    """
+    """An error for something that is refused."""
     return diagnose(codes.NOT_COMPILED, place, where=where, reason=reason, advice=advice)

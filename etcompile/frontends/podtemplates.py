@@ -31,10 +31,6 @@ def main_container(
     names, else the first. et-operator always takes the first (reference/et-operator.md 6,
     defect 42).
 
-    Args:
-        origin: Where the template stands.
-        template: The Pod template.
-
     Returns:
         The container's name, None if the annotation names no container, and the diagnostics.
     """
@@ -56,14 +52,7 @@ def template_notes(
     restart_policy: str,
     keeps_finalizers: bool = False,
 ) -> list[Diagnostic]:
-    """Warnings about parts of a template that the job replaces or drops.
-
-    Args:
-        origin: Where the template stands.
-        template: The Pod template.
-        restart_policy: The restartPolicy that its Pods get.
-        keeps_finalizers: Its Pods get the template's finalizers.
-    """
+    """Warnings about parts of a template that the job replaces or drops."""
     dropped = ["name", "generateName", "namespace", "ownerReferences"]
     notes = [
         unused(

@@ -77,11 +77,7 @@ _READ: Mapping[str, _Annotation] = {
 
 
 def recovering(kind: Kind) -> Kind:
-    """A kind whose jobs are recovered as their annotations say.
-
-    Args:
-        kind: The kind without that.
-    """
+    """A kind whose jobs are recovered as their annotations say."""
     return structs.replace(kind, lower=partial(_lowered, kind.lower))
 
 

@@ -127,14 +127,7 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
 def kinds(
     name: str, lower: Callable[[Source], Lowered], what: str, field: str
 ) -> tuple[Kind, Kind]:
-    """One of the two kinds in both API groups.
-
-    Args:
-        name: ScaleOut or ScaleIn.
-        lower: Makes its intent.
-        what: What it does to workers.
-        field: The field of its `spec` that says to how many, as `count`.
-    """
+    """One of the two kinds in both API groups."""
     counts = (("spec", field, "count"),)
     summary, of_all = f"et-operator: {what} a TrainingJob", f"etcompile: {what} an elastic job"
     return (

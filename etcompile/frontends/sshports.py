@@ -15,11 +15,7 @@ RETRIES = "-o ConnectionAttempts=10"
 
 
 def ssh_arguments(source: Source) -> str:
-    """What the launcher's ssh is told: to try again while a worker starts, and its annotated port.
-
-    Args:
-        source: The document. A port that cannot be is told by `ssh_port`.
-    """
+    """The arguments of the ssh of a launcher: it tries again, on the annotated port if any."""
     given = annotations_of(source).get(SSH_PORT, "")
     return f"{RETRIES} -p {given}" if _is_port(given) else RETRIES
 

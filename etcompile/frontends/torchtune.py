@@ -26,14 +26,7 @@ def model(runtime: str) -> str | None:
 
 
 def command(facts: Told, runtime: str, before: Sequence[str], args: Sequence[str]) -> list[str]:
-    """The whole command of a node.
-
-    Args:
-        facts: What the node is told.
-        runtime: The name of the runtime, which is one of a model.
-        before: The runtime's own command, of which some words are kept.
-        args: The arguments of the TrainJob, which choose the recipe and follow the command.
-    """
+    """The whole command of a node."""
     recipe, suffix = _recipe(facts, args)
     endpoint = [f"--rdzv_endpoint={facts.address}:{PORT}"] if _is_distributed(facts) else []
     kept = [word for word in before if word.partition("=")[0] in _KEPT and "=" in word]
@@ -41,13 +34,7 @@ def command(facts: Told, runtime: str, before: Sequence[str], args: Sequence[str
 
 
 def problems(facts: Told, runtime: str, args: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Why a command cannot be completed: the field, and the reason (Trainer's webhook).
-
-    Args:
-        facts: What the node is told.
-        runtime: The name of the runtime.
-        args: The arguments of the TrainJob.
-    """
+    """Why a command cannot be completed: the field, and the reason (Trainer's webhook)."""
     found = model(runtime)
     if found is None:
         known = ", ".join(_MODELS)

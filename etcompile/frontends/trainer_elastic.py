@@ -52,15 +52,7 @@ def described(
     success: Success,
     awaited: Collection[str],
 ) -> Described:
-    """A job's roles as they scale.
-
-    Args:
-        source: The merged document.
-        runtime: The spec of its runtime, into which the job is merged, JSON.
-        roles: The roles of the TrainJob.
-        success: Who decides that the run has succeeded, as the runtime says it.
-        awaited: Roles that others wait for until they have succeeded.
-    """
+    """A job's roles as they scale."""
     given = annotations_of(source).get(NNODES)
     limits = trainer_policies.elastic(source.data)
     policy = trainer_policies.policy(runtime)
@@ -122,10 +114,6 @@ def _quorum(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role], l
 
 def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple[str, ...] | None:
     """The roles whose commands may run again each by itself, in the Pods that are there.
-
-    Args:
-        runtime: The spec of a runtime, into which a job is merged, JSON.
-        roles: The roles of the job, as they scale.
 
     Returns:
         The names of the roles; None if nodes go on only once all of them have begun anew.

@@ -41,12 +41,7 @@ _DEFAULTS = {"protocol": "TCP"}
 
 
 def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Entries that another entry of their list is like.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """Entries that another entry of their list is like."""
     yield from _below(Origin(job, ("spec",)), job.data["spec"], _OF_PATCHES)
     yield from _below(Origin(runtime, ("spec",)), runtime.data["spec"], _KEYS)
 

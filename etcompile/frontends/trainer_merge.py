@@ -57,9 +57,7 @@ class Merged(Struct, frozen=True):
 def merged(job: Source, runtime: Source) -> Merged:
     """A TrainJob with its runtime, into which everything is merged that the job changes.
 
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema, of which nothing is refused.
+    Both are valid by their schemas, and `trainer_refusals` has nothing against them.
     """
     return _Merge(job, runtime).result()
 
@@ -78,10 +76,6 @@ def trainers(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
 
 def node_counts(job: Mapping[str, Any], spec: Mapping[str, Any]) -> list[tuple[int, ValuePath]]:
     """How many Pods each replicatedJob has (reference 4, steps 4, 6 and 7; 5.6).
-
-    Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON.
 
     Returns:
         The number, and the path of what says so: `spec.trainer.numNodes` of the job, else one in
@@ -120,13 +114,7 @@ def node_counts(job: Mapping[str, Any], spec: Mapping[str, Any]) -> list[tuple[i
 def with_resources(
     container: Mapping[str, Any], trainer: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A container with what a job asks for; without mlPolicy, with its own (reference 4, step 5).
-
-    Args:
-        container: The container, JSON.
-        trainer: `spec.trainer` of the job, JSON.
-        spec: The spec of its runtime, JSON.
-    """
+    """A container with what a job asks for; its own without mlPolicy (reference 4, step 5)."""
     asked = trainer.get("resourcesPerNode", {}) if "mlPolicy" in spec else {}
     own = container.get("resources", {})
     amounts = {field: {**own.get(field, {}), **more} for field, more in asked.items()}

@@ -41,13 +41,7 @@ class Described(Struct, frozen=True):
 
 
 def described(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role]) -> Described:
-    """The roles, keys and hostfile of a job whose runtime has the policy.
-
-    Args:
-        source: The merged document.
-        runtime: The spec of its runtime, JSON.
-        roles: The roles of the TrainJob, before the policy adds to them.
-    """
+    """The roles, keys and hostfile of a job whose runtime has the policy."""
     named = {role.name: role for role in roles}
     launcher, node = named.get(LAUNCHER), named.get(NODE)
     hosts = [role for role in roles if role.name in hosts_of(runtime)]
@@ -95,12 +89,7 @@ def is_reached_by_ssh(runtime: Mapping[str, Any], roles: Sequence[str]) -> bool:
 
 
 def slots_of(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> int:
-    """Processes on each host; 1 without the policy.
-
-    Args:
-        job: The TrainJob, JSON.
-        runtime: The spec of its runtime, into which the job is merged, JSON.
-    """
+    """Processes on each host; 1 without the policy."""
     if trainer_policies.mpi(runtime) is None:
         return 1
     for replicated in runtime["template"]["spec"]["replicatedJobs"]:

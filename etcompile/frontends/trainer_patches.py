@@ -45,23 +45,13 @@ class Patched(Struct, frozen=True):
 
 
 def written(places: Mapping[ValuePath, Origin], path: ValuePath) -> Origin:
-    """Where a value was written.
-
-    Args:
-        places: Origins by paths, among them that of the whole, whose path is empty.
-        path: The value's path.
-    """
+    """Where a value was written."""
     length = next(n for n in range(len(path), -1, -1) if path[:n] in places)
     return places[path[:length]].at(*path[length:])
 
 
 def patched(job: Source, runtime: Source) -> Source:
-    """A runtime with the patches of a job, in the order of their list.
-
-    Args:
-        job: The TrainJob, valid by its schema, about whose patches there is no problem.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """A runtime with the patches of a job, in the order of their list."""
     if not _patches(job):
         return runtime
     data = dict(runtime.data)
@@ -90,12 +80,7 @@ def patched(job: Source, runtime: Source) -> Source:
 
 
 def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Why patches cannot be merged: for what is not there, or not theirs to change.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """Why patches cannot be merged: for what is not there, or not theirs to change."""
     jobs = {
         replicated["name"]: replicated["template"]["spec"]["template"]["spec"]
         for replicated in runtime.data["spec"]["template"]["spec"]["replicatedJobs"]
@@ -116,11 +101,7 @@ def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def notes(job: Source) -> Iterator[Diagnostic]:
-    """Warnings for parts of patches without effect: metadata of objects that there are not.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-    """
+    """Warnings for parts of patches without effect: metadata of objects that there are not."""
     for number, patch in enumerate(_patches(job)):
         if patch.get("trainingRuntimeSpec") in (None, {}):
             place = job.locate((*_PATCHES, number, "manager"))
@@ -184,13 +165,7 @@ def _merged(
     patch: Mapping[str, Any],
     origin: Origin,
 ) -> tuple[dict[str, Any], _Places]:
-    """A mapping with a patch merged in, and where its parts were written.
-
-    Args:
-        before: The mapping, and where its parts were written.
-        patch: What changes it, JSON.
-        origin: Where that stands.
-    """
+    """A mapping with a patch merged in, and where its parts were written."""
     value, places = before
     made = dict(value)
     found = dict(places)

@@ -113,12 +113,7 @@ def subdomain(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
 
 
 def coordinator(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
-    """The host name of the Pod that all others are told of, if there is one (reference 7.4).
-
-    Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON.
-    """
+    """The host name of the Pod that all others are told of, if there is one (reference 7.4)."""
     if not (named := spec["template"]["spec"].get("coordinator")):
         return None
     pod = (named["replicatedJob"], named.get("jobIndex") or 0, named.get("podIndex") or 0)
@@ -134,9 +129,6 @@ def policy(spec: Mapping[str, Any]) -> str | None:
 def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
     """The fewest and the most nodes that a job asks for, where their number may change.
 
-    Args:
-        job: The TrainJob, JSON.
-
     Returns:
         The two; None if it asks for nothing that can be read.
     """
@@ -145,11 +137,7 @@ def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def backoff_limit(spec: Mapping[str, Any]) -> int:
-    """How many failures of its Pods a Job survives.
-
-    Args:
-        spec: The spec of the Job, JSON.
-    """
+    """How many failures of its Pods a Job survives."""
     given = spec.get("backoffLimit")
     return _BACKOFF_LIMIT if given is None else int(given)
 
@@ -162,11 +150,7 @@ def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def ready_port(pod: Mapping[str, Any]) -> int | None:
-    """The port by which a Pod is known to be ready: the one that a readiness probe tries.
-
-    Args:
-        pod: Its spec, JSON.
-    """
+    """The port by which a Pod is known to be ready: the one that a readiness probe tries."""
     for container in pod["containers"]:
         named = {port.get("name"): port["containerPort"] for port in container.get("ports", ())}
         for kind in ("tcpSocket", "httpGet", "grpc"):
@@ -190,13 +174,7 @@ def launcher_is_node(spec: Mapping[str, Any]) -> bool:
 
 
 def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[str, Any]) -> int:
-    """Processes that MPI starts on a host (reference 5.6).
-
-    Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON.
-        container: The main container of the launcher, with all its resources, JSON.
-    """
+    """Processes that MPI starts on a host (reference 5.6)."""
     if (given := job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
         return int(given)
     own = (mpi(spec) or {}).get("numProcPerNode") or 1
@@ -239,13 +217,7 @@ def told(facts: Told) -> Iterator[dict[str, Any]]:
 
 
 def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator[dict[str, Any]]:
-    """What Open MPI is told on the launcher, version 5 under the names that it reads (T2).
-
-    Args:
-        slots: Processes on a host.
-        ssh: The arguments of its ssh.
-        given: The names of variables that the runtime sets; ours for version 5 give way.
-    """
+    """What Open MPI is told on the launcher, version 5 under the names that it reads (T2)."""
     values = (HOSTFILE, "true", str(slots), ssh)
     for name, value in zip(_OPEN_MPI, values, strict=True):
         yield {"name": name, "value": value}

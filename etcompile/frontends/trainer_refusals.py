@@ -75,12 +75,7 @@ _JOB_SPEC = {
 
 
 def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Why a job cannot be compiled with its runtime; nothing if it can.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """Why a job cannot be compiled with its runtime; nothing if it can."""
     return [
         *(p for path, why, advice in _JOB for p in _refused(job, path, why, advice)),
         *_of_runtime(runtime),
@@ -106,12 +101,7 @@ def _deprecated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def notes(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Warnings for what a job and its runtime say without effect.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, for which nothing is refused.
-    """
+    """Warnings for what a job and its runtime say without effect."""
     told: list[Diagnostic] = [*_deprecated(job, runtime), *trainer_former.notes(job, runtime)]
     if "mlPolicy" not in runtime.data["spec"]:
         reason = "the runtime has no mlPolicy: Trainer ignores it there"

@@ -108,9 +108,6 @@ _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "64Mi"}
 def lower(source: Source) -> Lowered:
     """The job that a TrainingJob describes.
 
-    Args:
-        source: A document that `schemas/TrainingJob.json` accepts.
-
     Returns:
         The job, with its workers as written (scale intents come later), and what is to be said
         about the document; no job if it contradicts itself.

@@ -270,14 +270,7 @@ def _awaited(parts: Sequence[_Part]) -> Iterator[str]:
 
 
 def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, list[Diagnostic]]:
-    """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4).
-
-    Args:
-        source: The merged document.
-        job: The name of the TrainJob.
-        part: The Job.
-        ends: The run ends with it; else others decide, and it may serve them for ever.
-    """
+    """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4)."""
     path = (*JOB_SET, "replicatedJobs", part.place, "template", "spec", "template")
     origin = Origin(source, path)
     spec, name = part.spec, part.replicated["name"]

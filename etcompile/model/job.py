@@ -889,11 +889,7 @@ class Job(Struct, frozen=True):
         return self.service is None or self.service.searched
 
     def is_behind_one_service(self, services: Services) -> bool:
-        """Whether one Service has all its replicas behind it.
-
-        Args:
-            services: How the Services of kinds that have none of their own are laid out.
-        """
+        """Whether one Service has all its replicas behind it."""
         if self.service is not None:
             return True
         served = any(role.ports and not role.naming.service for role in self.roles)

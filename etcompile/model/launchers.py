@@ -50,29 +50,18 @@ class Launch(Struct, frozen=True):
         return (option for options in self.contexts for option in options)
 
     def numbers(self, *names: str) -> Iterator[tuple[str, int]]:
-        """Options of these names whose values are numbers, with these.
-
-        Args:
-            names: The names, with their dashes.
-        """
+        """Options of these names whose values are numbers, with these."""
         for option in self.options:
             if option.name in names and (value := option.number) is not None:
                 yield option.name, value
 
     def has(self, *names: str) -> bool:
-        """Whether any option of these names is given.
-
-        Args:
-            names: The names, with their dashes.
-        """
+        """Whether any option of these names is given."""
         return any(option.name in names for option in self.options)
 
 
 def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
     """What a container's command line starts on other hosts, as far as it can be read.
-
-    Args:
-        container: A container, JSON.
 
     Returns:
         The launches by mpirun, mpiexec and horovodrun, in the order of the text.

@@ -272,11 +272,7 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
 
 
 def newer_version(data: Mapping[str, str]) -> int | None:
-    """The version of a record that only a newer etcompile can read; None for any other.
-
-    Args:
-        data: The `data` of `J-status`.
-    """
+    """The version of a record that only a newer etcompile can read; None for any other."""
     try:
         version = _VERSIONED.decode(data.get(RECORD) or "{}").version
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

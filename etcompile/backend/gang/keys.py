@@ -28,14 +28,7 @@ _ONLY_KUEUE = "only Kueue has LocalQueues"
 def unread_of_job(
     job: Job, settings: Settings, title: Callable[[str], str], reads: frozenset[str] | None
 ) -> Iterator[Diagnostic]:
-    """A warning for each label and annotation of a job that its scheduler would have to read.
-
-    Args:
-        job: The job, whose labels and annotations are looked at.
-        settings: How it is compiled.
-        title: What people call a scheduler, by its name in `GANGS`.
-        reads: The keys of the job that the chosen scheduler is told of; None for all of its own.
-    """
+    """A warning for each label and annotation of a job that its scheduler would have to read."""
     for field, given in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
         for key in sorted(given):
             reader = reader_of(key)
@@ -56,15 +49,7 @@ def unread_of_pods(
     objects: Sequence[Object],
     changed: Sequence[Source],
 ) -> Iterator[Diagnostic]:
-    """A warning for queues that Pods name, where their scheduler does not know them as a gang.
-
-    Args:
-        job: The job that the Pods belong to.
-        settings: How it is compiled.
-        title: What people call a scheduler, by its name in `GANGS`.
-        objects: The objects of the job, as they are written.
-        changed: Those that overlays changed.
-    """
+    """A warning for queues that Pods name, where their scheduler does not know them as a gang."""
     told: set[tuple[str, str]] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value

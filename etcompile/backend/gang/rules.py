@@ -64,14 +64,7 @@ def check(
     written: Written,
     wave: Callable[[Object], int],
 ) -> list[Diagnostic]:
-    """What is wrong with the gang of a job.
-
-    Args:
-        group: The gang.
-        scheduler: Who is to start it.
-        written: The objects of the job, and which of them overlays changed.
-        wave: The wave of an object (`etcompile.emit.wave`).
-    """
+    """What is wrong with the gang of a job."""
     objects = written.objects
     problems = [*_ignored(group, scheduler), *_names(group, scheduler), *_queues(group)]
     if group.job.run.suspended:

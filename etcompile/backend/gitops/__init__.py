@@ -40,12 +40,6 @@ def annotated(
 ) -> tuple[Object, ...]:
     """The objects with the annotations of the chosen tools.
 
-    Args:
-        objects: The objects of one job, or those that belong to none.
-        profiles: The tools.
-        wave: The wave of an object (`etcompile.emit.wave`).
-        situation: What is around the objects.
-
     Returns:
         The objects in the same order. An annotation that an object has stays as it is: whoever
         wrote it knows better than a profile for all objects.

@@ -64,12 +64,7 @@ def resolve(job: Job, mode: SecretMode) -> tuple[Job, list[dict[str, Any]]]:
 
 
 def generated(job: Job, mode: SecretMode) -> list[dict[str, Any]]:
-    """What is made in the cluster, outside of the output, without its keys.
-
-    Args:
-        job: The job, as its document describes it.
-        mode: Where its key pair comes from.
-    """
+    """What is made in the cluster, outside of the output, without its keys."""
     ssh = job.credentials
     if ssh is None or not ssh.owned or mode.kind != "runtime":
         return []
