@@ -48,9 +48,12 @@ def ganged(job: Job, settings: Settings, objects: Sequence[dict[str, Any]]) -> l
     """The objects of a job with those that describe its gang, and its Pods as members of it."""
     if settings.gang == "none":
         return list(objects)
-    from etcompile.backend.gang import marking  # noqa: PLC0415 - only a gang needs it
+    from etcompile.backend.gang.marking import Marks  # noqa: PLC0415 - only a gang needs it
 
-    return marking.marked(job, settings, scheduler_of(settings.gang), objects)
+    scheduler = scheduler_of(settings.gang)
+    marks = Marks(job, settings, scheduler, objects)
+    made = [] if job.run.suspended else scheduler.objects(marks.group)
+    return [*made, *map(marks.on, objects)]
 
 
 def members(
@@ -64,9 +67,10 @@ def members(
         pods: The Pods, or Jobs that make them.
         samples: A Pod of each role and of each size: what the gang asks for depends on all.
     """
-    from etcompile.backend.gang import marking  # noqa: PLC0415 - only a gang needs it
+    from etcompile.backend.gang.marking import Marks  # noqa: PLC0415 - only a gang needs it
 
-    return marking.members(job, settings, scheduler_of(settings.gang), pods, samples)
+    marks = Marks(job, settings, scheduler_of(settings.gang), [*samples, *pods])
+    return [marks.on(value) for value in pods]
 
 
 def problems(
