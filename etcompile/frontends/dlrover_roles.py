@@ -13,6 +13,7 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master
 from etcompile.frontends.dlrover import Spec
 from etcompile.frontends.notes import no_effect
+from etcompile.frontends.podtemplates import pod_template
 from etcompile.model import (
     Env,
     FieldEnv,
@@ -148,13 +149,13 @@ def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
 
 def _template(spec: Spec, name: str) -> PodTemplate:
     template = spec.types[name]["template"]
-    metadata = template.get("metadata", {})
-    return PodTemplate(
-        labels=dlrover.pod_labels(metadata.get("labels", {})),
-        annotations=metadata.get("annotations", {}),
-        spec=_limited(template["spec"], spec.mains[name]),
-        main=spec.mains[name],
-        origin=spec.origin(name).at("template"),
+    main = spec.mains[name]
+    return pod_template(
+        spec.origin(name).at("template"),
+        template,
+        main,
+        labels=dlrover.pod_labels(template.get("metadata", {}).get("labels", {})),
+        spec=_limited(template["spec"], main),
     )
 
 

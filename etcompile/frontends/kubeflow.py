@@ -18,7 +18,7 @@ from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import no_effect
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
-from etcompile.frontends.podtemplates import main_container, template_notes
+from etcompile.frontends.podtemplates import main_container, pod_template, template_notes
 from etcompile.model import (
     ConfigMapVolume,
     Gang,
@@ -169,6 +169,10 @@ class Spec(Struct, frozen=True):
         """Replicas of all types."""
         return sum(replica.replicas for replica in self.replicas)
 
+    def part(self, kind: str) -> Replica:
+        """The replicas of a type that the kind's schema requires."""
+        return next(replica for replica in self.replicas if replica.type == kind)
+
     def of(self, kind: str) -> Replica | None:
         """The replicas of a type, if the job has it."""
         return next((replica for replica in self.replicas if replica.type == kind), None)
@@ -304,16 +308,8 @@ def _template(
     problems += template_notes(place, template, restart_policy=restart, keeps_finalizers=keeps)
     if main is None:
         return None, problems
-    metadata = template.get("metadata", {})
-    made = PodTemplate(
-        labels=metadata.get("labels", {}),
-        annotations=metadata.get("annotations", {}),
-        spec=template["spec"],
-        main=main,
-        origin=place,
-        finalizers=tuple(metadata.get("finalizers", ())) if keeps else (),
-    )
-    return made, problems
+    finalizers = tuple(template.get("metadata", {}).get("finalizers", ())) if keeps else ()
+    return pod_template(place, template, main, finalizers=finalizers), problems
 
 
 def pod_restart(policy: str) -> str:

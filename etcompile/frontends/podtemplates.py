@@ -9,7 +9,7 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.notes import unused
-from etcompile.model import Origin
+from etcompile.model import Origin, PodTemplate
 
 MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
 """kubectl's own annotation for the container that matters."""
@@ -43,6 +43,19 @@ def main_container(
         place = origin.locate("metadata", "annotations", MAIN_CONTAINER)
         return None, [diagnose(codes.NO_MAIN_CONTAINER, place, name=named, known=", ".join(names))]
     return names[0], []
+
+
+def pod_template(
+    origin: Origin, template: Mapping[str, Any], main: str, **changes: Any
+) -> PodTemplate:
+    """A Pod template as the model has it, with what the kind changes of it."""
+    metadata = template.get("metadata", {})
+    fields = {
+        "labels": metadata.get("labels", {}),
+        "annotations": metadata.get("annotations", {}),
+        "spec": template["spec"],
+    }
+    return PodTemplate(**{**fields, **changes}, main=main, origin=origin)
 
 
 def template_notes(

@@ -32,7 +32,7 @@ from etcompile.frontends.documents import clean_document
 from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import TRAINER
-from etcompile.frontends.podtemplates import main_container, template_notes
+from etcompile.frontends.podtemplates import main_container, pod_template, template_notes
 from etcompile.frontends.sshports import SSH_PORT
 from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of, trainers
 from etcompile.frontends.trainer_policies import INDEX, MAIN
@@ -45,7 +45,6 @@ from etcompile.model import (
     Naming,
     Origin,
     PodAdditions,
-    PodTemplate,
     Recovery,
     Role,
     RoleLabels,
@@ -65,6 +64,7 @@ ANNOTATIONS = (
     *gang.ANNOTATIONS,
     *in_place.ANNOTATIONS,
 )
+_DEADLINE = "activeDeadlineSeconds"
 _APART = "exclusive topology tells Jobs of one name apart by it"
 
 
@@ -147,7 +147,7 @@ def lower(source: Source) -> Lowered:
             success=success,
             suspended=bool(data["spec"].get("suspend")),
             suspended_by=("spec", "suspend"),
-            deadline=data["spec"].get("activeDeadlineSeconds"),
+            deadline=data["spec"].get(_DEADLINE),
             ttl=_ttl(job_set),
             together=annotations_of(source).get(TOGETHER) == "true",
         ),
@@ -276,7 +276,6 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
     spec, name = part.spec, part.replicated["name"]
     template = spec["template"]
     restart = template["spec"].get("restartPolicy") or "OnFailure"
-    metadata = template.get("metadata", {})
     main, problems = _main(origin, template, part)
     stem = f"{job}-{name}-{part.number}"
     pod_spec, numbers = template["spec"], part.numbers
@@ -288,27 +287,16 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
         numbers = {**numbers, trainer_topology.JOB_KEY: key}
         own = {trainer_topology.PRIORITY: trainer_topology.priority(pod_spec)}
     noted = {trainer_topology.TOPOLOGY: topology} if topology is not None else {}
-    made = PodTemplate(
-        labels=metadata.get("labels", {}),
-        annotations={
-            **metadata.get("annotations", {}),
-            **noted,
-            f"{_JOB_SET_LABEL}/jobset-name": job,
-            f"{_JOB_SET_LABEL}/replicatedjob-name": name,
-            **numbers,
-        },
-        spec=pod_spec,
-        main=main,
-        origin=origin,
-    )
-    deadlines = [
-        seconds
-        for seconds in (
-            spec.get("activeDeadlineSeconds"),
-            source.data["spec"].get("activeDeadlineSeconds"),
-        )
-        if seconds is not None
-    ]
+    annotations = {
+        **template.get("metadata", {}).get("annotations", {}),
+        **noted,
+        f"{_JOB_SET_LABEL}/jobset-name": job,
+        f"{_JOB_SET_LABEL}/replicatedjob-name": name,
+        **numbers,
+    }
+    made = pod_template(origin, template, main, annotations=annotations, spec=pod_spec)
+    given = (spec.get(_DEADLINE), source.data["spec"].get(_DEADLINE))
+    deadlines = [seconds for seconds in given if seconds is not None]
     # Of several Jobs of a replicatedJob each finds its own Pods.
     several = {f"{_JOB_SET_LABEL}/job-index": part.numbers[f"{_JOB_SET_LABEL}/job-index"]}
     role = Role(
