@@ -122,24 +122,6 @@ def _credentials(
     path = str((trainer_policies.mpi(runtime) or {}).get("sshAuthMountPath") or SSH_HOME)
     # Root's ssh refuses a private key that its group may read.
     private = 0o600 if path.rstrip("/") == SSH_HOME else 0o640
-    return SshCredentials(
-        secret=f"{job}-mpi-ssh-auth",
-        files=(
-            ("ssh-privatekey", "id_rsa"),
-            ("ssh-publickey", "id_rsa.pub"),
-            ("ssh-publickey", "authorized_keys"),
-        ),
-        mount_path=path,
-        port=port,
-        owned=True,
-        copied=False,
-        config=None,
-        secret_type="kubernetes.io/ssh-auth",  # noqa: S106 - a type of Secret
-        private_key="ssh-privatekey",
-        public_key="ssh-publickey",
-        volume=KEYS,
-        whole=True,
-        mode=0o400,
-        modes={"id_rsa": private, "id_rsa.pub": 0o644, "authorized_keys": 0o644},
-        roles=holders,
-    )
+    modes = {"id_rsa": private, "id_rsa.pub": 0o644, "authorized_keys": 0o644}
+    secret = f"{job}-mpi-ssh-auth"
+    return mpi.ssh_keys(secret, path, port, KEYS, mode=0o400, modes=modes, roles=holders)

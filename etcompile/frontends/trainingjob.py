@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.frontends import gang, in_place
+from etcompile.frontends import gang, in_place, kubexec
 from etcompile.frontends.annotations import (
     GATE_TIMEOUT,
     annotation_value,
@@ -22,14 +22,23 @@ from etcompile.frontends.annotations import (
 )
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.kubexec import (
+    KUBECTL_PATH,
+    KUBEXEC,
+    KUBEXEC_FILE,
+    NO_TREE_SPAWN,
+    RSH_AGENT,
+    launcher_access,
+    own_account,
+)
 from etcompile.frontends.notes import unused
 from etcompile.frontends.operators import ET_OPERATOR
 from etcompile.frontends.podtemplates import (
     MOUNTED_HOME,
     main_container,
+    pod_template,
     template_notes,
 )
-from etcompile.frontends.rights import launcher_access, own_account
 from etcompile.frontends.sshports import SSH_PORT, ssh_port
 from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.model import (
@@ -37,7 +46,6 @@ from etcompile.model import (
     ConfigFile,
     ConfigMapVolume,
     EmptyDir,
-    Env,
     Gate,
     HostList,
     InitContainer,
@@ -83,15 +91,8 @@ _NON_ROOT_PORT = 2222
 _ROLES: ValuePath = ("spec", "etReplicaSpecs")
 _HOSTFILE = Mount("training-job-hostfile", "/etc/edl")
 _CONFIG = Mount("training-job-config", "/etc/mpi")
-_KUBECTL = Mount("training-job-kubectl", "/opt/kube")
+_KUBECTL = Mount("training-job-kubectl", KUBECTL_PATH)
 _DEEPSPEED = Mount("deepspeed-hostfile", "/job")
-_KUBEXEC = f"{_CONFIG.path}/kubexec.sh"
-_KUBEXEC_FILE = ("kubexec.sh", "kubexec.sh", 0o555)
-_KUBEXEC_ENV = (
-    Env("OMPI_MCA_plm_rsh_agent", _KUBEXEC),
-    # From 65 hosts on, Open MPI would start daemons from workers, which have no rights.
-    Env("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
-)
 _SSH_CONFIG = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
 
 _INIT_HOSTFILE = (  # reference/et-operator.md 2.5, letter by letter
@@ -101,7 +102,6 @@ _INIT_HOSTFILE = (  # reference/et-operator.md 2.5, letter by letter
     "cp /etc/mpi/deepspeed-hostfile /job/hostfile && chmod 600 /job/hostfile"
 )
 _INIT_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
-_DELIVER_KUBECTL = 'cp "$(command -v kubectl)" /opt/kube/kubectl'
 _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "64Mi"}
 
 
@@ -192,7 +192,7 @@ def _job(
 def _worker(source: Source, job: str, mode: str, templates: Mapping[str, PodTemplate]) -> Role:
     worker = source.data["spec"]["etReplicaSpecs"]["worker"]
     template = templates["worker"]
-    kubexec = mode == "kubexec"
+    execs = mode == "kubexec"
     return Role(
         name="worker",
         naming=Naming(stem=f"{job}-worker"),
@@ -203,8 +203,8 @@ def _worker(source: Source, job: str, mode: str, templates: Mapping[str, PodTemp
         ports=(Port("ssh-port", 22), Port("kubeai-service-port", 9009)),
         additions=PodAdditions(
             # Open MPI's daemons look for their launcher's agent too, and die without it.
-            volumes=(ConfigMapVolume(_CONFIG.volume, (_KUBEXEC_FILE,)),) if kubexec else (),
-            mounts=(_CONFIG,) if kubexec else (),
+            volumes=(ConfigMapVolume(_CONFIG.volume, (KUBEXEC_FILE,)),) if execs else (),
+            mounts=(_CONFIG,) if execs else (),
             resident=Resident(ssh=mode == "ssh"),
         ),
         recovery=Recovery(restart=worker.get("restartPolicy") or "Never", vital=False),
@@ -230,8 +230,8 @@ def _quorum(source: Source, templates: Mapping[str, PodTemplate]) -> int:
 
 def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Role:
     launcher = source.data["spec"]["etReplicaSpecs"]["launcher"]
-    kubexec = mode == "kubexec"
-    tools = (_KUBECTL,) if kubexec else ()
+    execs = mode == "kubexec"
+    tools = (_KUBECTL,) if execs else ()
     return Role(
         name="launcher",
         naming=Naming(stem=f"{job}-launcher"),
@@ -240,18 +240,18 @@ def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Rol
         template=template,
         origin=Origin(source, (*_ROLES, "launcher")),
         additions=PodAdditions(
-            env=_KUBEXEC_ENV if kubexec else (),
-            volumes=_volumes(kubexec=kubexec),
+            env=(RSH_AGENT, NO_TREE_SPAWN) if execs else (),
+            volumes=_volumes(execs=execs),
             mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
             reads_hosts=True,
-            setup=(*_setup(kubexec=kubexec),),
+            setup=(*_setup(execs=execs),),
             gate=Gate(
                 roles=("worker",),
                 hosts=f"{_HOSTFILE.path}/hostfile",
                 mounts=(_HOSTFILE, _CONFIG, *tools),
                 ssh=mode == "ssh",
                 timeout=gate_timeout(source)[0],
-                kubexec=_KUBEXEC if kubexec else None,
+                kubexec=KUBEXEC if execs else None,
             ),
             run_once=True,
             service_account=None if own_account(template) else f"{job}-launcher",
@@ -260,7 +260,7 @@ def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Rol
     )
 
 
-def _setup(*, kubexec: bool) -> Iterator[InitContainer]:
+def _setup(*, execs: bool) -> Iterator[InitContainer]:
     yield InitContainer(
         name="init-hostfile",
         image="init",
@@ -268,28 +268,22 @@ def _setup(*, kubexec: bool) -> Iterator[InitContainer]:
         mounts=(_HOSTFILE, _DEEPSPEED, _CONFIG),
         resources=_INIT_RESOURCES,
     )
-    if kubexec:
-        yield InitContainer(
-            name="kubectl-delivery",
-            image="kubectl",
-            script=_DELIVER_KUBECTL,
-            mounts=(_KUBECTL,),
-            resources=_DELIVERY_RESOURCES,
-        )
+    if execs:
+        yield kubexec.delivery(_KUBECTL.volume, _DELIVERY_RESOURCES)
 
 
-def _volumes(*, kubexec: bool) -> tuple[Volume, ...]:
+def _volumes(*, execs: bool) -> tuple[Volume, ...]:
     return (
         EmptyDir(_HOSTFILE.volume),
         EmptyDir(_DEEPSPEED.volume),
         # In ssh mode it would only hide a kubectl of the image (reference defect 41).
-        *([EmptyDir(_KUBECTL.volume)] if kubexec else []),
+        *([EmptyDir(_KUBECTL.volume)] if execs else []),
         ConfigMapVolume(
             _CONFIG.volume,
             items=(
                 ("hostfile", "hostfile", 0o444),
                 ("discover_hosts.sh", "discover_hosts.sh", 0o444),
-                _KUBEXEC_FILE,
+                KUBEXEC_FILE,
                 ("deepspeed-hostfile", "deepspeed-hostfile", 0o444),
             ),
         ),
@@ -304,11 +298,7 @@ def _files(container: str) -> tuple[ConfigFile, ...]:
             "discover_hosts.sh",
             {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile},
         ),
-        ConfigFile(
-            "kubexec.sh",
-            "kubexec.sh",
-            {"container": container, "kubectl": f"{_KUBECTL.path}/kubectl"},
-        ),
+        kubexec.script(container),
     )
 
 
@@ -316,24 +306,13 @@ def _files(container: str) -> tuple[ConfigFile, ...]:
 
 
 def _template(source: Source, role: str) -> tuple[PodTemplate | None, list[Diagnostic]]:
-    path = (*_ROLES, role, "template")
-    origin = Origin(source, path)
+    origin = Origin(source, (*_ROLES, role, "template"))
     template = source.data["spec"]["etReplicaSpecs"][role]["template"]
     main, problems = main_container(origin, template)
     problems += template_notes(origin, template, restart_policy="Never")
     if main is None:
         return None, problems
-    metadata = template.get("metadata", {})
-    return (
-        PodTemplate(
-            labels=metadata.get("labels", {}),
-            annotations=metadata.get("annotations", {}),
-            spec=template["spec"],
-            main=main,
-            origin=origin,
-        ),
-        problems,
-    )
+    return pod_template(origin, template, main), problems
 
 
 def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> int:
