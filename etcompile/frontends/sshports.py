@@ -5,7 +5,7 @@ Apart from the kinds, so that all whose launcher comes by ssh decide in the same
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import PREFIX, annotation_value, annotations_of
-from etcompile.model import Origin, PodTemplate
+from etcompile.model import PodTemplate
 from etcompile.model.ssh import SshPort, connecting_ports, declared_ports, listening_ports
 
 SSH_PORT = f"{PREFIX}ssh-port"
@@ -67,14 +67,9 @@ def _disagreement(
     told = dict.fromkeys(f"{mention.where} {mention.number}" for mention in said)
     odd = next(mention for mention in said if mention.number != port)
     template = launcher if "launcher" in odd.where else worker
-    place = _main(template).locate(*odd.path)
+    place = template.main_origin.locate(*odd.path)
     facts = {"job": source.data["metadata"]["name"], "name": SSH_PORT, "port": port}
     return diagnose(codes.SSH_PORTS_DISAGREE, place, ports=", ".join(told), **facts)
-
-
-def _main(template: PodTemplate) -> Origin:
-    names = [container["name"] for container in template.spec["containers"]]
-    return template.origin.at("spec", "containers", names.index(template.main))
 
 
 def _is_port(text: str) -> bool:

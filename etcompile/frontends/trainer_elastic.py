@@ -206,8 +206,7 @@ def _meeting(role: Role, subdomain: str) -> Role:
 def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
     """What tells torchrun something else than the annotation does."""
     main = role.template.main_container
-    names = [container["name"] for container in role.template.spec["containers"]]
-    place = role.template.origin.at("spec", "containers", names.index(role.template.main))
+    place = role.template.main_origin
     variables = {entry["name"]: number for number, entry in enumerate(main.get("env", ()))}
     given = {entry["name"]: entry.get("value") or "" for entry in main.get("env", ())}
     backend, endpoint = RENDEZVOUS

@@ -330,14 +330,8 @@ def _no_slots(job: Job) -> Iterator[Diagnostic]:
     worker = job.roles[0].template
     if not 1 <= job.slots <= _MOST_SLOTS:
         limit = worker.main_container["resources"]["limits"][_GPU]
-        names = [container["name"] for container in worker.spec["containers"]]
-        place = ("spec", "containers", names.index(worker.main), "resources", "limits", _GPU)
-        yield diagnose(
-            codes.ACCELERATORS_NONE,
-            worker.origin.locate(*place),
-            where=f"limits.{_GPU}",
-            found=limit,
-        )
+        place = worker.main_origin.locate("resources", "limits", _GPU)
+        yield diagnose(codes.ACCELERATORS_NONE, place, where=f"limits.{_GPU}", found=limit)
 
 
 # ssh ------------------------------------------------------------------------------------------

@@ -331,6 +331,12 @@ class PodTemplate(Struct, frozen=True):
         return next(c for c in self.spec["containers"] if c["name"] == self.main)
 
     @property
+    def main_origin(self) -> Origin:
+        """Where the container that trains stands."""
+        names = [container["name"] for container in self.spec["containers"]]
+        return self.origin.at("spec", "containers", names.index(self.main))
+
+    @property
     def user(self) -> int | None:
         """The user ID that the main container runs as; None if its image decides."""
         return self._security("runAsUser")
