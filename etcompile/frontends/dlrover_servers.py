@@ -150,19 +150,11 @@ def master_role(spec: Spec) -> Role:
     env = (FieldEnv("POD_NAMESPACE", "metadata.namespace"),)
     account = f"{spec.name}-{MASTER}"
     role = dlrover_master.role(spec, command, account=account, env=env)
-    # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
     return structs.replace(
         role,
-        additions=structs.replace(
-            role.additions,
-            # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
-            run_once=True,
-        ),
-        recovery=structs.replace(
-            role.recovery,
-            # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
-            restart="ExitCode",
-        ),
+        additions=structs.replace(role.additions, run_once=True),
+        # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
+        recovery=structs.replace(role.recovery, restart="ExitCode"),
     )
 
 
@@ -261,7 +253,7 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
 
 def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
     for name in ("chief", "worker"):
-        if name in spec.types and any(_SCALING in word for word in _command(spec, name)):
+        if name in spec.types and any(_SCALING in word for word in command_words(spec.main(name))):
             place = spec.origin(name).locate("template")
             yield diagnose(codes.NEEDS_DLROVER_MASTER, place, where=name, flag=_SCALING)
     for field in ("optimizeMode", "resourceLimits"):
@@ -276,10 +268,6 @@ def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
         yield diagnose(
             codes.NOBODY_TRAINS, spec.origin("ps").locate(key=True), job=spec.name, where="ps"
         )
-
-
-def _command(spec: Spec, name: str) -> list[str]:
-    return command_words(spec.main(name))
 
 
 def _master_notes(spec: Spec) -> Iterator[Diagnostic]:

@@ -4,7 +4,7 @@ reference/trainer-v2.md 5.1, 5.3, 5.4, 5.6. Apart from the merge, which knows wh
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -231,12 +231,6 @@ def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator
 def open_port(container: dict[str, Any]) -> None:
     """Adds the port of the rendezvous; other ports stay, with or without a name (defect T6)."""
     ports = container.get("ports", [])
-    if not _has(ports, PORT):
+    known = {(port.get("containerPort"), port.get("protocol") or "TCP") for port in ports}
+    if (PORT, "TCP") not in known:
         container["ports"] = [*ports, {"containerPort": PORT}]
-
-
-def _has(ports: Iterable[Mapping[str, Any]], wanted: int) -> bool:
-    return any(
-        port.get("containerPort") == wanted and (port.get("protocol") or "TCP") == "TCP"
-        for port in ports
-    )

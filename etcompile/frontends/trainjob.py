@@ -131,6 +131,7 @@ def lower(source: Source) -> Lowered:
     notes += elastic.diagnostics
     roles, more = _gated(parts, roles, timeout, runtime)
     notes += _watched(source, roles)
+    has_key = any(trainer_topology.JOB_KEY in role.labels.pods for role in roles)
     job = Job(
         name=name,
         namespace=data["metadata"].get("namespace"),
@@ -163,7 +164,7 @@ def lower(source: Source) -> Lowered:
         slots=trainer_mpi.slots_of(data, runtime),
         claims=trainer_claims.claims(data, runtime),
         gang=asked.gang,
-        names_namespace=_APART if any(map(_has_key, roles)) else None,
+        names_namespace=_APART if has_key else None,
         fixed=elastic.fixed,
     )
     restarts = in_place.by_annotation(source)
@@ -365,6 +366,8 @@ def _gated(
             listed = (*names, role.name) if itself else tuple(names)
             lists.append(HostList(key, listed, "{host}", live=False))
         ssh = trainer_mpi.is_reached_by_ssh(runtime, names)
+        # The same for all of them: `trainer_refusals` has looked.
+        ports = (trainer_policies.ready_port(other.template.spec) for other in ready)
         gate = Gate(
             roles=tuple(names),
             hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
@@ -373,7 +376,7 @@ def _gated(
             timeout=timeout,
             name="wait-for-workers" if ready else "wait-for-jobs",
             file=key or None,
-            port=None if ssh else _ready_port(ready),
+            port=None if ssh else next((port for port in ports if port is not None), None),
             completed=tuple(other.name for other in complete),
             itself=itself,
         )
@@ -393,16 +396,6 @@ def _watched(source: Source, roles: Sequence[Role]) -> Iterator[Diagnostic]:
     awaited = dict.fromkeys(name for gate in gates for name in gate.completed)
     facts = {"waiting": ", ".join(role.name for role in waiting)}
     yield diagnose(codes.NEEDS_WATCHER, place, **facts, awaited=" and ".join(awaited))
-
-
-def _ready_port(roles: Sequence[Role]) -> int | None:
-    """The port that says of Pods that they are ready; the same for all of them."""
-    ports = (trainer_policies.ready_port(role.template.spec) for role in roles)
-    return next((port for port in ports if port is not None), None)
-
-
-def _has_key(role: Role) -> bool:
-    return trainer_topology.JOB_KEY in role.labels.pods
 
 
 def _identity(

@@ -115,17 +115,13 @@ def _options(
             found.append(Option(name, (Word(value, words[place - 1].literal),)))
             continue
         if count is None:
-            count = _guessed(words[place : place + 1])
+            # Numbers are values, so that `-f 5` ends nothing.
+            count = int(place < len(words) and words[place].text.isdecimal())
         if len(words) < place + count:
             return tuple(found), False
         found.append(Option(name, tuple(words[place : place + count])))
         place += count
     return tuple(found), understood
-
-
-def _guessed(following: Sequence[Word]) -> int:
-    """How many values an unknown option has: numbers are values, so that `-f 5` ends nothing."""
-    return int(bool(following) and following[0].text.isdecimal())
 
 
 def _table(values: Mapping[int | None, str]) -> dict[str, int | None]:

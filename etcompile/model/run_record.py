@@ -313,10 +313,6 @@ def _read(written: _Written) -> RunRecord | None:
                 members[int(key)] = replica
             else:
                 members.update(dict.fromkeys(numbers(key), replica))
-    return _run_record(written, replicas)
-
-
-def _run_record(written: _Run, replicas: dict[str, dict[int, ReplicaRecord]]) -> RunRecord:
     facts = {name: getattr(written, name) for name in _Run.__struct_fields__}
     return RunRecord(**facts, replicas={role: found for role, found in replicas.items() if found})
 

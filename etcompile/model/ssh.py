@@ -60,7 +60,8 @@ def listening_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
     found = tuple(
         SshPort(port, "the workers' sshd listens on", field)
         for command in commands(known)
-        for port in _of_sshd(command)
+        if command.program == "sshd"
+        for port in _options([word.text for word in command.words[1:]], _SSHD_VALUES)
     )
     return found or _configured(known, "sshd_config", "the workers' sshd listens on", field)
 
@@ -113,12 +114,6 @@ def _is_for_ssh(name: object, port: int) -> bool:
 
 
 # Words ------------------------------------------------------------------------------------------
-
-
-def _of_sshd(command: Command) -> Iterator[int]:
-    words = [word.text for word in command.words]
-    if command.program == "sshd":
-        yield from _options(words[1:], _SSHD_VALUES)
 
 
 def _of_client(command: Command) -> Iterator[int]:

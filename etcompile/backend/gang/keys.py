@@ -5,8 +5,7 @@ scheduler in `--gang` they change nothing, or they give Kueue, Volcano and KAI e
 (reference/gang-scheduling.md 2, 4 and 7).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from etcompile.backend.gang.queues import QUEUE_KEYS, QueueKey
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
@@ -16,7 +15,6 @@ from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import (
     KUEUE_QUEUE,
     SCHEDULER_NAMES,
-    names_queue,
     reader_of,
 )
 
@@ -37,7 +35,9 @@ def unread_of_job(
             place = job.origin.locate("metadata", field, key, key=True)
             what = f"{field.removesuffix('s')} {key}"
             if reader == settings.gang:
-                yield _on_pods_only(what, title(reader), place)
+                reason = f"{title(reader)} reads it from Pods only"
+                advice = "write it in the metadata of the Pod templates"
+                yield diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)
             else:
                 yield _unread(what, reader, settings, title, place)
 
@@ -53,26 +53,20 @@ def unread_of_pods(
     told: set[tuple[str, str]] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value
-        if value["kind"] not in ("Pod", "Job") or not _names_queue(pod["metadata"]):
+        if value["kind"] not in ("Pod", "Job"):
             continue
-        role = pod["metadata"]["labels"].get(ROLE_LABEL, "")
-        for key in _others(pod, settings.gang):
+        of_others = [
+            key
+            for key in QUEUE_KEYS
+            if key.scheduler != settings.gang and key.name in (pod["metadata"].get(key.field) or ())
+        ]
+        role = (pod["metadata"].get("labels") or {}).get(ROLE_LABEL, "")
+        for key in of_others:
             # Kueue takes a Job by the label of the Job, and leaves the Job's Pod alone.
             if (role, key.title) not in told and (key.name != KUEUE_QUEUE or pod is value):
                 told.add((role, key.title))
                 place = _place(job, role, key, changed)
                 yield from _unread_of_pod(job, settings, title, role, key, pod, place)
-
-
-def _names_queue(metadata: Mapping[str, Any]) -> bool:
-    return names_queue(metadata.get("labels") or {}, metadata.get("annotations") or {})
-
-
-def _others(pod: Object, gang: str) -> Iterator[QueueKey]:
-    """The keys by which a Pod names queues of other schedulers than the chosen one."""
-    for key in QUEUE_KEYS:
-        if key.scheduler != gang and key.name in (pod["metadata"].get(key.field) or ()):
-            yield key
 
 
 def _unread_of_pod(
@@ -121,10 +115,4 @@ def _unread(
     if kueue:
         reason = "Kueue queues Pods, and only --gang kueue gives them its labels"
     advice = f"choose --gang {reader}"
-    return diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)
-
-
-def _on_pods_only(what: str, title: str, place: Location) -> Diagnostic:
-    reason = f"{title} reads it from Pods only"
-    advice = "write it in the metadata of the Pod templates"
     return diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)

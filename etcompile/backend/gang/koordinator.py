@@ -15,10 +15,6 @@ from etcompile.model.schedulers import SCHEDULER_NAMES
 _GANG = "gang.scheduling.koordinator.sh"
 
 
-def _is_quota(name: str) -> bool:
-    return bool(name) and is_label_value(name)
-
-
 def _membership(group: Group, _place: Place) -> Membership:
     labels = {"pod-group.scheduling.sigs.k8s.io": group.name}
     if group.claims:
@@ -45,7 +41,7 @@ SCHEDULER = Scheduler(
     needs=_needs,
     scheduler_name=SCHEDULER_NAMES["koordinator"],
     default_queue="default",
-    queue_form=(_is_quota, "the value of a label"),
+    queue_form=(lambda name: bool(name) and is_label_value(name), "the value of a label"),
     unused={**NOT_QUEUED, **NO_TOPOLOGY, "on_timeout": "it lets the Pods go and tries again"},
     minimum_at=("spec", "minMember"),
 )
