@@ -855,6 +855,7 @@ class Job(Struct, frozen=True):
         keeps_plans: One of its programs reads ScalePlans from the cluster, so they stay objects.
         fixed: Why its replicas cannot be scaled, if there is more to say than that.
         preflight: What is asked on a node before a Pod trains there; None for nothing.
+        names_fewer: How its Pods need not be told of all replicas, if that can be had.
     """
 
     name: str
@@ -884,6 +885,7 @@ class Job(Struct, frozen=True):
     keeps_plans: bool = False
     fixed: str | None = None
     preflight: Preflight | None = None
+    names_fewer: str | None = None
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has it."""
