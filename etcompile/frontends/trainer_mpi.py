@@ -92,12 +92,8 @@ def slots_of(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> int:
     """Processes on each host; 1 without the policy."""
     if trainer_policies.mpi(runtime) is None:
         return 1
-    for replicated in runtime["template"]["spec"]["replicatedJobs"]:
-        if replicated["name"] == LAUNCHER:
-            for container in replicated["template"]["spec"]["template"]["spec"]["containers"]:
-                if container["name"] == MAIN:
-                    return trainer_policies.slots(job, runtime, container)
-    return trainer_policies.slots(job, runtime, {})
+    launcher = trainer_policies.replicated_job(runtime, LAUNCHER)
+    return trainer_policies.slots(job, runtime, trainer_policies.main_of(launcher))
 
 
 def _has_main(role: Role) -> bool:

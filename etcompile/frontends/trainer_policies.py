@@ -142,6 +142,20 @@ def backoff_limit(spec: Mapping[str, Any]) -> int:
     return _BACKOFF_LIMIT if given is None else int(given)
 
 
+def replicated_job(spec: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """The replicatedJob of this name, JSON, if a runtime has it."""
+    jobs: Sequence[Mapping[str, Any]] = spec["template"]["spec"]["replicatedJobs"]
+    return next((replicated for replicated in jobs if replicated["name"] == name), None)
+
+
+def main_of(replicated: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The container of a replicatedJob that trains, JSON; empty if it has none."""
+    if replicated is None:
+        return {}
+    containers = replicated["template"]["spec"]["template"]["spec"]["containers"]
+    return next((container for container in containers if container["name"] == MAIN), {})
+
+
 def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The targets of `envInjection`: containers that are told of the nodes, too."""
     torch = spec.get("mlPolicy", {}).get("torch") or {}
@@ -169,8 +183,8 @@ def mpi(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def launcher_is_node(spec: Mapping[str, Any]) -> bool:
     """Whether the launcher of a runtime of MPI is one of the nodes."""
-    names = {replicated["name"] for replicated in spec["template"]["spec"]["replicatedJobs"]}
-    return bool((mpi(spec) or {}).get("runLauncherAsNode")) and LAUNCHER in names
+    takes_part = bool((mpi(spec) or {}).get("runLauncherAsNode"))
+    return takes_part and replicated_job(spec, LAUNCHER) is not None
 
 
 def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[str, Any]) -> int:

@@ -524,15 +524,15 @@ def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
         return
     counts, jobs = node_counts(job.data, spec), _jobs(runtime)
     for place_of in trainers(jobs)[:1]:
-        for container in jobs[place_of]["template"]["spec"]["template"]["spec"]["containers"]:
-            if container["name"] == MAIN:
-                made = with_resources(container, trainer, spec)
-                facts = Told(job.data, spec, made, counts[place_of][0], "")
-                name, args = runtime.data["metadata"]["name"], trainer.get("args", ())
-                for field, why in torchtune.problems(facts, name, args):
-                    place = job.locate(("spec", "trainer", field))
-                    advice = "write the whole command to decide yourself"
-                    yield not_compiled(place, f"{field} of tune run", why, advice)
+        if not (container := trainer_policies.main_of(jobs[place_of])):
+            return
+        made = with_resources(container, trainer, spec)
+        facts = Told(job.data, spec, made, counts[place_of][0], "")
+        name, args = runtime.data["metadata"]["name"], trainer.get("args", ())
+        for field, why in torchtune.problems(facts, name, args):
+            place = job.locate(("spec", "trainer", field))
+            advice = "write the whole command to decide yourself"
+            yield not_compiled(place, f"{field} of tune run", why, advice)
 
 
 def _refused(source: Source, path: ValuePath, why: str, advice: str) -> Iterator[Diagnostic]:
