@@ -52,16 +52,15 @@ def lower(source: Source) -> Lowered:
     notes += [*problems, *_notes(spec)]
     if any(note.code in (codes.NO_PARAMETER_SERVERS, codes.NOBODY_TRAINS) for note in notes):
         return Lowered(None, tuple(notes))
-    asked = gang.by_annotation(source)
-    job = structs.replace(_job(spec), gang=asked.gang)
-    return Lowered(job, (*notes, *asked.diagnostics))
+    asked, problems = gang.by_annotation(source)
+    return Lowered(structs.replace(_job(spec), gang=asked), (*notes, *problems))
 
 
 def _in_place(source: Source) -> Iterator[Diagnostic]:
     """What is wrong with a wish that DLRover fulfils in its own way (reference/dlrover.md 4)."""
-    asked = in_place.by_annotation(source)
-    yield from asked.diagnostics
-    if asked.in_place is None:
+    asked, problems = in_place.by_annotation(source)
+    yield from problems
+    if asked is None:
         return
     advice = f"remove {in_place.RESTART}"
     if source.data["spec"].get("distributionStrategy") == dlrover.ALLREDUCE:

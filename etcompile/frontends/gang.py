@@ -9,10 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.annotations import annotation_value, annotations_of
+from etcompile.k8s.fieldpath import value_at
 from etcompile.model import Gang, GangOperator, Origin
 from etcompile.model.quantity import number
 
@@ -53,7 +52,6 @@ TRAINING_OPERATOR = GangOperator(copies_annotations=True, leading_class=False)
 """A template that names another scheduler keeps it (reference/training-operator.md 2.5)."""
 MPI_OPERATOR = GangOperator(replaces_scheduler=True)
 """reference/mpi-operator-v2.md 3.8."""
-NO_OPERATOR = GangOperator()
 
 
 _COSCHEDULING_TIMEOUT = 60
@@ -63,11 +61,8 @@ VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 """The annotation of a JobSet that names its queue."""
 
 
-class Asked(Struct, frozen=True):
-    """What a document asks of a gang scheduler, and what is wrong with how it does."""
-
-    gang: Gang
-    diagnostics: tuple[Diagnostic, ...] = ()
+Asked = tuple[Gang, list[Diagnostic]]
+"""What a document asks of a gang scheduler, and what is wrong with how it does."""
 
 
 def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Asked:
@@ -79,13 +74,13 @@ def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Ask
         # The empty text is what the operators' own clients write for "none".
         if (value := policy.get(name)) not in (None, "", {}):
             values[field], origins[field] = value, Origin(source, (*path, name))
-    return Asked(_gang(source, values, origins, operator), tuple(problems))
+    return _gang(source, values, origins, operator), problems
 
 
-def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked:
+def by_annotation(source: Source) -> Asked:
     """What the annotations of a document ask."""
-    values, origins, problems = _annotated(source, names)
-    return Asked(_gang(source, values, origins, NO_OPERATOR), tuple(problems))
+    values, origins, problems = _annotated(source, ANNOTATIONS)
+    return _gang(source, values, origins, GangOperator()), problems
 
 
 def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> Asked:
@@ -95,9 +90,7 @@ def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> A
     gang, and those that wait for others keep nobody from starting (defect T7).
     """
     values, origins, problems = _annotated(source, ANNOTATIONS)
-    runtime: Any = source.data
-    for step in path:
-        runtime = runtime[step]
+    runtime = value_at(source.data, path)
     policy = runtime.get("podGroupPolicy") or {}
     asked: dict[str, tuple[Any, ValuePath]] = {}
     for scheduler, fields in policy.items():
@@ -118,16 +111,18 @@ def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> A
             values[field] = value
             if below:
                 origins[field] = Origin(source, (*path, *below))
-    return Asked(_gang(source, values, origins, GangOperator(class_of=trainer)), tuple(problems))
+    return _gang(source, values, origins, GangOperator(class_of=trainer)), problems
 
 
 def _gang(
     source: Source, values: Mapping[str, Any], origins: Mapping[str, Origin], operator: GangOperator
 ) -> Gang:
-    labels: Mapping[str, str] = source.data["metadata"].get("labels", {})
-    annotations = annotations_of(source)
     return Gang(
-        **values, labels=labels, annotations=annotations, operator=operator, origins=origins
+        **values,
+        labels=source.data["metadata"].get("labels", {}),
+        annotations=annotations_of(source),
+        operator=operator,
+        origins=origins,
     )
 
 

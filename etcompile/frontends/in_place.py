@@ -8,7 +8,7 @@ then is checked where the whole job is known (`etcompile.check.in_place`).
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import (
@@ -41,19 +41,7 @@ _PORTS = range(1024, 65536)
 """Those on which a container may listen that does not run as root."""
 
 
-class Asked(Struct, frozen=True):
-    """What a document asks for, and what is wrong with how it does.
-
-    Args:
-        in_place: How it restarts in place, of no roles yet; None if it does not.
-        diagnostics: What is to be said about its annotations.
-    """
-
-    in_place: InPlace | None
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-
-def by_annotation(source: Source) -> Asked:
+def by_annotation(source: Source) -> tuple[InPlace | None, list[Diagnostic]]:
     """What the annotations of a document ask."""
     given = annotations_of(source)
     stop, problems = seconds(source, _STOP, _DEFAULT.stop)
@@ -70,9 +58,9 @@ def by_annotation(source: Source) -> Asked:
         )
         idle = [name for name in _SETTINGS if name in given]
         problems += (unused_annotation(source, name, reason, advice) for name in idle)
-        return Asked(None, tuple(problems))
+        return None, problems
     if given[RESTART] != _IN_PLACE:
-        return Asked(None, tuple(problems))
+        return None, problems
     problems += _stack_problems(source)
     asked = structs.replace(
         _DEFAULT,
@@ -81,7 +69,7 @@ def by_annotation(source: Source) -> Asked:
         checkpoint_signal=given.get(_SIGNAL),
         stack_signal=given.get(_STACKS),
     )
-    return Asked(asked, tuple(problems))
+    return asked, problems
 
 
 def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = None) -> Job:

@@ -239,12 +239,12 @@ def _lowered(
     notes += [*described.diagnostics, *_idle(spec, described.success)]
     ttl = ("spec", "runPolicy", "ttlSecondsAfterFinished")
     notes += no_effect(source, ttl, TTL_REASON, TTL_ADVICE, when=TTL_WHEN)
-    asked = gang.by_policy(source, framework.gangs)
-    restarts = in_place.by_annotation(source)
-    notes += [*asked.diagnostics, *restarts.diagnostics]
-    if restarts.in_place:
+    asked, gang_problems = gang.by_policy(source, framework.gangs)
+    restarts, problems = in_place.by_annotation(source)
+    notes += [*gang_problems, *problems]
+    if restarts:
         notes += in_place.contradiction(spec.source, described.roles, described.each)
-    job = in_place.restarted(_job(spec, described, asked.gang), restarts.in_place, described.each)
+    job = in_place.restarted(_job(spec, described, asked), restarts, described.each)
     return Lowered(job, tuple(notes))
 
 

@@ -133,12 +133,12 @@ def lower(source: Source) -> Lowered:
     if mode == "ssh":
         credentials, problems = _credentials(source, templates)
         diagnostics += problems
-    asked = gang.by_annotation(source)
-    restarts = in_place.by_annotation(source)
-    diagnostics += [*asked.diagnostics, *restarts.diagnostics]
-    job = structs.replace(_job(source, mode, templates, credentials), gang=asked.gang)
+    asked, gang_problems = gang.by_annotation(source)
+    restarts, problems = in_place.by_annotation(source)
+    diagnostics += [*gang_problems, *problems]
+    job = structs.replace(_job(source, mode, templates, credentials), gang=asked)
     # Elastic Horovod goes on without a worker, so only its launcher needs to run again.
-    job = in_place.restarted(job, restarts.in_place, ("launcher",))
+    job = in_place.restarted(job, restarts, ("launcher",))
     return Lowered(job, (*diagnostics, *_no_slots(job)))
 
 

@@ -106,9 +106,9 @@ def lower(source: Source) -> Lowered:
     job_set = runtime["template"]["spec"]
     jobs = job_set["replicatedJobs"]
     trains = next((jobs[place]["name"] for place in trainers(jobs)), None)
-    asked = gang.by_runtime(source, (RUNTIME, "spec"), trains)
+    asked, gang_problems = gang.by_runtime(source, (RUNTIME, "spec"), trains)
     timeout, problems = gate_timeout(source)
-    notes += (*asked.diagnostics, *problems)
+    notes += (*gang_problems, *problems)
     subdomain = trainer_policies.subdomain(data, runtime)
     parts = _parts(job_set, trainer_policies.coordinator(data, runtime))
     restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
@@ -163,18 +163,18 @@ def lower(source: Source) -> Lowered:
         credentials=credentials,
         slots=trainer_mpi.slots_of(data, runtime),
         claims=trainer_claims.claims(data, runtime),
-        gang=asked.gang,
+        gang=asked,
         names_namespace=_APART if has_key else None,
         fixed=elastic.fixed,
     )
-    restarts = in_place.by_annotation(source)
-    notes += restarts.diagnostics
-    if restarts.in_place is None:
+    again, problems = in_place.by_annotation(source)
+    notes += problems
+    if again is None:
         return Lowered(job, tuple(notes))
     each = trainer_elastic.restarting_alone(runtime, roles)
     notes += in_place.contradiction(source, roles, each)
     notes += _not_in_place(source, roles, each)
-    return Lowered(in_place.restarted(job, restarts.in_place, each), tuple(notes))
+    return Lowered(in_place.restarted(job, again, each), tuple(notes))
 
 
 def _not_in_place(
