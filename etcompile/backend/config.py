@@ -46,19 +46,21 @@ _PREFLIGHT = 300
 def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[str, Any]:
     """The job's ConfigMap.
 
-    Args:
-        job: The job, after its intents.
-        settings: How to compile it.
-        texts: The templates of its scripts.
-        stored: The text of `job.yaml`.
-
     Raises:
         TemplateError: a template that the user gave does not render.
     """
     suffix = domain(job, settings)
-    data = {lines.key: _seed(job, lines, suffix) for lines in job.host_lists}
+    data = {}
+    for lines in job.host_lists:
+        listed = (role for name in lines.roles if (role := job.role(name)))
+        hosts = [role.host_name(member) for role in listed for member in role.members]
+        end = _suffix(job, lines, suffix)
+        data[lines.key] = "".join(host_line(job, lines, host + end) for host in hosts)
+    # What the names of hosts and of their Pods start with, where these are not the same.
+    named = [role.naming for role in job.roles]
+    pods = [(naming.stem, naming.pod_stem) for naming in named if naming.pod_stem]
     for file in job.files:
-        data[file.key] = texts.render(file.template, **file.values, pods=_pod_stems(job))
+        data[file.key] = texts.render(file.template, **file.values, pods=pods)
     for key, template, values in _scripts(job, settings):
         data[key] = texts.render(template, **values)
     if any(is_supervised(job, role) for role in job.roles):
@@ -74,33 +76,14 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
     }
 
 
-def _seed(job: Job, lines: HostList, suffix: str) -> str:
-    listed = (role for name in lines.roles if (role := job.role(name)))
-    hosts = [role.host_name(member) for role in listed for member in role.members]
-    return "".join(host_line(job, lines, host + _suffix(job, lines, suffix)) for host in hosts)
-
-
 def host_line(job: Job, lines: HostList, name: str) -> str:
-    """A line of a host list.
-
-    Args:
-        job: The job whose host list it is.
-        lines: The host list, which says what a line looks like.
-        name: The host's whole name, as the list is to have it (`host_names`).
-    """
+    """A line of a host list."""
     line = lines.line.replace(DOMAIN, "")
     return line.format(host=name, slots=job.slots) + "\n"
 
 
 def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tuple[str, ...]:
-    """The names by which a host can be reached, first the one that the list from Git has.
-
-    Args:
-        job: The job, of a known namespace.
-        lines: The host list, whose line may hold the domain.
-        settings: How the job is compiled.
-        host: The host's bare name.
-    """
+    """The names by which a host can be reached, first the one that the list from Git has."""
     short = domain(job, settings)
     # `.SERVICE.NS.svc` is searched for with each of its ends cut off.
     parts = short.split(".")[1:]
@@ -161,11 +144,6 @@ def wrapped(job: Job, role: Role) -> list[str]:
     waits = restarts_alone and role.additions.gate
     gate = [f"--gate={SCRIPTS_PATH}/{gate_script(job, role)}"] if waits else []
     return [*words, *options(job, role), *gate, "--"]
-
-
-def _pod_stems(job: Job) -> list[tuple[str, str]]:
-    """What the names of hosts and of their Pods start with, where these are not the same."""
-    return [(role.naming.stem, role.naming.pod_stem) for role in job.roles if role.naming.pod_stem]
 
 
 def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str, object]]]:

@@ -52,11 +52,6 @@ def enough(job: Job, role: Role, settings: Settings) -> tuple[str, int] | None:
     Only with a gang scheduler, which starts others when there is room, and only where a live list
     tells the launcher who is there: its seed names all.
 
-    Args:
-        job: The job, with its host lists.
-        role: The role with the gate.
-        settings: How the job is compiled.
-
     Returns:
         The live list's path and how many hosts in it will do; None if all must be there.
     """

@@ -65,10 +65,6 @@ def recommended_labels(job: Job, role: Role | None = None) -> dict[str, str]:
 
     No operator sets them on Pods, so a Pod template owns them: policies and monitors of its author
     select by them, and nothing of etcompile may.
-
-    Args:
-        job: The job that the objects belong to.
-        role: The role that they belong to; None for an object that belongs to no replica.
     """
     component = {"app.kubernetes.io/component": role.name} if role else {}
     # No app.kubernetes.io/instance: Argo CD's label tracking claims it

@@ -98,11 +98,6 @@ def environment(
 def render(where: jinja2.Environment, file: str, values: Mapping[str, Any]) -> str:
     """The text of one template.
 
-    Args:
-        where: As `environment` makes it; it keeps the templates it has read.
-        file: The template's file name.
-        values: Its variables.
-
     Raises:
         RenderError: it is not there, is no template, asks for an unknown variable, does what the
             sandbox does not allow, or does not end within the bounds.

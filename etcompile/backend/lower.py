@@ -16,12 +16,6 @@ from etcompile.model import Job, Member, Role, Settings
 def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict[str, Any], ...]:
     """The Kubernetes objects of a job.
 
-    Args:
-        job: The job, after its intents.
-        settings: How to compile it.
-        texts: The templates of scripts.
-        stored: The job as the watcher will read it: the text of `job.yaml`.
-
     Returns:
         The objects, in no particular order (`etcompile.emit` gives them one).
 

@@ -33,7 +33,6 @@ from etcompile.model import (
     Job,
     Member,
     Mount,
-    Priority,
     Role,
     Settings,
     SshCredentials,
@@ -253,21 +252,14 @@ class _Stamp:
         self._common: list[dict[str, Any]] | None = None
 
     def spec(self, spec: dict[str, Any], member: Member, host: str | None) -> dict[str, Any]:
-        """The PodSpec of a replica.
-
-        Args:
-            spec: That of its role.
-            member: The replica.
-            host: The host name that its Pod must be given, if any.
-        """
+        """The PodSpec of a replica."""
         if self._role.additions.env:
             spec = {**spec, "containers": self._containers(spec["containers"], member)}
         if member.resources:
             spec = {**spec, "containers": self._sized(spec["containers"], member)}
-        if self._role.additions.priority and (
-            name := _priority(self._role.additions.priority, member)
-        ):
-            spec = {**spec, "priorityClassName": name}
+        if priority := self._role.additions.priority:
+            name = priority.high if (member.place or 0) < priority.first else priority.low
+            spec = {**spec, "priorityClassName": name} if name else spec
         return {**spec, "hostname": host} if host else spec
 
     def _sized(self, containers: Sequence[dict[str, Any]], member: Member) -> list[dict[str, Any]]:
@@ -299,10 +291,6 @@ class _Stamp:
             for container in containers
         ]
         return self._common
-
-
-def _priority(priority: Priority, member: Member) -> str | None:
-    return priority.high if (member.place or 0) < priority.first else priority.low
 
 
 def _variable(env: Variable, member: Member, domain: str) -> dict[str, Any] | None:
@@ -492,15 +480,15 @@ def _secret_volume(role: Role, ssh: SshCredentials) -> dict[str, Any]:
             "secretName": ssh.secret,
             **({"defaultMode": mode} if mode is not None else {}),
             "items": [
-                {"key": key, **_own_mode(ssh, file), "path": f"{folder}{file}"}
+                {
+                    "key": key,
+                    **({"mode": ssh.modes[file]} if file in ssh.modes and not ssh.copied else {}),
+                    "path": f"{folder}{file}",
+                }
                 for key, file in ssh.files
             ],
         },
     }
-
-
-def _own_mode(ssh: SshCredentials, file: str) -> dict[str, int]:
-    return {"mode": ssh.modes[file]} if file in ssh.modes and not ssh.copied else {}
 
 
 def _ssh_volume(role: Role, ssh: SshCredentials) -> str:

@@ -36,12 +36,7 @@ _GPU = "nvidia.com/gpu"
 
 
 def with_preflight(job: Job, made: Sequence[Object]) -> tuple[Object, ...]:
-    """Objects of a job, whose Pods ask first where the job wants it.
-
-    Args:
-        job: The job, which may have no preflight.
-        made: Its objects after overlays, all of them or some.
-    """
+    """Objects of a job, whose Pods ask first where the job wants it."""
     if job.preflight is None:
         return tuple(made)
     return tuple(_asking(job, value) for value in made)

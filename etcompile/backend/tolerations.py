@@ -16,11 +16,7 @@ _SECONDS = 300
 
 
 def admitted(tolerations: Sequence[Toleration]) -> list[Toleration]:
-    """The tolerations that a Pod has once it is admitted, by Kubernetes' DefaultTolerationSeconds.
-
-    Args:
-        tolerations: Those that the Pod is created with.
-    """
+    """The tolerations of an admitted Pod, by Kubernetes' DefaultTolerationSeconds."""
     added = [
         {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS}
         for taint in _TAINTS

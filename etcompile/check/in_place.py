@@ -34,12 +34,11 @@ def check_in_place(job: Job, in_place: InPlace) -> Iterator[Diagnostic]:
 def _problems(role: Role, in_place: InPlace) -> Iterator[tuple[Location, str, str]]:
     """Where something of a role stands in the way, what that is, and what to do."""
     origin, main = role.template.origin, role.template.main_container
-    names = [container["name"] for container in role.template.spec["containers"]]
-    place = ("spec", "containers", names.index(role.template.main))
     container = f"container '{main['name']}' of {role.name}"
     if not main.get("command"):
         problem = f"{container} has no command, and the image's own cannot be run again"
-        yield origin.locate(*place), problem, "write the command into the container's spec"
+        place = role.template.main_origin.locate()
+        yield place, problem, "write the command into the container's spec"
     for field in _SHARED:
         if role.template.spec.get(field):
             problem = (

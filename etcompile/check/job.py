@@ -135,14 +135,13 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
     yield from _overwritten(job, role)
     yield from _sidecar_first(role)
     main = role.template.main_container
-    place = _main_place(role)
     wrapped = (role.additions.run_once or role.recovery.serves) and main.get("command")
     if (wrapped or role.additions.resident or role.additions.gate) and re.match(
         _WITHOUT_SHELL, str(main["image"])
     ):
         yield diagnose(
             codes.IMAGE_WITHOUT_SHELL,
-            role.template.origin.locate(*place, "image"),
+            role.template.main_origin.locate("image"),
             where=f"container '{role.template.main}' of {role.name}",
             image=main["image"],
         )
@@ -159,7 +158,7 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
     if silent and main.get("args") and not main.get("command"):
         yield diagnose(
             codes.NO_EFFECT,
-            role.template.origin.locate(*place, "args", key=True),
+            role.template.main_origin.locate("args", key=True),
             where=f"args of container '{role.template.main}'",
             reason="without a command the container serves the launcher and takes no arguments",
             advice="write a command too, or remove the arguments",
@@ -188,9 +187,7 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
         ]
         # "has no command" suits several only one by one.
         where = named[0] if len(named) == 1 else f"each of {' and '.join(named)}"
-        yield diagnose(
-            codes.NO_RUN_ONCE_GUARD, first.template.origin.locate(*_main_place(first)), where=where
-        )
+        yield diagnose(codes.NO_RUN_ONCE_GUARD, first.template.main_origin.locate(), where=where)
 
 
 def _bounds(role: Role) -> Iterator[Diagnostic]:
@@ -241,11 +238,10 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
             place = origin.locate("spec", "containers", index, "name")
             facts = {"where": "container", "name": container["name"], "what": "name"}
             yield diagnose(codes.RESERVED_NAME, place, **facts)
-    main = _main_place(role)
     for index, mount in enumerate(role.template.main_container.get("volumeMounts", ())):
         path = str(mount["mountPath"]).rstrip("/")
         if path in paths or f"{path}/".startswith("/etc/etcompile/"):
-            place = origin.locate(*main, "volumeMounts", index, "mountPath")
+            place = role.template.main_origin.locate("volumeMounts", index, "mountPath")
             yield diagnose(codes.RESERVED_NAME, place, where="mount path", name=path, what="path")
 
 
@@ -276,7 +272,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
     added = {env.name for env in role.additions.env if isinstance(env, FieldEnv) or not env.default}
     for index, env in enumerate(role.template.main_container.get("env", ())):
         if env["name"] in added:
-            place = origin.locate(*_main_place(role), "env", index)
+            place = role.template.main_origin.locate("env", index)
             facts = {"name": env["name"], "reason": "the job sets it"}
             yield diagnose(
                 codes.OVERWRITTEN, place, where="environment variable", advice="", **facts
@@ -307,8 +303,3 @@ def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
             facts = {"other": container["name"], "program": found}
             yield diagnose(codes.PROBABLY_SIDECAR, place, first=role.template.main, **facts)
             return
-
-
-def _main_place(role: Role) -> tuple[str | int, ...]:
-    names = [container["name"] for container in role.template.spec["containers"]]
-    return ("spec", "containers", names.index(role.template.main))

@@ -40,12 +40,11 @@ _HYDRA_ONLY = _HYDRA | {"f", "iface", "launcher", "bootstrap", "rmk", "hosts", "
 class _Command(Struct, frozen=True):
     launch: Launch
     origin: Origin
-    path: tuple[str | int, ...]
 
     @property
     def place(self) -> Location:
         """Where it stands, which takes a while to look up."""
-        return self.origin.locate(*self.path)
+        return self.origin.locate()
 
 
 def check_launch(job: Job) -> list[Diagnostic]:
@@ -66,10 +65,8 @@ def _command(role: Role) -> _Command | None:
     found = launches(container)
     if len(found) != 1 or not found[0].sure:
         return None
-    names = [c["name"] for c in role.template.spec["containers"]]
     field = "command" if container.get("command") else "args"
-    path = ("spec", "containers", names.index(role.template.main), field)
-    return _Command(found[0], role.template.origin, path)
+    return _Command(found[0], role.template.main_origin.at(field))
 
 
 def _processes(launch: Launch) -> tuple[str, int] | None:

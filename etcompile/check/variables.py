@@ -62,9 +62,6 @@ def _too_long(job: Job, role: Role, spec: Mapping[str, Any]) -> Iterator[Diagnos
 def _advice(job: Job, ours: bool) -> str:  # noqa: FBT001
     if not ours:
         return "put it into a file, of a ConfigMap for example"
-    if job.kind == "TFJob" and job.fixed:
-        return (
-            "have fewer replicas, or set spec.enableDynamicWorker, by which a worker knows only"
-            " itself and the parameter servers"
-        )
+    if job.names_fewer:
+        return f"have fewer replicas, or {job.names_fewer}"
     return "have fewer replicas: it names each of them"

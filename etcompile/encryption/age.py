@@ -44,10 +44,6 @@ def recipient(text: str) -> "Recipient":
 def encrypted(text: bytes, to: "Recipient") -> str:
     """The text as an armored age file.
 
-    Args:
-        text: What is secret.
-        to: Who can read it.
-
     Raises:
         RecipientError: nothing can be encrypted for that key.
     """

@@ -76,11 +76,6 @@ def label(scope: str, namespace: str, name: str) -> bytes:
 def encrypted(texts: Mapping[str, bytes], certificate: Certificate, label: bytes) -> dict[str, str]:
     """The texts as a SealedSecret holds them, by the same keys.
 
-    Args:
-        texts: What to encrypt.
-        certificate: For whom.
-        label: What they are bound to.
-
     Raises:
         RecipientError: the certificate has expired, so that nobody knows whether a controller
             still has its key, or the key is too short for anything to be encrypted with it.

@@ -41,10 +41,6 @@ class Encrypted(Struct, frozen=True):
 def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypted:
     """The data of a Secret, encrypted.
 
-    Args:
-        texts: What the Secret is to hold, by key.
-        recipients: Who can decrypt it: age recipients, each of them alone.
-
     Raises:
         RecipientError: one of them is none.
     """

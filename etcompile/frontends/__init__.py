@@ -48,10 +48,6 @@ def meant_version(api_version: str, name: str) -> str | None:
 
     Another project may have a kind of the same name: only a group that resembles ours, or none
     at all, counts as a slip.
-
-    Args:
-        api_version: The version as written.
-        name: The kind.
     """
     group, slash, version = api_version.lower().rpartition("/")
     for kind in sorted(_named(name), key=lambda kind: not kind.api_version.endswith(f"/{version}")):

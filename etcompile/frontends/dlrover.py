@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.digest import sha256
-from etcompile.frontends.annotations import NNODES
+from etcompile.frontends.annotations import NNODES, annotation_value, annotations_of
 from etcompile.model import DLROVER_NEWEST, DLROVER_VERSION, Origin
 
 API_VERSION = "elastic.iml.github.io/v1alpha1"
@@ -79,12 +79,7 @@ def pod_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def crash_notes(origin: Origin, metadata: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """A warning for the label that `pod_labels` leaves out.
-
-    Args:
-        origin: Where the metadata stand.
-        metadata: Those of a Pod template, or of the job, whose labels the master's Pod gets.
-    """
+    """A warning for the label that `pod_labels` leaves out."""
     name, value = CRASHING
     if metadata.get("labels", {}).get(name) == value:
         reason = "on a Pod without an owner it makes a DLRover operator that still runs crash"
@@ -140,8 +135,7 @@ class Spec(Struct, frozen=True):
 
     def annotation(self, name: str) -> str | None:
         """One of the document's annotations."""
-        value = self.source.data["metadata"].get("annotations", {}).get(name)
-        return None if value is None else str(value)
+        return annotations_of(self.source).get(name)
 
     @property
     def is_allreduce(self) -> bool:
@@ -162,13 +156,11 @@ def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:
     first. A job that says nothing is taken to run the newest (reference 0).
     """
     metadata = source.data["metadata"]
-    given = metadata.get("annotations", {}).get(DLROVER_VERSION)
+    given = annotations_of(source).get(DLROVER_VERSION)
     if given is not None:
-        if found := version_of(str(given)):
+        if found := version_of(given):
             return max(found, _OLDEST), []
-        place = source.locate(("metadata", "annotations", DLROVER_VERSION))
-        facts = {"name": DLROVER_VERSION, "expected": "a version such as 0.6.1", "found": given}
-        return NEWEST, [diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")]
+        return NEWEST, [annotation_value(source, DLROVER_VERSION, "a version such as 0.6.1")]
     for image in _images(source.data["spec"]["replicaSpecs"]):
         repository, _, tag = image.partition("@")[0].rpartition(":")
         if "dlrover" in repository and (seen := _IN_TAG.search(tag)):

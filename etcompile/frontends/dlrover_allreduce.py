@@ -5,15 +5,21 @@ upstream's, without the API, so that no Pod of the job has rights and no kind ne
 that master leaves undone is the watcher's: who follows a failed worker, and when the run has ended.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master, dlrover_roles, peers
-from etcompile.frontends.annotations import DEFAULT_GATE_TIMEOUT, NNODES
+from etcompile.frontends.annotations import (
+    DEFAULT_GATE_TIMEOUT,
+    NNODES,
+    annotation_value,
+    unused_annotation,
+)
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
+from etcompile.frontends.notes import no_effect
 from etcompile.frontends.rendezvous import Rendezvous, parsed, rendezvous, runs_agent
 from etcompile.model import Bounds, ConfigFile, Origin, Role, Success
 from etcompile.model.protocol import SCRIPTS_PATH
@@ -140,9 +146,7 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
     """What is wrong with the job, and what of it changes nothing."""
     given = spec.annotation(NNODES)
     if given is not None and parsed(given, 1) is None:
-        place = spec.source.locate(("metadata", "annotations", NNODES))
-        facts = {"name": NNODES, "expected": "like 4 or 3:4", "found": given}
-        yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
+        yield annotation_value(spec.source, NNODES, "like 4 or 3:4")
     elif (met := meeting(spec)) is None:
         place = spec.source.locate(_command_path(spec))
         seen = "runs no dlrover-run that can be seen"
@@ -176,20 +180,13 @@ def _unused(spec: Spec) -> Iterator[Diagnostic]:
     if spec.fields.get("optimizeMode") != "single-job":
         fields["optimizeMode"] = "there is nothing to optimize with AllreduceStrategy"
     for field, reason in fields.items():
-        if field in spec.fields:
-            place = spec.source.locate(("spec", field), key=True)
-            yield diagnose(
-                codes.NO_EFFECT, place, where=f"spec.{field}", reason=reason, advice="remove it"
-            )
-    worker: Mapping[str, Any] = spec.types["worker"]
-    if worker.get("autoScale"):
+        yield from no_effect(spec.source, ("spec", field), reason)
+    if spec.types["worker"].get("autoScale"):
         reason = "with AllreduceStrategy DLRover looks for free nodes and always finds none"
-        yield from dlrover_roles.no_effect(spec, "worker", worker, {"autoScale": reason})
+        yield from dlrover_roles.unused_fields(spec, "worker", {"autoScale": reason})
     if spec.annotation(dlrover.PARAMETER_SERVERS) is not None:
-        name = dlrover.PARAMETER_SERVERS
-        place = spec.source.locate(("metadata", "annotations", name), key=True)
         reason = "this job has no parameter servers"
-        yield diagnose(codes.NO_EFFECT, place, where=f"annotation {name}", reason=reason, advice="")
+        yield unused_annotation(spec.source, dlrover.PARAMETER_SERVERS, reason, "")
     for name in _OTHER_TYPES:
         if name in spec.types:
             place = spec.origin(name).locate(key=True)

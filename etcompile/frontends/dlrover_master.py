@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover
+from etcompile.frontends.annotations import annotation_value, unused_annotation
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
+from etcompile.frontends.notes import unused
 from etcompile.model import (
     Env,
     FieldEnv,
@@ -94,7 +96,6 @@ def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
         given = spec.annotation(known.name)
         if given is None:
             continue
-        path = ("metadata", "annotations", known.name)
         reason = known.dead
         if spec.version < known.since:
             reason = "DLRover {}.{} forwards it first".format(*known.since)
@@ -103,21 +104,13 @@ def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
             if known.name == "pending_fail_strategy":
                 reason = ""  # kept for the watcher
         if reason:
-            yield _no_effect(spec, known.name, reason)
+            yield unused_annotation(spec.source, known.name, reason)
         elif not re.fullmatch(known.form, given, re.ASCII):
-            place = spec.source.locate(path)
-            facts = {"name": known.name, "expected": known.expected, "found": given}
-            yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
+            yield annotation_value(spec.source, known.name, known.expected)
     for name in _NOT_FORWARDED:
         if spec.annotation(name) is not None:
-            yield _no_effect(spec, name, "no version of the operator tells its master")
-
-
-def _no_effect(spec: Spec, name: str, reason: str) -> Diagnostic:
-    place = spec.source.locate(("metadata", "annotations", name), key=True)
-    return diagnose(
-        codes.NO_EFFECT, place, where=f"annotation {name}", reason=reason, advice="remove it"
-    )
+            reason = "no version of the operator tells its master"
+            yield unused_annotation(spec.source, name, reason)
 
 
 def role(
@@ -233,10 +226,5 @@ def label_notes(spec: Spec) -> Iterator[Diagnostic]:
     for label in (dlrover.JOB_LABEL, dlrover.TYPE_LABEL, dlrover.INDEX_LABEL):
         if label in spec.source.data["metadata"].get("labels", {}):
             at = spec.source.locate(("metadata", "labels", label), key=True)
-            yield diagnose(
-                codes.NO_EFFECT,
-                at,
-                where=f"label {label}",
-                reason="on the master's Pod it would hide the master from its own Service",
-                advice="remove it",
-            )
+            reason = "on the master's Pod it would hide the master from its own Service"
+            yield unused(at, f"label {label}", reason)

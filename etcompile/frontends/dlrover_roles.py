@@ -12,6 +12,8 @@ from msgspec import structs
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master
 from etcompile.frontends.dlrover import Spec
+from etcompile.frontends.notes import no_effect
+from etcompile.frontends.podtemplates import pod_template
 from etcompile.model import (
     Env,
     FieldEnv,
@@ -131,12 +133,7 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Va
 
 
 def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
-    """How failed replicas are followed, before what only one strategy does (reference 4.2, 4.3).
-
-    Args:
-        spec: The ElasticJob, read.
-        budget: Whether there is a limit to failures in the job's life.
-    """
+    """How failed replicas are followed, before what only one strategy does (reference 4.2, 4.3)."""
     given = spec.types["worker"].get("restartCount")
     count = _RELAUNCHES if given is None else int(given)
     strategy = dlrover_master.option(spec, "pending_fail_strategy", "1")
@@ -152,13 +149,13 @@ def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
 
 def _template(spec: Spec, name: str) -> PodTemplate:
     template = spec.types[name]["template"]
-    metadata = template.get("metadata", {})
-    return PodTemplate(
-        labels=dlrover.pod_labels(metadata.get("labels", {})),
-        annotations=metadata.get("annotations", {}),
-        spec=_limited(template["spec"], spec.mains[name]),
-        main=spec.mains[name],
-        origin=spec.origin(name).at("template"),
+    main = spec.mains[name]
+    return pod_template(
+        spec.origin(name).at("template"),
+        template,
+        main,
+        labels=dlrover.pod_labels(template.get("metadata", {}).get("labels", {})),
+        spec=_limited(template["spec"], main),
     )
 
 
@@ -241,35 +238,19 @@ _ADVICE = {"envs": "write the variables into the templates"}
 def dead_notes(spec: Spec) -> Iterator[Diagnostic]:
     """A warning for each field that changes nothing, upstream and here (reference 1.1)."""
     for field, reason in _DEAD_FIELDS.items():
-        if field in spec.fields:
-            place = spec.source.locate(("spec", field), key=True)
-            advice = _ADVICE.get(field, "remove it")
-            yield diagnose(
-                codes.NO_EFFECT, place, where=f"spec.{field}", reason=reason, advice=advice
-            )
-    for name, given in spec.types.items():
+        advice = _ADVICE.get(field, "remove it")
+        yield from no_effect(spec.source, ("spec", field), reason, advice)
+    for name in spec.types:
         dead: Mapping[str, str] = _DEAD_TYPE_FIELDS
         dead = {**dead, **(_DEAD_MASTER_FIELDS if name == dlrover.MASTER else {})}
-        yield from no_effect(spec, name, given, dead)
+        yield from unused_fields(spec, name, dead)
 
 
-def no_effect(
-    spec: Spec, name: str, given: Mapping[str, Any], dead: Mapping[str, str]
-) -> Iterator[Diagnostic]:
-    """A warning for each of these fields that a type has.
-
-    Args:
-        spec: The ElasticJob, read.
-        name: The key of the type in `replicaSpecs`.
-        given: What the document says of it.
-        dead: Fields, and why they change nothing.
-    """
+def unused_fields(spec: Spec, name: str, dead: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """A warning for each of these fields that a type has."""
     for field, reason in dead.items():
-        if field in given:
-            place = spec.origin(name).locate(field, key=True)
-            yield diagnose(
-                codes.NO_EFFECT, place, where=f"{name}.{field}", reason=reason, advice="remove it"
-            )
+        path = ("spec", "replicaSpecs", name, field)
+        yield from no_effect(spec.source, path, reason, where=f"{name}.{field}")
 
 
 def ends_with_run(declared: Role) -> Role:

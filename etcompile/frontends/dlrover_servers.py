@@ -15,8 +15,9 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
-from etcompile.frontends.annotations import NNODES
+from etcompile.frontends.annotations import NNODES, annotation_value, unused_annotation
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
+from etcompile.frontends.notes import no_effect, unused
 from etcompile.model import (
     DOMAIN,
     ClusterAccess,
@@ -42,6 +43,7 @@ _DEAD = (
 _KEPT_MEMORY = 1024 * 1024**2
 """Bytes: smaller requests of parameter servers are replaced (reference 1.1)."""
 _DROPPED = "terminationGracePeriodSeconds"
+_DROPS = "DLRover's master drops it"
 
 
 def is_static(spec: Spec) -> bool:
@@ -148,19 +150,11 @@ def master_role(spec: Spec) -> Role:
     env = (FieldEnv("POD_NAMESPACE", "metadata.namespace"),)
     account = f"{spec.name}-{MASTER}"
     role = dlrover_master.role(spec, command, account=account, env=env)
-    # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
     return structs.replace(
         role,
-        additions=structs.replace(
-            role.additions,
-            # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
-            run_once=True,
-        ),
-        recovery=structs.replace(
-            role.recovery,
-            # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
-            restart="ExitCode",
-        ),
+        additions=structs.replace(role.additions, run_once=True),
+        # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
+        recovery=structs.replace(role.recovery, restart="ExitCode"),
     )
 
 
@@ -237,14 +231,12 @@ def _even(container: dict[str, Any]) -> None:
 def notes(spec: Spec) -> Iterator[Diagnostic]:
     """What is wrong with the job, and what happens to it that nobody wrote."""
     mode = spec.annotation(dlrover.PARAMETER_SERVERS)
-    path = ("metadata", "annotations", dlrover.PARAMETER_SERVERS)
     if mode is None:
         yield diagnose(
             codes.PARAMETER_SERVERS_HOW, spec.source.locate(("metadata", "name")), job=spec.name
         )
     elif mode not in MODES:
-        facts = {"name": dlrover.PARAMETER_SERVERS, "expected": "master or static", "found": mode}
-        yield diagnose(codes.ANNOTATION_VALUE, spec.source.locate(path), **facts, advice="")
+        yield annotation_value(spec.source, dlrover.PARAMETER_SERVERS, "master or static")
     if "ps" not in spec.types:
         place = spec.source.locate(("spec", "replicaSpecs"), key=True)
         stated = "distributionStrategy" in spec.fields
@@ -256,41 +248,26 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
     else:
         yield from _master_notes(spec)
     if spec.annotation(NNODES) is not None:
-        place = spec.source.locate(("metadata", "annotations", NNODES), key=True)
-        where = f"annotation {NNODES}"
-        reason = "parameter servers have no rendezvous"
-        yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice="remove it")
+        yield unused_annotation(spec.source, NNODES, "parameter servers have no rendezvous")
 
 
 def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
     for name in ("chief", "worker"):
-        if name in spec.types and any(_SCALING in word for word in _command(spec, name)):
+        if name in spec.types and any(_SCALING in word for word in command_words(spec.main(name))):
             place = spec.origin(name).locate("template")
             yield diagnose(codes.NEEDS_DLROVER_MASTER, place, where=name, flag=_SCALING)
     for field in ("optimizeMode", "resourceLimits"):
-        if field in spec.fields:
-            place = spec.source.locate(("spec", field), key=True)
-            reason = "no master sizes the Pods"
-            facts = {"where": f"spec.{field}", "reason": reason, "advice": "remove it"}
-            yield diagnose(codes.NO_EFFECT, place, **facts)
+        yield from no_effect(spec.source, ("spec", field), "no master sizes the Pods")
     for name in _SCALED:
-        given = spec.types[name]
-        if given.get("autoScale"):
-            yield from dlrover_roles.no_effect(
-                spec, name, given, {"autoScale": "no master scales the Pods"}
-            )
-    if MASTER in spec.types:
-        place = spec.origin(MASTER).locate(key=True)
-        facts = {"where": MASTER, "reason": "there is no master", "advice": "remove it"}
-        yield diagnose(codes.NO_EFFECT, place, **facts)
+        if spec.types[name].get("autoScale"):
+            reason = "no master scales the Pods"
+            yield from dlrover_roles.unused_fields(spec, name, {"autoScale": reason})
+    path = ("spec", "replicaSpecs", MASTER)
+    yield from no_effect(spec.source, path, "there is no master", where=MASTER)
     if not spec.replicas("ps"):
         yield diagnose(
             codes.NOBODY_TRAINS, spec.origin("ps").locate(key=True), job=spec.name, where="ps"
         )
-
-
-def _command(spec: Spec, name: str) -> list[str]:
-    return command_words(spec.main(name))
 
 
 def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
@@ -311,8 +288,7 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
                 continue
             if "lifecycle" in container:
                 place = origin.locate("containers", index, "lifecycle", key=True)
-                facts = {"where": "lifecycle", "reason": "DLRover's master drops it"}
-                yield diagnose(codes.NO_EFFECT, place, **facts, advice="remove it")
+                yield unused(place, "lifecycle", _DROPS)
             resources = container.get("resources", {})
             for resource, limit in resources.get("limits", {}).items():
                 asked = resources.get("requests", {}).get(resource, limit)
@@ -336,6 +312,4 @@ def _lost(spec: Spec, name: str) -> Iterator[Diagnostic]:
     for field in (_DROPPED, "priorityClassName"):
         if field in pod and not (field != _DROPPED and spec.types[name].get("priority")):
             place = spec.origin(name).locate("template", "spec", field, key=True)
-            reason = "DLRover's master drops it"
-            facts = {"where": f"{name}.template.spec.{field}", "reason": reason}
-            yield diagnose(codes.NO_EFFECT, place, **facts, advice="remove it")
+            yield unused(place, f"{name}.template.spec.{field}", _DROPS)

@@ -8,12 +8,7 @@ from etcompile.model.schedulers import scheduler_keys
 
 
 def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]:
-    """The document without what a cluster or a person adds to it for other purposes.
-
-    Args:
-        source: The document.
-        annotations: The annotations that its kind reads.
-    """
+    """The document without what a cluster or a person adds to it for other purposes."""
     data = source.data
     metadata: dict[str, Any] = {"name": data["metadata"]["name"]}
     if namespace := data["metadata"].get("namespace"):

@@ -19,10 +19,11 @@ from etcompile.frontends import (
     gang,
     in_place,
 )
-from etcompile.frontends.annotations import NNODES, unknown_annotations
+from etcompile.frontends.annotations import NNODES, annotations_of, unknown_annotations
 from etcompile.frontends.dlrover import MASTER, Spec
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import unused
 from etcompile.frontends.operators import DLROVER
 from etcompile.frontends.podtemplates import MAIN_CONTAINER, template_notes
 from etcompile.model import DLROVER_VERSION, Job, Origin, RunPolicy, Success
@@ -51,16 +52,15 @@ def lower(source: Source) -> Lowered:
     notes += [*problems, *_notes(spec)]
     if any(note.code in (codes.NO_PARAMETER_SERVERS, codes.NOBODY_TRAINS) for note in notes):
         return Lowered(None, tuple(notes))
-    asked = gang.by_annotation(source)
-    job = structs.replace(_job(spec), gang=asked.gang)
-    return Lowered(job, (*notes, *asked.diagnostics))
+    asked, problems = gang.by_annotation(source)
+    return Lowered(structs.replace(_job(spec), gang=asked), (*notes, *problems))
 
 
 def _in_place(source: Source) -> Iterator[Diagnostic]:
     """What is wrong with a wish that DLRover fulfils in its own way (reference/dlrover.md 4)."""
-    asked = in_place.by_annotation(source)
-    yield from asked.diagnostics
-    if asked.in_place is None:
+    asked, problems = in_place.by_annotation(source)
+    yield from problems
+    if asked is None:
         return
     advice = f"remove {in_place.RESTART}"
     if source.data["spec"].get("distributionStrategy") == dlrover.ALLREDUCE:
@@ -150,13 +150,12 @@ def _run_policy(spec: Spec, success: Success) -> RunPolicy:
 
 def _document(spec: Spec) -> dict[str, Any]:
     """The document with all labels and annotations, the version of DLRover among them."""
-    given = spec.source.data["metadata"]
     document = clean_document(spec.source, ())
     metadata = document["metadata"]
     # The master's Pod has them all, so whoever makes it again must know them.
-    if labels := given.get("labels"):
+    if labels := spec.source.data["metadata"].get("labels"):
         metadata["labels"] = labels
-    annotations = {k: v for k, v in given.get("annotations", {}).items() if k != LAST_APPLIED}
+    annotations = {k: v for k, v in annotations_of(spec.source).items() if k != LAST_APPLIED}
     # Whichever is the newest by then: a Pod that is made again is made for the same.
     annotations.setdefault(DLROVER_VERSION, _text(spec.version))
     metadata["annotations"] = annotations
@@ -174,12 +173,12 @@ def _identity(spec: Spec) -> dict[str, Any]:
     }
     fields = {k: v for k, v in spec.fields.items() if k != "suspend"}
     annotations = (dlrover.PARAMETER_SERVERS, NNODES, *dlrover_master.ANNOTATIONS)
-    told: Mapping[str, str] = spec.source.data["metadata"].get("annotations", {})
+    given = annotations_of(spec.source)
     return {
         "kind": "ElasticJob",
         "name": spec.name,
         "version": _text(spec.version),
-        "annotations": {name: told[name] for name in annotations if name in told},
+        "annotations": {name: given[name] for name in annotations if name in given},
         "spec": {**fields, "replicaSpecs": types},
     }
 
@@ -217,9 +216,9 @@ def _template_notes(spec: Spec, name: str, template: Mapping[str, Any]) -> Itera
     yield from dlrover.crash_notes(origin.at("metadata"), template.get("metadata", {}))
     if policy != "Never" and (spec.is_allreduce or name != "worker"):
         place = origin.locate("spec", "restartPolicy")
+        where = f"{name}.template.spec.restartPolicy"
         reason = "DLRover's Pods have Never; another Pod follows one that failed"
-        facts = {"where": f"{name}.template.spec.restartPolicy", "reason": reason}
-        yield diagnose(codes.NO_EFFECT, place, **facts, advice="restartCount says how often")
+        yield unused(place, where, reason, "restartCount says how often")
 
 
 def _nobody(spec: Spec) -> Iterator[Diagnostic]:

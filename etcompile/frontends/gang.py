@@ -9,9 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath
+from etcompile.frontends.annotations import annotation_value, annotations_of
 from etcompile.k8s.path import mapping_at
 from etcompile.model import Gang, GangOperator, Origin
 from etcompile.model.quantity import number
@@ -53,7 +52,6 @@ TRAINING_OPERATOR = GangOperator(copies_annotations=True, leading_class=False)
 """A template that names another scheduler keeps it (reference/training-operator.md 2.5)."""
 MPI_OPERATOR = GangOperator(replaces_scheduler=True)
 """reference/mpi-operator-v2.md 3.8."""
-NO_OPERATOR = GangOperator()
 
 
 _COSCHEDULING_TIMEOUT = 60
@@ -63,20 +61,12 @@ VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 """The annotation of a JobSet that names its queue."""
 
 
-class Asked(Struct, frozen=True):
-    """What a document asks of a gang scheduler, and what is wrong with how it does."""
-
-    gang: Gang
-    diagnostics: tuple[Diagnostic, ...] = ()
+Asked = tuple[Gang, list[Diagnostic]]
+"""What a document asks of a gang scheduler, and what is wrong with how it does."""
 
 
 def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Asked:
-    """What the `schedulingPolicy` of a document asks, and its annotations beyond that.
-
-    Args:
-        source: The document.
-        operator: What the operator of its kind does when it makes a gang.
-    """
+    """What the `schedulingPolicy` of a document asks, and its annotations beyond that."""
     values, origins, problems = _annotated(source, BEYOND_POLICY)
     path = ("spec", "runPolicy", "schedulingPolicy")
     policy = source.data["spec"].get("runPolicy", {}).get("schedulingPolicy") or {}
@@ -84,18 +74,13 @@ def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Ask
         # The empty text is what the operators' own clients write for "none".
         if (value := policy.get(name)) not in (None, "", {}):
             values[field], origins[field] = value, Origin(source, (*path, name))
-    return Asked(_gang(source, values, origins, operator), tuple(problems))
+    return _gang(source, values, origins, operator), problems
 
 
-def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked:
-    """What the annotations of a document ask.
-
-    Args:
-        source: The document.
-        names: Those that count.
-    """
-    values, origins, problems = _annotated(source, names)
-    return Asked(_gang(source, values, origins, NO_OPERATOR), tuple(problems))
+def by_annotation(source: Source) -> Asked:
+    """What the annotations of a document ask."""
+    values, origins, problems = _annotated(source, ANNOTATIONS)
+    return _gang(source, values, origins, GangOperator()), problems
 
 
 def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> Asked:
@@ -103,11 +88,6 @@ def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> A
 
     reference/trainer-v2.md 6. All Pods are there from the start, so that all of them make up the
     gang, and those that wait for others keep nobody from starting (defect T7).
-
-    Args:
-        source: The document that the runtime is merged into.
-        path: Where the runtime's spec stands in it.
-        trainer: The role that trains, if the runtime says so.
     """
     values, origins, problems = _annotated(source, ANNOTATIONS)
     runtime = mapping_at(source.data, path)
@@ -131,16 +111,18 @@ def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> A
             values[field] = value
             if below:
                 origins[field] = Origin(source, (*path, *below))
-    return Asked(_gang(source, values, origins, GangOperator(class_of=trainer)), tuple(problems))
+    return _gang(source, values, origins, GangOperator(class_of=trainer)), problems
 
 
 def _gang(
     source: Source, values: Mapping[str, Any], origins: Mapping[str, Origin], operator: GangOperator
 ) -> Gang:
-    labels: Mapping[str, str] = source.data["metadata"].get("labels", {})
-    annotations = _annotations(source)
     return Gang(
-        **values, labels=labels, annotations=annotations, operator=operator, origins=origins
+        **values,
+        labels=source.data["metadata"].get("labels", {}),
+        annotations=annotations_of(source),
+        operator=operator,
+        origins=origins,
     )
 
 
@@ -151,16 +133,14 @@ def _annotated(
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
     problems: list[Diagnostic] = []
-    annotations = _annotations(source)
     for name in names:
-        if (text := annotations.get(name)) is None:
+        if (text := annotations_of(source).get(name)) is None:
             continue
         field = _FIELDS[name]
         value, expected = _read(field, text)
         origin = Origin(source, ("metadata", "annotations", name))
         if value is None:
-            facts = {"name": name, "expected": expected, "found": text, "advice": ""}
-            problems.append(diagnose(codes.ANNOTATION_VALUE, origin.locate(), **facts))
+            problems.append(annotation_value(source, name, expected))
         else:
             values[field], origins[field] = value, origin
     return values, origins, problems
@@ -186,8 +166,3 @@ def _resources(text: str) -> dict[str, str] | None:
             return None
         found[match["name"]] = match["quantity"]
     return found
-
-
-def _annotations(source: Source) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = source.data["metadata"].get("annotations", {})
-    return annotations

@@ -6,12 +6,19 @@ then is checked where the whole job is known (`etcompile.check.in_place`).
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import PREFIX, STUCK, seconds
+from etcompile.frontends.annotations import (
+    PREFIX,
+    STUCK,
+    annotation_value,
+    annotations_of,
+    seconds,
+    unused_annotation,
+)
 from etcompile.model import InPlace, Job, Role
 from etcompile.model.supervision import SUPERVISOR_PORT, options
 
@@ -34,38 +41,26 @@ _PORTS = range(1024, 65536)
 """Those on which a container may listen that does not run as root."""
 
 
-class Asked(Struct, frozen=True):
-    """What a document asks for, and what is wrong with how it does.
-
-    Args:
-        in_place: How it restarts in place, of no roles yet; None if it does not.
-        diagnostics: What is to be said about its annotations.
-    """
-
-    in_place: InPlace | None
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-
-def by_annotation(source: Source) -> Asked:
-    """What the annotations of a document ask.
-
-    Args:
-        source: The document.
-    """
-    given = _annotations(source)
+def by_annotation(source: Source) -> tuple[InPlace | None, list[Diagnostic]]:
+    """What the annotations of a document ask."""
+    given = annotations_of(source)
     stop, problems = seconds(source, _STOP, _DEFAULT.stop)
     problems += _choice_problems(source)
     port = given.get(SUPERVISOR_PORT, str(_DEFAULT.port))
     if not _PORT.fullmatch(port) or int(port) not in _PORTS:
         expected = f"a port from {_PORTS[0]} to {_PORTS[-1]}, quoted"
-        facts = {"name": SUPERVISOR_PORT, "expected": expected, "found": port, "advice": ""}
-        place = source.locate(("metadata", "annotations", SUPERVISOR_PORT))
-        problems.append(diagnose(codes.ANNOTATION_VALUE, place, **facts))
+        problems.append(annotation_value(source, SUPERVISOR_PORT, expected))
         port = str(_DEFAULT.port)
     if RESTART not in given:
-        return Asked(None, (*problems, *_idle(source)))
+        reason, advice = (
+            "the job does not restart in place",
+            f"add {RESTART}: {_IN_PLACE}, or remove it",
+        )
+        idle = [name for name in _SETTINGS if name in given]
+        problems += (unused_annotation(source, name, reason, advice) for name in idle)
+        return None, problems
     if given[RESTART] != _IN_PLACE:
-        return Asked(None, tuple(problems))
+        return None, problems
     problems += _stack_problems(source)
     asked = structs.replace(
         _DEFAULT,
@@ -74,7 +69,7 @@ def by_annotation(source: Source) -> Asked:
         checkpoint_signal=given.get(_SIGNAL),
         stack_signal=given.get(_STACKS),
     )
-    return Asked(asked, tuple(problems))
+    return asked, problems
 
 
 def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = None) -> Job:
@@ -102,14 +97,8 @@ def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = No
 def contradiction(
     source: Source, roles: Sequence[Role], each: tuple[str, ...] | None
 ) -> Iterator[Diagnostic]:
-    """An error for a job that says of its replicas the opposite of how they restart in place.
-
-    Args:
-        source: The document.
-        roles: The roles of its job.
-        each: The roles whose replicas restart each by itself; None if all restart together.
-    """
-    given = _annotations(source).get(TOGETHER)
+    """An error for a job that says of its replicas the opposite of how they restart in place."""
+    given = annotations_of(source).get(TOGETHER)
     if each is None and given == "false":
         problem = f"all of its replicas do so together, and {TOGETHER} says that they do not"
     elif each is not None and given == "true":
@@ -123,14 +112,7 @@ def contradiction(
 
 
 def impossible(source: Source, problem: str, advice: str, name: str = RESTART) -> Diagnostic:
-    """An error for a document that asks for restarts in place which there cannot be.
-
-    Args:
-        source: The document.
-        problem: Why not, as the end of a sentence.
-        advice: What to do.
-        name: The annotation that is to be changed.
-    """
+    """An error for a document that asks for restarts in place which there cannot be."""
     place = source.locate(("metadata", "annotations", name), key=True)
     facts = {"job": source.data["metadata"]["name"], "problem": problem, "advice": advice}
     return diagnose(codes.NOT_IN_PLACE, place, **facts)
@@ -139,48 +121,23 @@ def impossible(source: Source, problem: str, advice: str, name: str = RESTART) -
 def _choice_problems(source: Source) -> Iterator[Diagnostic]:
     """An error for a value that is none of those there are."""
     for name, values in ((RESTART, (_IN_PLACE,)), (_SIGNAL, _SIGNALS), (_STACKS, _SIGNALS)):
-        found = _annotations(source).get(name)
+        found = annotations_of(source).get(name)
         if found is None or found in values:
             continue
         meant = found.upper().removeprefix("SIG")
         advice = f"write {meant}" if name != RESTART and meant in values else ""
         expected = " or ".join(filter(None, (", ".join(values[:-1]), values[-1])))
-        facts = {"name": name, "expected": expected, "found": found, "advice": advice}
-        place = source.locate(("metadata", "annotations", name))
-        yield diagnose(codes.ANNOTATION_VALUE, place, **facts)
+        yield annotation_value(source, name, expected, advice)
 
 
 def _stack_problems(source: Source) -> Iterator[Diagnostic]:
     """What is wrong with the signal that asks for stacks, besides its name."""
-    given = _annotations(source)
+    given = annotations_of(source)
     if _STACKS not in given:
         return
     if given[_STACKS] == given.get(_SIGNAL):
-        expected = f"another signal than {_SIGNAL} names"
-        facts = {"name": _STACKS, "expected": expected, "found": given[_STACKS], "advice": ""}
-        place = source.locate(("metadata", "annotations", _STACKS))
-        yield diagnose(codes.ANNOTATION_VALUE, place, **facts)
+        yield annotation_value(source, _STACKS, f"another signal than {_SIGNAL} names")
     if STUCK not in given:
         reason = "nobody asks for stacks, since no run counts as one that hangs"
-        facts = {"where": f"annotation {_STACKS}", "reason": reason}
-        place = source.locate(("metadata", "annotations", _STACKS), key=True)
         advice = f"say with {STUCK} when a run counts as one that hangs, or remove it"
-        yield diagnose(codes.NO_EFFECT, place, **facts, advice=advice)
-
-
-def _idle(source: Source) -> Iterator[Diagnostic]:
-    """A warning for what says how a job restarts in place that does not."""
-    for name in _SETTINGS:
-        if name in _annotations(source):
-            place = source.locate(("metadata", "annotations", name), key=True)
-            facts = {
-                "where": f"annotation {name}",
-                "reason": "the job does not restart in place",
-                "advice": f"add {RESTART}: {_IN_PLACE}, or remove it",
-            }
-            yield diagnose(codes.NO_EFFECT, place, **facts)
-
-
-def _annotations(source: Source) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = source.data["metadata"].get("annotations", {})
-    return annotations
+        yield unused_annotation(source, _STACKS, reason, advice)

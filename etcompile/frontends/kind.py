@@ -34,6 +34,8 @@ class Lowered(Struct, frozen=True):
 class Kind(Struct, frozen=True):
     """A kind of document that etcompile compiles.
 
+    Its methods take documents, JSON, that need not be valid.
+
     Args:
         api_version: `group/version`.
         name: The kind.
@@ -69,11 +71,7 @@ class Kind(Struct, frozen=True):
     managed_by: ValuePath = MANAGED_BY
 
     def other_manager(self, data: Any) -> str | None:
-        """The controller that a document gives its job to, if it is another than the operator.
-
-        Args:
-            data: The document, JSON; it need not be valid.
-        """
+        """The controller that a document gives its job to, if it is another than the operator."""
         value = data
         for step in self.managed_by:
             value = value.get(step) if isinstance(value, Mapping) else None
@@ -81,11 +79,7 @@ class Kind(Struct, frozen=True):
         return value if is_other else None
 
     def templates_of(self, data: Any) -> Iterator[ValuePath]:
-        """The paths of the Pod templates that a document of this kind has.
-
-        Args:
-            data: The document, JSON; it need not be valid.
-        """
+        """The paths of the Pod templates that a document of this kind has."""
         for path in self.pod_templates:
             yield from _paths(path, data)
 
@@ -93,18 +87,11 @@ class Kind(Struct, frozen=True):
         """The paths of the Pod templates of a document of this kind, by the role in lower case.
 
         A template stands below the name of its role, or below an entry of a list that has it.
-
-        Args:
-            data: The document, JSON; it need not be valid.
         """
         return {_role(path, data).lower(): path for path in self.templates_of(data)}
 
     def counts_of(self, data: Any) -> Iterator[ValuePath]:
-        """The paths of the fields of a document of this kind that are a number of Pods.
-
-        Args:
-            data: The document, JSON; it need not be valid, nor have them.
-        """
+        """The paths of the fields of a document of this kind that are a number of Pods."""
         for path in self.pod_counts:
             yield from _paths(path, data)
 

@@ -12,13 +12,13 @@ from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import gang, in_place
-from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.annotations import annotations_of, flag_errors, unknown_annotations
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import no_effect
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
-from etcompile.frontends.podtemplates import main_container, template_notes
-from etcompile.k8s.path import dotted, value_at
+from etcompile.frontends.podtemplates import main_container, pod_template, template_notes
 from etcompile.model import (
     ConfigMapVolume,
     Gang,
@@ -169,6 +169,10 @@ class Spec(Struct, frozen=True):
         """Replicas of all types."""
         return sum(replica.replicas for replica in self.replicas)
 
+    def part(self, kind: str) -> Replica:
+        """The replicas of a type that the kind's schema requires."""
+        return next(replica for replica in self.replicas if replica.type == kind)
+
     def of(self, kind: str) -> Replica | None:
         """The replicas of a type, if the job has it."""
         return next((replica for replica in self.replicas if replica.type == kind), None)
@@ -179,8 +183,7 @@ class Spec(Struct, frozen=True):
 
     def annotation(self, name: str) -> str | None:
         """One of the document's annotations."""
-        value = self.source.data["metadata"].get("annotations", {}).get(name)
-        return None if value is None else str(value)
+        return annotations_of(self.source).get(name)
 
 
 class Described(Struct, frozen=True):
@@ -203,12 +206,7 @@ class Described(Struct, frozen=True):
 
 
 def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
-    """The kind of a framework, for `KINDS`.
-
-    Args:
-        framework: Its facts.
-        describe: Its roles; it may leave out what `roles` fills in.
-    """
+    """The kind of a framework, for `KINDS`."""
     return Kind(
         api_version=framework.api_version,
         name=framework.kind,
@@ -238,13 +236,15 @@ def _lowered(
         return Lowered(None, tuple(notes))
     spec = Spec(framework, source, replicas)
     described = describe(spec)
-    notes += [*described.diagnostics, *_idle(spec, described.success), *_policy_notes(source)]
-    asked = gang.by_policy(source, framework.gangs)
-    restarts = in_place.by_annotation(source)
-    notes += [*asked.diagnostics, *restarts.diagnostics]
-    if restarts.in_place:
+    notes += [*described.diagnostics, *_idle(spec, described.success)]
+    ttl = ("spec", "runPolicy", "ttlSecondsAfterFinished")
+    notes += no_effect(source, ttl, TTL_REASON, TTL_ADVICE, when=TTL_WHEN)
+    asked, gang_problems = gang.by_policy(source, framework.gangs)
+    restarts, problems = in_place.by_annotation(source)
+    notes += [*gang_problems, *problems]
+    if restarts:
         notes += in_place.contradiction(spec.source, described.roles, described.each)
-    job = in_place.restarted(_job(spec, described, asked.gang), restarts.in_place, described.each)
+    job = in_place.restarted(_job(spec, described, asked), restarts, described.each)
     return Lowered(job, tuple(notes))
 
 
@@ -308,16 +308,8 @@ def _template(
     problems += template_notes(place, template, restart_policy=restart, keeps_finalizers=keeps)
     if main is None:
         return None, problems
-    metadata = template.get("metadata", {})
-    made = PodTemplate(
-        labels=metadata.get("labels", {}),
-        annotations=metadata.get("annotations", {}),
-        spec=template["spec"],
-        main=main,
-        origin=place,
-        finalizers=tuple(metadata.get("finalizers", ())) if keeps else (),
-    )
-    return made, problems
+    finalizers = tuple(template.get("metadata", {}).get("finalizers", ())) if keeps else ()
+    return pod_template(place, template, main, finalizers=finalizers), problems
 
 
 def pod_restart(policy: str) -> str:
@@ -385,13 +377,7 @@ def _service_ports(
 
 
 def role(spec: Spec, replica: Replica, env: Sequence[Variable]) -> Role:
-    """The role of a type, as all kinds with Services have it (reference 2 and 3).
-
-    Args:
-        spec: The job.
-        replica: The type.
-        env: Its variables.
-    """
+    """The role of a type, as all kinds with Services have it (reference 2 and 3)."""
     return Role(
         name=replica.role,
         naming=Naming(stem=f"{spec.name}-{replica.role}"),
@@ -421,16 +407,6 @@ def _pod_deadline(seconds: int | None) -> int | None:
     if seconds is None or seconds > _LONGEST_DEADLINE:
         return None
     return max(seconds, 1)
-
-
-def flag_errors(source: Source, names: Sequence[str]) -> Iterator[Diagnostic]:
-    """An error for each annotation that is neither on nor off: "yes" would count as off."""
-    given = source.data["metadata"].get("annotations", {})
-    for name in names:
-        if given.get(name, "true") not in ("true", "false"):
-            place = source.locate(("metadata", "annotations", name))
-            facts = {"name": name, "expected": '"true" or "false"', "found": given[name]}
-            yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
 
 
 # The job ----------------------------------------------------------------------------------------
@@ -510,41 +486,6 @@ def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:
         yield diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where=deciding[0].type)
 
 
-def no_effect(
-    source: Source, path: ValuePath, reason: str, advice: str = "remove it", *, when: str = ""
-) -> Iterator[Diagnostic]:
-    """A warning for a field that is there and changes nothing.
-
-    Args:
-        source: The document.
-        path: The field.
-        reason: Why it changes nothing.
-        advice: What to do instead.
-        when: Where that is so, if not everywhere.
-    """
-    if value_at(source.data, path) is None:
-        return
-    where = dotted(path) + when
-    place = source.locate(path, key=True)
-    yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice=advice)
-
-
-def _policy_notes(source: Source) -> Iterator[Diagnostic]:
-    policy = ("spec", "runPolicy")
-    yield from no_effect(
-        source,
-        (*policy, "ttlSecondsAfterFinished"),
-        TTL_REASON,
-        TTL_ADVICE,
-        when=TTL_WHEN,
-    )
-
-
 def config_files(volume: str, *files: tuple[str, int]) -> ConfigMapVolume:
-    """A volume of files from the job's ConfigMap, each under its own key.
-
-    Args:
-        volume: The volume's name.
-        files: Key and file mode of each.
-    """
+    """A volume of files from the job's ConfigMap, each under its own key."""
     return ConfigMapVolume(volume, tuple((key, key, mode) for key, mode in files))

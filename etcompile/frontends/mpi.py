@@ -4,10 +4,11 @@ Apart from both, because one reaches its workers by exec and the other by ssh, a
 little else in common than a hostfile and a discovery script.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from etcompile.frontends.kubeflow import Replica
-from etcompile.model import ConfigFile, Env, HostList, Mount
+from etcompile.frontends.kubeflow import Replica, Spec
+from etcompile.model import ConfigFile, Env, HostList, Mount, SshCredentials
+from etcompile.model.commands import least_workers
 from etcompile.model.protocol import HOSTS_PATH, SCRIPTS_PATH
 
 CONFIG = Mount("mpi-job-config", "/etc/mpi")
@@ -26,6 +27,49 @@ def unless_given(launcher: Replica, *variables: Env) -> Iterator[Env]:
     """Those of our variables that the launcher's template does not have: they are no promise."""
     given = {env["name"] for env in launcher.template.main_container.get("env", ())}
     return (env for env in variables if env.name not in given)
+
+
+def slots(spec: Spec) -> int:
+    """Processes for each worker."""
+    given = spec.fields.get("slotsPerWorker")
+    return 1 if given is None else int(given)
+
+
+def quorum(spec: Spec, worker: Replica, *, others: bool) -> int:
+    """How many workers the launcher needs to begin; `others`: it is a host, too."""
+    main = spec.part("Launcher").template.main_container
+    return least_workers(main, worker.replicas, slots(spec), others=int(others))
+
+
+def ssh_keys(
+    secret: str,
+    path: str,
+    port: int | None,
+    volume: str,
+    *,
+    mode: int | None,
+    modes: Mapping[str, int] | None = None,
+    roles: tuple[str, ...] = (),
+) -> SshCredentials:
+    """The key pair of Kubeflow's MPI Operator and of its Trainer: a Secret of Kubernetes' type."""
+    private, public = "ssh-privatekey", "ssh-publickey"
+    return SshCredentials(
+        secret=secret,
+        files=((private, "id_rsa"), (public, "id_rsa.pub"), (public, "authorized_keys")),
+        mount_path=path,
+        port=port,
+        owned=True,
+        copied=False,
+        config=None,
+        secret_type="kubernetes.io/ssh-auth",  # noqa: S106 - a type of Secret
+        private_key=private,
+        public_key=public,
+        volume=volume,
+        whole=True,
+        mode=mode,
+        modes=modes or {},
+        roles=roles,
+    )
 
 
 def discovery() -> ConfigFile:

@@ -1,7 +1,6 @@
 """MPIJob of the Training Operator (`kubeflow.org/v1`) to a job: ranks are started by exec.
 
-reference/training-operator-mpijob.md. The paths in /etc/mpi are a contract: Horovod takes
-kubexec.sh for its shell only under exactly that name (reference 6, step 4).
+reference/training-operator-mpijob.md.
 """
 
 from collections.abc import Iterator
@@ -9,24 +8,23 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.frontends import kubeflow, mpi
+from etcompile.frontends import kubeflow, kubexec, mpi
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
-from etcompile.frontends.rights import launcher_access, own_account
+from etcompile.frontends.kubexec import KUBECTL_PATH, KUBEXEC, launcher_access, own_account
 from etcompile.model import (
     Bounds,
     ConfigFile,
     EmptyDir,
     Env,
     Gate,
-    InitContainer,
     Member,
     Mount,
     Resident,
     Role,
     Success,
 )
-from etcompile.model.commands import discovers_hosts, least_workers
+from etcompile.model.commands import discovers_hosts
 from etcompile.model.gpus import gpus
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
@@ -45,34 +43,26 @@ FRAMEWORK = Framework(
     annotations=(GATE_TIMEOUT,),
 )
 
-_KUBECTL = Mount("mpi-job-kubectl", "/opt/kube")
-_KUBEXEC = f"{mpi.CONFIG.path}/kubexec.sh"
+_KUBECTL = Mount("mpi-job-kubectl", KUBECTL_PATH)
 _KUBEXEC_FILE = ("kubexec.sh", 0o555)
-_DELIVER_KUBECTL = f'cp "$(command -v kubectl)" {_KUBECTL.path}/kubectl'
 _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
 
-_OPEN_MPI = (
-    Env("OMPI_MCA_plm_rsh_agent", _KUBEXEC),
-    Env("OMPI_MCA_orte_default_hostfile", mpi.HOSTFILE),
-)
+_OPEN_MPI = (kubexec.RSH_AGENT, Env("OMPI_MCA_orte_default_hostfile", mpi.HOSTFILE))
 _OURS = (
-    # From 65 hosts on, Open MPI would start daemons from workers, which have no rights.
-    Env("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
+    kubexec.NO_TREE_SPAWN,
     # Open MPI 5 reads none of these, but its own (reference/mpi-operator-v2.md 7, D1).
-    Env("PRTE_MCA_plm_ssh_agent", _KUBEXEC),
+    Env("PRTE_MCA_plm_ssh_agent", KUBEXEC),
     Env("PRTE_MCA_prte_default_hostfile", mpi.HOSTFILE),
     Env("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
 )
 _LINE = "{name} slots={slots}"
-_INTEL = (Env("I_MPI_HYDRA_BOOTSTRAP", "rsh"), Env("I_MPI_HYDRA_BOOTSTRAP_EXEC", _KUBEXEC))
+_INTEL = (Env("I_MPI_HYDRA_BOOTSTRAP", "rsh"), Env("I_MPI_HYDRA_BOOTSTRAP_EXEC", KUBEXEC))
 
 
 def describe(spec: Spec) -> Described:
     """The roles, files and rights of an MPIJob."""
     timeout, problems = gate_timeout(spec.source)
-    launcher, worker = spec.of("Launcher"), spec.of("Worker")
-    if launcher is None:  # the schema wants one
-        return Described((), Success(()))
+    launcher, worker = spec.part("Launcher"), spec.of("Worker")
     elastic = discovers_hosts(launcher.template.main_container)
     workers = [_worker(spec, worker, elastic=elastic)] if worker else []
     roles = (*workers, _launcher(spec, launcher, timeout))
@@ -84,18 +74,13 @@ def describe(spec: Spec) -> Described:
             "config_name": config_name(spec.name, of_operator=True),
             "files": _files(spec, worker),
             "host_lists": mpi.host_lists(_LINE, "{host}", launcher=_has_gpus(launcher)),
-            "slots": _slots(spec),
+            "slots": mpi.slots(spec),
             "access": launcher_access(spec.name, launcher.template, execs=True, into="worker"),
         },
         diagnostics=(*problems, *_problems(spec, worker)),
         # Workers only serve it.
         each=("launcher",),
     )
-
-
-def _slots(spec: Spec) -> int:
-    slots = spec.fields.get("slotsPerWorker")
-    return 1 if slots is None else int(slots)
 
 
 def _base(spec: Spec, replica: Replica) -> Role:
@@ -127,16 +112,11 @@ def _worker(spec: Spec, replica: Replica, *, elastic: bool) -> Role:
             # Elastic training goes on without it; any other stops (common file, defect 40).
             vital=not elastic,
         ),
-        bounds=Bounds(min(replica.replicas, 1), quorum=_quorum(spec, replica)),
+        bounds=Bounds(
+            min(replica.replicas, 1),
+            quorum=mpi.quorum(spec, replica, others=_has_gpus(spec.part("Launcher"))),
+        ),
     )
-
-
-def _quorum(spec: Spec, worker: Replica) -> int:
-    launcher = spec.of("Launcher")
-    if launcher is None:
-        return worker.replicas
-    main, others = launcher.template.main_container, int(_has_gpus(launcher))
-    return least_workers(main, worker.replicas, _slots(spec), others=others)
 
 
 def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
@@ -159,22 +139,14 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
             mounts=(_KUBECTL, mpi.CONFIG),
             reads_hosts=True,
             scripts=(mpi.HOSTS,),
-            setup=(
-                InitContainer(
-                    name="kubectl-delivery",
-                    image="kubectl",
-                    script=_DELIVER_KUBECTL,
-                    mounts=(_KUBECTL,),
-                    resources=_DELIVERY_RESOURCES,
-                ),
-            ),
+            setup=(kubexec.delivery(_KUBECTL.volume, _DELIVERY_RESOURCES),),
             gate=Gate(
                 roles=("worker",),
                 hosts=f"{SCRIPTS_PATH}/{mpi.PEERS}",
                 mounts=(_KUBECTL, mpi.CONFIG),
                 ssh=False,
                 timeout=timeout,
-                kubexec=_KUBEXEC,
+                kubexec=KUBEXEC,
                 file=mpi.PEERS,
             ),
             run_once=True,
@@ -192,8 +164,7 @@ def _files(spec: Spec, worker: Replica | None) -> tuple[ConfigFile, ...]:
     named = spec.fields.get("mainContainer")
     sidecars = worker is not None and len(worker.template.spec["containers"]) > 1
     container = named or (worker.template.main if worker and sidecars else None)
-    values = {"container": container, "kubectl": f"{_KUBECTL.path}/kubectl"}
-    return (ConfigFile("kubexec.sh", "kubexec.sh", values), mpi.discovery())
+    return (kubexec.script(container), mpi.discovery())
 
 
 def _problems(spec: Spec, worker: Replica | None) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import gang, kubeflow, mpi
-from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
+from etcompile.frontends.annotations import GATE_TIMEOUT, annotation_value, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.frontends.operators import MPI_OPERATOR
 from etcompile.frontends.podtemplates import MOUNTED_HOME
@@ -29,7 +29,6 @@ from etcompile.model import (
     SshCredentials,
     Success,
 )
-from etcompile.model.commands import least_workers
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "kubeflow.org/v2beta1"
@@ -60,9 +59,7 @@ FRAMEWORK = Framework(
 def describe(spec: Spec) -> Described:
     """The roles, files and keys of an MPIJob."""
     timeout, problems = gate_timeout(spec.source)
-    launcher, worker = spec.of("Launcher"), spec.of("Worker")
-    if launcher is None:  # the schema wants one
-        return Described((), Success(()))
+    launcher, worker = spec.part("Launcher"), spec.of("Worker")
     roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher, timeout))
     port, disagreements = _port(spec, launcher, worker)
     line = "{name} slots={slots}" if _implementation(spec) == "OpenMPI" else "{name}:{slots}"
@@ -79,7 +76,7 @@ def describe(spec: Spec) -> Described:
                 launcher=_takes_part(spec),
                 slots=_tells_slots(spec, launcher),
             ),
-            "slots": _slots(spec),
+            "slots": mpi.slots(spec),
             "credentials": _credentials(spec, port),
             "service": SharedService(spec.name),
             "names_namespace": "its host names contain it",
@@ -94,11 +91,6 @@ def _implementation(spec: Spec) -> str:
     return str(spec.fields.get("mpiImplementation") or "OpenMPI")
 
 
-def _slots(spec: Spec) -> int:
-    slots = spec.fields.get("slotsPerWorker")
-    return 1 if slots is None else int(slots)
-
-
 def _tells_slots(spec: Spec, launcher: Replica) -> bool:
     """Whether elastic Horovod is told of slots host by host.
 
@@ -107,7 +99,7 @@ def _tells_slots(spec: Spec, launcher: Replica) -> bool:
     """
     main = launcher.template.main_container
     words = (*main.get("command", ()), *main.get("args", ()))
-    return _slots(spec) > 0 and not any("--slots-per-host" in word for word in words)
+    return mpi.slots(spec) > 0 and not any("--slots-per-host" in word for word in words)
 
 
 def _takes_part(spec: Spec) -> bool:
@@ -149,16 +141,8 @@ def _worker(spec: Spec, replica: Replica) -> Role:
             comes_back="always",
             vital=False,
         ),
-        bounds=Bounds(quorum=_quorum(spec, replica)),
+        bounds=Bounds(quorum=mpi.quorum(spec, replica, others=_takes_part(spec))),
     )
-
-
-def _quorum(spec: Spec, worker: Replica) -> int:
-    launcher = spec.of("Launcher")
-    if launcher is None:
-        return worker.replicas
-    main, others = launcher.template.main_container, int(_takes_part(spec))
-    return least_workers(main, worker.replicas, _slots(spec), others=others)
 
 
 def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
@@ -205,7 +189,7 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
 
 def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
     """The launcher's variables (reference 3.5), for Open MPI 5 under its own names too (D1)."""
-    slots, implementation = str(_slots(spec)), _implementation(spec)
+    slots, implementation = str(mpi.slots(spec)), _implementation(spec)
     ssh = ssh_arguments(spec.source)
     yield Env("K_MPI_JOB_ROLE", "launcher")
     if implementation == "OpenMPI":
@@ -244,26 +228,9 @@ def _port(
 
 def _credentials(spec: Spec, port: int | None) -> SshCredentials:
     path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
-    return SshCredentials(
-        secret=f"{spec.name}-ssh",
-        files=(
-            ("ssh-privatekey", "id_rsa"),
-            ("ssh-publickey", "id_rsa.pub"),
-            ("ssh-publickey", "authorized_keys"),
-        ),
-        mount_path=path,
-        port=port,
-        owned=True,
-        copied=False,
-        config=None,
-        secret_type="kubernetes.io/ssh-auth",  # noqa: S106 - a type of Secret
-        private_key="ssh-privatekey",
-        public_key="ssh-publickey",
-        volume="ssh-auth",
-        whole=True,
-        # Root's ssh wants it so; another user may read a key of root's that all may read.
-        mode=0o600 if path == _ROOT_SSH else None,
-    )
+    # Root's ssh wants it so; another user may read a key of root's that all may read.
+    mode = 0o600 if path == _ROOT_SSH else None
+    return mpi.ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
 
 
 def _problems(spec: Spec) -> Iterator[Diagnostic]:
@@ -278,11 +245,8 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
             expected="a plain absolute path that the job does not use itself",
             advice="",
         )
-    found = spec.annotation(_LAUNCHER)
-    if found not in (None, "job", "pod"):
-        place = spec.source.locate(("metadata", "annotations", _LAUNCHER))
-        facts = {"name": _LAUNCHER, "expected": "job or pod", "found": found}
-        yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
+    if spec.annotation(_LAUNCHER) not in (None, "job", "pod"):
+        yield annotation_value(spec.source, _LAUNCHER, "job or pod")
 
 
 KINDS = (

@@ -12,6 +12,7 @@ from msgspec import structs
 from etcompile.diagnostics import Diagnostic
 from etcompile.frontends import kubeflow
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.frontends.notes import no_effect
 from etcompile.model import Env, IndexedEnv, Port, Role, Success, Variable
 
 _TUNING = ("TunerTracker", "TunerServer", "Tuner")
@@ -105,7 +106,7 @@ def _notes(spec: Spec) -> Iterator[Diagnostic]:
     mode, tunes = spec.fields.get("jobMode"), any(spec.of(name) for name in _TUNING)
     if mode is None or (mode == "MXTune") == tunes:
         return
-    yield from kubeflow.no_effect(
+    yield from no_effect(
         spec.source,
         ("spec", "jobMode"),
         "its replica types make this a job that " + ("tunes" if tunes else "trains"),

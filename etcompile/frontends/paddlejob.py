@@ -7,6 +7,7 @@ from msgspec import structs
 
 from etcompile.frontends import kubeflow
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.frontends.notes import no_effect
 from etcompile.model import Env, FieldEnv, Port, Role, Success, Variable
 
 FRAMEWORK = Framework(
@@ -30,7 +31,7 @@ def describe(spec: Spec) -> Described:
         roles=tuple(_role(spec, replica, first) for replica in spec.replicas),
         success=Success((first.lower(),)),
         diagnostics=tuple(
-            kubeflow.no_effect(
+            no_effect(
                 spec.source,
                 ("spec", "elasticPolicy"),
                 "the operator reads it and does nothing with it, and neither does etcompile",

@@ -7,11 +7,7 @@ _KEY = "peers"
 
 
 def host_list(role: str) -> HostList:
-    """The list of a role's hosts that `gate` reads; no live one: names do not change in a run.
-
-    Args:
-        role: The role that is waited for.
-    """
+    """The list of a role's hosts that `gate` reads; no live one: names do not change in a run."""
     return HostList(_KEY, (role,), "{host}", live=False)
 
 

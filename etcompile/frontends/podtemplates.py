@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.model import Origin
+from etcompile.frontends.notes import unused
+from etcompile.model import Origin, PodTemplate
 
 MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
 """kubectl's own annotation for the container that matters."""
@@ -30,10 +31,6 @@ def main_container(
     names, else the first. et-operator always takes the first (reference/et-operator.md 6,
     defect 42).
 
-    Args:
-        origin: Where the template stands.
-        template: The Pod template.
-
     Returns:
         The container's name, None if the annotation names no container, and the diagnostics.
     """
@@ -48,6 +45,19 @@ def main_container(
     return names[0], []
 
 
+def pod_template(
+    origin: Origin, template: Mapping[str, Any], main: str, **changes: Any
+) -> PodTemplate:
+    """A Pod template as the model has it, with what the kind changes of it."""
+    metadata = template.get("metadata", {})
+    fields = {
+        "labels": metadata.get("labels", {}),
+        "annotations": metadata.get("annotations", {}),
+        "spec": template["spec"],
+    }
+    return PodTemplate(**{**fields, **changes}, main=main, origin=origin)
+
+
 def template_notes(
     origin: Origin,
     template: Mapping[str, Any],
@@ -55,22 +65,13 @@ def template_notes(
     restart_policy: str,
     keeps_finalizers: bool = False,
 ) -> list[Diagnostic]:
-    """Warnings about parts of a template that the job replaces or drops.
-
-    Args:
-        origin: Where the template stands.
-        template: The Pod template.
-        restart_policy: The restartPolicy that its Pods get.
-        keeps_finalizers: Its Pods get the template's finalizers.
-    """
+    """Warnings about parts of a template that the job replaces or drops."""
     dropped = ["name", "generateName", "namespace", "ownerReferences"]
     notes = [
-        diagnose(
-            codes.NO_EFFECT,
+        unused(
             origin.locate("metadata", name, key=True),
-            where=f"template.metadata.{name}",
-            reason="the job names and owns its Pods",
-            advice="remove it",
+            f"template.metadata.{name}",
+            "the job names and owns its Pods",
         )
         for name in (*dropped, *([] if keeps_finalizers else ["finalizers"]))
         if template.get("metadata", {}).get(name)

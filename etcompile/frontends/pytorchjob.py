@@ -12,6 +12,7 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import kubeflow, peers
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.frontends.notes import unused
 from etcompile.model import Bounds, Env, IndexedEnv, Port, Role, Success, Variable
 from etcompile.model.commands import command_words
 from etcompile.model.gpus import gpus
@@ -193,13 +194,8 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
         if "nprocPerNode" in spec.fields:
             yield diagnose(codes.PROCESSES_TWICE, place)
         else:
-            yield diagnose(
-                codes.NO_EFFECT,
-                place,
-                where="spec.elasticPolicy.nProcPerNode",
-                reason="it is deprecated; its value is used",
-                advice="use spec.nprocPerNode",
-            )
+            reason = "it is deprecated; its value is used"
+            yield unused(place, "spec.elasticPolicy.nProcPerNode", reason, "use spec.nprocPerNode")
     if elastic.get("metrics"):
         place = spec.source.locate((*policy, "metrics"), key=True)
         yield diagnose(codes.NO_AUTOSCALING, place, job=spec.name)

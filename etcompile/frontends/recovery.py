@@ -6,7 +6,7 @@ Pod that is there, and no run; a preflight is part of the Pods.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,9 @@ from etcompile.frontends.annotations import (
     PREFLIGHT,
     RUN,
     STUCK,
+    annotation_value,
+    annotations_of,
+    unused_annotation,
 )
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.k8s.names import is_run
@@ -74,34 +77,30 @@ _READ: Mapping[str, _Annotation] = {
 
 
 def recovering(kind: Kind) -> Kind:
-    """A kind whose jobs are recovered as their annotations say.
-
-    Args:
-        kind: The kind without that.
-    """
+    """A kind whose jobs are recovered as their annotations say."""
     return structs.replace(kind, lower=partial(_lowered, kind.lower))
 
 
 def _lowered(lower: Callable[[Source], Lowered], source: Source) -> Lowered:
     lowered = lower(source)
-    given = source.data["metadata"].get("annotations") or {}
+    given = annotations_of(source)
     written = [name for name in OF_EVERY_JOB if name in given]
     if not written or lowered.value is None:
         return lowered
     if not isinstance(lowered.value, Job):
-        return Lowered(lowered.value, (*lowered.diagnostics, *_idle(source, written)))
+        reason = "there is no such annotation for this kind"
+        idle = [unused_annotation(source, name, reason, "write it on the job") for name in written]
+        return Lowered(lowered.value, (*lowered.diagnostics, *idle))
     problems: list[Diagnostic] = []
     found: dict[str, Any] = {}
     for name in written:
         if name == PREFLIGHT:
             continue
-        known, text = _READ[name], given[name]
-        if (value := known.read(text)) is not None:
+        known = _READ[name]
+        if (value := known.read(given[name])) is None:
+            problems.append(annotation_value(source, name, known.expected))
+        else:
             found[known.field] = value
-            continue
-        facts = {"name": name, "expected": known.expected, "found": text, "advice": ""}
-        place = source.locate(("metadata", "annotations", name))
-        problems.append(diagnose(codes.ANNOTATION_VALUE, place, **facts))
     job = lowered.value
     kept = {name: given[name] for name in written}
     job = structs.replace(
@@ -125,10 +124,8 @@ def _asking(job: Job, source: Source, command: str) -> tuple[Job, list[Diagnosti
         place = source.locate(("metadata", "annotations", PREFLIGHT))
         return job, [diagnose(codes.ANNOTATION_VALUE, place, **facts)]
     if not roles:
-        place = source.locate(("metadata", "annotations", PREFLIGHT), key=True)
-        where, reason = f"annotation {PREFLIGHT}", "DLRover's master makes the Pods that train"
-        facts = {"where": where, "reason": reason, "advice": "remove it"}
-        return job, [diagnose(codes.NO_EFFECT, place, **facts)]
+        reason = "DLRover's master makes the Pods that train"
+        return job, [unused_annotation(source, PREFLIGHT, reason)]
     identity = {**job.identity, "preflight": True}
     return structs.replace(job, preflight=Preflight(command, roles), identity=identity), []
 
@@ -138,15 +135,3 @@ def _with_annotations(document: Mapping[str, Any], kept: Mapping[str, str]) -> d
     metadata = document["metadata"]
     annotations = {**metadata.get("annotations", {}), **kept}
     return {**document, "metadata": {**metadata, "annotations": annotations}}
-
-
-def _idle(source: Source, written: list[str]) -> Iterator[Diagnostic]:
-    """A warning for what only a job can ask for."""
-    for name in written:
-        yield diagnose(
-            codes.NO_EFFECT,
-            source.locate(("metadata", "annotations", name), key=True),
-            where=f"annotation {name}",
-            reason="there is no such annotation for this kind",
-            advice="write it on the job",
-        )

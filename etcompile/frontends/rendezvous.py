@@ -52,10 +52,6 @@ def runs_agent(container: Mapping[str, Any]) -> bool:
 def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
     """What the agent of a container will report.
 
-    Args:
-        container: The container, JSON.
-        workers: The value of `NODE_NUM`.
-
     Returns:
         The rendezvous; None if it cannot be read with certainty.
     """
@@ -106,12 +102,7 @@ def node_range(text: str) -> tuple[int, int] | None:
 
 
 def arguments(container: Mapping[str, Any], *programs: str) -> Sequence[str] | None:
-    """The words behind the program that a container runs; None if it runs none of these.
-
-    Args:
-        container: The container, JSON.
-        programs: Names of programs, and of modules of Python.
-    """
+    """The words behind the program that a container runs; None if it runs none of these."""
     words = command_words(container)
     for place, word in enumerate(words):
         if PurePosixPath(word).name in programs:
@@ -120,11 +111,7 @@ def arguments(container: Mapping[str, Any], *programs: str) -> Sequence[str] | N
 
 
 def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The flags before the script with their values, names as with underscores.
-
-    Args:
-        words: The words behind the program.
-    """
+    """The flags before the script with their values, names as with underscores."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word.endswith(".py") or word in ("&&", "||", ";", "|"):
             return  # what follows is the script's

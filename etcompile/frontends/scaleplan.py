@@ -11,22 +11,22 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 from etcompile.frontends import dlrover
-from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import unused
+from etcompile.frontends.scaling import heading
 from etcompile.model import CustomResource, Labels, Origin, Planned, ScalePlan
 from etcompile.model.quantity import number
 
 _OLD_LABEL = "elasticjob-name"
 _SCALE_TYPE = "scale-type"
-_SEQUENCE = "etcompile.dev/sequence"
-_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _POD = re.compile(r".+-(?P<type>[a-z]+)-(?P<id>[0-9]{1,9})", re.ASCII)
 _SIZES = ("cpu", "memory")
 
 
 def lower(source: Source) -> Lowered:
     """The intent of a ScalePlan that `schemas/ScalePlan.json` accepts."""
-    problems = [*unknown_annotations(source, (_SEQUENCE,)), *_notes(source)]
+    found, problems = heading(source)
+    problems += _notes(source)
     metadata, spec = source.data["metadata"], source.data["spec"]
     labels: Mapping[str, str] = metadata.get("labels", {})
     name = labels.get(dlrover.JOB_LABEL)
@@ -35,20 +35,11 @@ def lower(source: Source) -> Lowered:
         place = source.locate(("metadata",), key=True)
         problems.append(diagnose(codes.PLAN_WITHOUT_JOB, place, label=dlrover.JOB_LABEL))
         return Lowered(None, tuple(problems))
-    sequence = metadata.get("annotations", {}).get(_SEQUENCE, "")
-    title = metadata.get("name") or metadata["generateName"]
-    origin = Origin(source)
     groups: Mapping[str, Any] = spec.get("replicaResourceSpecs", {})
     plan = ScalePlan(
-        kind="ScalePlan",
-        name=title,
-        generated=not metadata.get("name"),
-        namespace=metadata.get("namespace"),
+        **found,
         job=str(name or owner),
         of=(dlrover.API_VERSION, "ElasticJob"),
-        origin=origin,
-        created=metadata.get("creationTimestamp"),
-        sequence=int(sequence) if _NUMBER.fullmatch(sequence) else None,
         replicas={group: given["replicas"] for group, given in groups.items() if given["replicas"]},
         resources={group: _sizes(given.get("resource", {})) for group, given in groups.items()},
         create=_planned(source, "createPods"),
@@ -57,7 +48,7 @@ def lower(source: Source) -> Lowered:
         custom=CustomResource(
             dlrover.API_VERSION,
             "ScalePlan",
-            title,
+            found["name"],
             {**{k: v for k, v in spec.items() if k not in _UNREAD}, "ownerJob": str(name or owner)},
             # Upstream's documents use a key that no master has ever looked at (defect 17).
             {dlrover.JOB_LABEL: str(name or owner), _SCALE_TYPE: "manual"},
@@ -120,22 +111,13 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         at: ValuePath = ("spec", "replicaResourceSpecs", name)
         if not given["replicas"]:
             place = source.locate((*at, "replicas"))
-            where, reason = f"{name}.replicas", "DLRover takes 0 for no change"
-            yield diagnose(
-                codes.NO_EFFECT, place, where=where, reason=reason, advice="remove the type"
-            )
+            reason = "DLRover takes 0 for no change"
+            yield unused(place, f"{name}.replicas", reason, "remove the type")
         for resource in given.get("resource", {}):
             if resource not in _SIZES:
                 place = source.locate((*at, "resource", resource), key=True)
-                where, reason = f"{name}.resource.{resource}", "a plan changes cpu and memory only"
-                yield diagnose(
-                    codes.NO_EFFECT, place, where=where, reason=reason, advice="remove it"
-                )
-    sequence = metadata.get("annotations", {}).get(_SEQUENCE)
-    if sequence is not None and not _NUMBER.fullmatch(sequence):
-        place = source.locate(("metadata", "annotations", _SEQUENCE))
-        facts = {"name": _SEQUENCE, "expected": "a whole number, quoted", "found": sequence}
-        yield diagnose(codes.SEQUENCE_MALFORMED, place, **facts, advice="")
+                reason = "a plan changes cpu and memory only"
+                yield unused(place, f"{name}.resource.{resource}", reason)
 
 
 def _refused(source: Source, place: Location, *, reason: str, advice: str) -> Diagnostic:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.annotations import annotations_of, unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import no_effect
 from etcompile.model import Origin, ScaleIn, ScaleOut
 
 _ET_OPERATOR = "kai.alibabacloud.com/v1alpha1"
@@ -22,16 +23,38 @@ _SEQUENCE = "etcompile.dev/sequence"
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-class _Common(TypedDict):
+class Heading(TypedDict):
+    """What all intents have in their metadata."""
+
     kind: str
     name: str
     generated: bool
     namespace: str | None
-    job: str
-    of: tuple[str | None, str]
     origin: Origin
     created: str | None
     sequence: int | None
+
+
+def heading(source: Source) -> tuple[Heading, list[Diagnostic]]:
+    """What the metadata of an intent say, and what is wrong with their annotations."""
+    problems = [*unknown_annotations(source, (_SEQUENCE,))]
+    sequence = annotations_of(source).get(_SEQUENCE)
+    is_number = sequence is not None and _NUMBER.fullmatch(sequence) is not None
+    if sequence is not None and not is_number:
+        place = source.locate(("metadata", "annotations", _SEQUENCE))
+        facts = {"name": _SEQUENCE, "expected": "a whole number, quoted", "found": sequence}
+        problems.append(diagnose(codes.SEQUENCE_MALFORMED, place, **facts, advice=""))
+    metadata = source.data["metadata"]
+    found: Heading = {
+        "kind": source.data["kind"],
+        "name": metadata.get("name") or metadata["generateName"],
+        "generated": not metadata.get("name"),
+        "namespace": metadata.get("namespace"),
+        "origin": Origin(source),
+        "created": metadata.get("creationTimestamp"),
+        "sequence": int(sequence) if sequence is not None and is_number else None,
+    }
+    return found, problems
 
 
 def lower_scale_out(source: Source) -> Lowered:
@@ -39,8 +62,9 @@ def lower_scale_out(source: Source) -> Lowered:
     if failed := _had_failed(source):
         return Lowered(None, (failed,))
     count, label = source.data["spec"]["toAdd"]["count"], _LABELS[source.data["apiVersion"]]
-    intent = ScaleOut(**_common(source), count=count, label=label)
-    return Lowered(intent, tuple(_notes(source)))
+    found, problems = heading(source)
+    intent = ScaleOut(**found, **_target(source), count=count, label=label)
+    return Lowered(intent, (*problems, *_notes(source)))
 
 
 def lower_scale_in(source: Source) -> Lowered:
@@ -54,15 +78,17 @@ def lower_scale_in(source: Source) -> Lowered:
     wanted = source.data["spec"]["toDelete"]
     origin = Origin(source)
     pods = tuple(wanted.get("podNames") or ())
+    found, notes = heading(source)
     intent = ScaleIn(
-        **_common(source),
+        **found,
+        **_target(source),
         count=None if pods else wanted["count"],
         pods=pods,
         pod_origins={
             pod: origin.at("spec", "toDelete", "podNames", place) for place, pod in enumerate(pods)
         },
     )
-    notes = list(_notes(source))
+    notes += _notes(source)
     if pods and "count" in wanted:
         notes.append(
             diagnose(codes.COUNT_IGNORED, origin.locate("spec", "toDelete", "count", key=True))
@@ -70,22 +96,17 @@ def lower_scale_in(source: Source) -> Lowered:
     return Lowered(intent, tuple(notes))
 
 
-def _common(source: Source) -> _Common:
-    metadata = source.data["metadata"]
-    sequence = metadata.get("annotations", {}).get(_SEQUENCE, "")
+class _Target(TypedDict):
+    job: str
+    of: tuple[str | None, str]
+
+
+def _target(source: Source) -> _Target:
+    """The job that is scaled."""
     selector = source.data["spec"]["selector"]
     own = (_ET_OPERATOR, "TrainingJob")
-    return {
-        "kind": source.data["kind"],
-        "name": metadata.get("name") or metadata["generateName"],
-        "generated": not metadata.get("name"),
-        "namespace": metadata.get("namespace"),
-        "job": selector["name"],
-        "of": (selector.get("apiVersion"), selector["kind"]) if "kind" in selector else own,
-        "origin": Origin(source),
-        "created": metadata.get("creationTimestamp"),
-        "sequence": int(sequence) if _NUMBER.fullmatch(sequence) else None,
-    }
+    kind = (selector.get("apiVersion"), selector["kind"]) if "kind" in selector else own
+    return {"job": selector["name"], "of": kind}
 
 
 def _had_failed(source: Source) -> Diagnostic | None:
@@ -105,39 +126,17 @@ _DEAD = {
 
 
 def _notes(source: Source) -> Iterator[Diagnostic]:
-    yield from unknown_annotations(source, (_SEQUENCE,))
     spec: dict[str, Any] = source.data["spec"]
     for field, reason in _DEAD.items():
-        if field in spec:
-            place = source.locate(("spec", field), key=True)
-            yield diagnose(
-                codes.NO_EFFECT, place, where=f"spec.{field}", reason=reason, advice="remove it"
-            )
+        yield from no_effect(source, ("spec", field), reason)
     if spec.get("script"):
         yield diagnose(codes.SCRIPT_NOT_RUN, source.locate(("spec", "script")), where="spec.script")
-    sequence = source.data["metadata"].get("annotations", {}).get(_SEQUENCE)
-    if sequence is not None and not _NUMBER.fullmatch(sequence):
-        yield diagnose(
-            codes.SEQUENCE_MALFORMED,
-            source.locate(("metadata", "annotations", _SEQUENCE)),
-            name=_SEQUENCE,
-            expected="a whole number, quoted",
-            found=sequence,
-            advice="",
-        )
 
 
 def kinds(
     name: str, lower: Callable[[Source], Lowered], what: str, field: str
 ) -> tuple[Kind, Kind]:
-    """One of the two kinds in both API groups.
-
-    Args:
-        name: ScaleOut or ScaleIn.
-        lower: Makes its intent.
-        what: What it does to workers.
-        field: The field of its `spec` that says to how many, as `count`.
-    """
+    """One of the two kinds in both API groups."""
     counts = (("spec", field, "count"),)
     summary, of_all = f"et-operator: {what} a TrainingJob", f"etcompile: {what} an elastic job"
     return (

@@ -4,8 +4,8 @@ Apart from the kinds, so that all whose launcher comes by ssh decide in the same
 """
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import PREFIX
-from etcompile.model import Origin, PodTemplate
+from etcompile.frontends.annotations import PREFIX, annotation_value, annotations_of
+from etcompile.model import PodTemplate
 from etcompile.model.ssh import SshPort, connecting_ports, declared_ports, listening_ports
 
 SSH_PORT = f"{PREFIX}ssh-port"
@@ -15,12 +15,8 @@ RETRIES = "-o ConnectionAttempts=10"
 
 
 def ssh_arguments(source: Source) -> str:
-    """What the launcher's ssh is told: to try again while a worker starts, and its annotated port.
-
-    Args:
-        source: The document. A port that cannot be is told by `ssh_port`.
-    """
-    given = str(source.data["metadata"].get("annotations", {}).get(SSH_PORT) or "")
+    """The arguments of the ssh of a launcher: it tries again, on the annotated port if any."""
+    given = annotations_of(source).get(SSH_PORT, "")
     return f"{RETRIES} -p {given}" if _is_port(given) else RETRIES
 
 
@@ -38,13 +34,11 @@ def ssh_port(
     Returns:
         The port, None where the images decide, and what is to be said about it.
     """
-    given = source.data["metadata"].get("annotations", {}).get(SSH_PORT)
+    given = annotations_of(source).get(SSH_PORT)
     if given is not None:
-        if _is_port(str(given)):
+        if _is_port(given):
             return int(given), []
-        place = source.locate(("metadata", "annotations", SSH_PORT))
-        facts = {"name": SSH_PORT, "expected": "a port number, quoted", "found": given}
-        return None, [diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")]
+        return None, [annotation_value(source, SSH_PORT, "a port number, quoted")]
     if worker is None:
         return None, []
     listens = () if serves else listening_ports(worker.main_container)
@@ -73,14 +67,9 @@ def _disagreement(
     told = dict.fromkeys(f"{mention.where} {mention.number}" for mention in said)
     odd = next(mention for mention in said if mention.number != port)
     template = launcher if "launcher" in odd.where else worker
-    place = _main(template).locate(*odd.path)
+    place = template.main_origin.locate(*odd.path)
     facts = {"job": source.data["metadata"]["name"], "name": SSH_PORT, "port": port}
     return diagnose(codes.SSH_PORTS_DISAGREE, place, ports=", ".join(told), **facts)
-
-
-def _main(template: PodTemplate) -> Origin:
-    names = [container["name"] for container in template.spec["containers"]]
-    return template.origin.at("spec", "containers", names.index(template.main))
 
 
 def _is_port(text: str) -> bool:

@@ -18,6 +18,9 @@ from etcompile.model import DOMAIN, Bounds, IndexedEnv, Port, Role, Success
 _CHIEFS = ("Chief", "Master")
 _TYPES = ("Chief", "Evaluator", "Master", "PS", "Worker")
 _PORT = 2222
+_DYNAMIC = (
+    "set spec.enableDynamicWorker, by which a worker knows only itself and the parameter servers"
+)
 _INDEX = "{index}"
 """Stands for the index in a TF_CONFIG, until it is cut there."""
 
@@ -43,7 +46,10 @@ def describe(spec: Spec) -> Described:
     return Described(
         roles=tuple(_role(spec, replica, chiefs, dynamic) for replica in spec.replicas),
         success=_success(spec, chiefs),
-        changes={"names_namespace": "TF_CONFIG names hosts with theirs"} if _needs(spec) else {},
+        changes={
+            "names_namespace": "TF_CONFIG names hosts with theirs" if _needs(spec) else None,
+            "names_fewer": None if dynamic else _DYNAMIC,
+        },
         diagnostics=tuple(_problems(spec, chiefs)),
     )
 

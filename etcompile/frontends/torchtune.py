@@ -26,28 +26,16 @@ def model(runtime: str) -> str | None:
 
 
 def command(facts: Told, runtime: str, before: Sequence[str], args: Sequence[str]) -> list[str]:
-    """The whole command of a node.
-
-    Args:
-        facts: What the node is told.
-        runtime: The name of the runtime, which is one of a model.
-        before: The runtime's own command, of which some words are kept.
-        args: The arguments of the TrainJob, which choose the recipe and follow the command.
-    """
+    """The whole command of a node."""
     recipe, suffix = _recipe(facts, args)
-    endpoint = [f"--rdzv_endpoint={facts.address}:{PORT}"] if _is_distributed(facts) else []
+    meets = facts.nodes > 1 or _devices(facts) > 1
+    endpoint = [f"--rdzv_endpoint={facts.address}:{PORT}"] if meets else []
     kept = [word for word in before if word.partition("=")[0] in _KEPT and "=" in word]
     return [*COMMAND, *endpoint, recipe, "--config", f"{model(runtime)}{suffix}", *kept]
 
 
 def problems(facts: Told, runtime: str, args: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Why a command cannot be completed: the field, and the reason (Trainer's webhook).
-
-    Args:
-        facts: What the node is told.
-        runtime: The name of the runtime.
-        args: The arguments of the TrainJob.
-    """
+    """Why a command cannot be completed: the field, and the reason (Trainer's webhook)."""
     found = model(runtime)
     if found is None:
         known = ", ".join(_MODELS)
@@ -88,11 +76,6 @@ def _adapters(args: Sequence[str]) -> tuple[bool, bool]:
 
 def _is_single(facts: Told) -> bool:
     return _devices(facts) == 1 or gpus(facts.container) == 1
-
-
-def _is_distributed(facts: Told) -> bool:
-    """Whether the processes need a place to meet: several nodes or devices."""
-    return facts.nodes > 1 or _devices(facts) > 1
 
 
 def _devices(facts: Told) -> int:

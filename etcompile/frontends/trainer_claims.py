@@ -30,12 +30,7 @@ def volume(template: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any
 
 
 def claims(job: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Claim, ...]:
-    """The claims of a job.
-
-    Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON.
-    """
+    """The claims of a job."""
     return tuple(
         Claim(
             name=claim_name(template, job),
@@ -53,10 +48,6 @@ def mount(job: Mapping[str, Any], spec: dict[str, Any]) -> None:
     A claim of ReadWriteOnce can be attached to one node. JobSet makes Pods one after the other;
     here who waits is there from the start, so where each of its Jobs has one Pod these are kept
     together: else who waits could hold the volume that another needs on another node.
-
-    Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON, which is changed.
     """
     jobs = spec["template"]["spec"]["replicatedJobs"]
     for template in templates(spec):
@@ -76,11 +67,7 @@ def mount(job: Mapping[str, Any], spec: dict[str, Any]) -> None:
 
 
 def mounted(pod: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the volumes that the containers of a Pod mount.
-
-    Args:
-        pod: Its spec, JSON.
-    """
+    """The names of the volumes that the containers of a Pod mount."""
     for field in ("initContainers", "containers"):
         for container in pod.get(field, ()):
             yield from (mount["name"] for mount in container.get("volumeMounts", ()))

@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends import torchtune, trainer_mpi, trainer_policies
-from etcompile.frontends.annotations import NNODES
+from etcompile.frontends.annotations import NNODES, annotation_value, annotations_of
+from etcompile.frontends.notes import not_compiled
 from etcompile.frontends.rendezvous import arguments, node_range, options
 from etcompile.frontends.trainer_merge import JOB_SET, trainers
 from etcompile.frontends.trainer_policies import LAUNCHER, NODE, PORT, RENDEZVOUS
@@ -51,16 +52,8 @@ def described(
     success: Success,
     awaited: Collection[str],
 ) -> Described:
-    """A job's roles as they scale.
-
-    Args:
-        source: The merged document.
-        runtime: The spec of its runtime, into which the job is merged, JSON.
-        roles: The roles of the TrainJob.
-        success: Who decides that the run has succeeded, as the runtime says it.
-        awaited: Roles that others wait for until they have succeeded.
-    """
-    given = source.data["metadata"].get("annotations", {}).get(NNODES)
+    """A job's roles as they scale."""
+    given = annotations_of(source).get(NNODES)
     limits = trainer_policies.elastic(source.data)
     policy = trainer_policies.policy(runtime)
     jobs = runtime["template"]["spec"]["replicatedJobs"]
@@ -78,14 +71,13 @@ def described(
         bounds = Bounds(quorum=len(role.members), count=_count(source, place))
         return Described(_with(roles, structs.replace(role, bounds=bounds)), success, None)
     if limits is None:
-        facts = {"name": NNODES, "expected": "like 2:4", "found": given, "advice": ""}
-        problem = diagnose(codes.ANNOTATION_VALUE, source.locate(_ANNOTATION), **facts)
+        problem = annotation_value(source, NNODES, "like 2:4")
         return Described(tuple(roles), success, _TOLD, (problem,))
     if reason := _impossible(
         source, policy, role, success, (limits[0] - beside, limits[1] - beside)
     ):
         at = source.locate(_ANNOTATION, key=True)
-        problem = _refused(at, f"annotation {NNODES}", *reason)
+        problem = not_compiled(at, f"annotation {NNODES}", *reason)
         return Described(tuple(roles), success, reason[0], (problem,))
     if place is None or role is None:
         return Described(tuple(roles), success, _TOLD)
@@ -122,10 +114,6 @@ def _quorum(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role], l
 
 def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple[str, ...] | None:
     """The roles whose commands may run again each by itself, in the Pods that are there.
-
-    Args:
-        runtime: The spec of a runtime, into which a job is merged, JSON.
-        roles: The roles of the job, as they scale.
 
     Returns:
         The names of the roles; None if nodes go on only once all of them have begun anew.
@@ -218,8 +206,7 @@ def _meeting(role: Role, subdomain: str) -> Role:
 def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
     """What tells torchrun something else than the annotation does."""
     main = role.template.main_container
-    names = [container["name"] for container in role.template.spec["containers"]]
-    place = role.template.origin.at("spec", "containers", names.index(role.template.main))
+    place = role.template.main_origin
     variables = {entry["name"]: number for number, entry in enumerate(main.get("env", ()))}
     given = {entry["name"]: entry.get("value") or "" for entry in main.get("env", ())}
     backend, endpoint = RENDEZVOUS
@@ -230,16 +217,17 @@ def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
             why = f"node 0 does not serve {named}"
         advice = f"leave it out for c10d, or name another place in {endpoint}"
         at = place.locate("env", variables[backend], "value")
-        yield _refused(at, f"variable {backend} {named}", why, advice)
+        yield not_compiled(at, f"variable {backend} {named}", why, advice)
     if role.anchored and _SETTINGS in given and not given[_SETTINGS]:
         why = "its value is not known, and node 0 is told there that it holds the rendezvous"
         at = place.locate("env", variables[_SETTINGS], key=True)
-        yield _refused(at, f"variable {_SETTINGS}", why, "write the value")
+        yield not_compiled(at, f"variable {_SETTINGS}", why, "write the value")
     words = arguments(main, *_TORCHRUN)
     field = "command" if main.get("command") else "args"
     for flag, value in options(words or ()):
         if (found := _flag_problem(flag, value, limits)) is not None:
-            yield _refused(place.locate(field), f"--{flag.replace('_', '-')} of torchrun", *found)
+            where = f"--{flag.replace('_', '-')} of torchrun"
+            yield not_compiled(place.locate(field), where, *found)
 
 
 def _flag_problem(flag: str, value: str, limits: tuple[int, int]) -> tuple[str, str] | None:
@@ -257,7 +245,3 @@ def _flag_problem(flag: str, value: str, limits: tuple[int, int]) -> tuple[str, 
 
 def _with(roles: Sequence[Role], made: Role) -> tuple[Role, ...]:
     return tuple(made if role.name == made.name else role for role in roles)
-
-
-def _refused(place: Location, where: str, why: str, advice: str) -> Diagnostic:
-    return diagnose(codes.NOT_COMPILED, place, where=where, reason=why, advice=advice)

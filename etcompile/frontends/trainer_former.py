@@ -36,9 +36,6 @@ class Patches(Struct, frozen=True):
 def with_patches(data: Mapping[str, Any]) -> Patches | None:
     """A TrainJob with its overrides as patches of the Jobs that they name.
 
-    Args:
-        data: The TrainJob, which need not be valid.
-
     Returns:
         None if it has no overrides, or some that no patch can say: of all Jobs, or beside patches.
     """
@@ -100,12 +97,7 @@ def renamed(job: Source, overrides: ValuePath) -> Diagnostic:
 
 
 def notes(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Warnings for numbers of processes that only the former versions take.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """Warnings for numbers of processes that only the former versions take."""
     torch = runtime.data["spec"].get("mlPolicy", {}).get("torch") or {}
     if "numProcPerNode" in torch:
         advice = "write a number into spec.trainer.numProcPerNode of each TrainJob; auto needs none"

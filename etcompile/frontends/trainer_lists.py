@@ -7,7 +7,8 @@ lose one of them. Apart from the other refusals, because it comes before patches
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Source
+from etcompile.frontends.notes import not_compiled
 from etcompile.k8s.listkeys import POD_LISTS, key_values
 from etcompile.k8s.path import dotted
 from etcompile.model import Origin
@@ -25,12 +26,7 @@ _OF_PATCHES = {**_KEYS, "volumeMounts": ("name",)}
 
 
 def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Entries that another entry of their list is like.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """Entries that another entry of their list is like."""
     yield from _below(Origin(job, ("spec",)), job.data["spec"], _OF_PATCHES)
     yield from _below(Origin(runtime, ("spec",)), runtime.data["spec"], _KEYS)
 
@@ -56,10 +52,7 @@ def _alike(origin: Origin, entries: list[Any], keys: tuple[str, ...]) -> Iterato
             continue
         named = tuple(str(value) for value in key_values(entry, keys))
         if named in seen:
-            facts = {
-                "where": f"{dotted(origin.path)} '{' '.join(named)}'",
-                "reason": f"another entry of the list has this {' and '.join(keys)}",
-                "advice": "remove one of them",
-            }
-            yield diagnose(codes.NOT_COMPILED, origin.locate(number), **facts)
+            where = f"{dotted(origin.path)} '{' '.join(named)}'"
+            reason = f"another entry of the list has this {' and '.join(keys)}"
+            yield not_compiled(origin.locate(number), where, reason, "remove one of them")
         seen.add(named)

@@ -57,9 +57,7 @@ class Merged(Struct, frozen=True):
 def merged(job: Source, runtime: Source) -> Merged:
     """A TrainJob with its runtime, into which everything is merged that the job changes.
 
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema, of which nothing is refused.
+    Both are valid by their schemas, and `trainer_refusals` has nothing against them.
     """
     return _Merge(job, runtime).result()
 
@@ -78,10 +76,6 @@ def trainers(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
 
 def node_counts(job: Mapping[str, Any], spec: Mapping[str, Any]) -> list[tuple[int, ValuePath]]:
     """How many Pods each replicatedJob has (reference 4, steps 4, 6 and 7; 5.6).
-
-    Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON.
 
     Returns:
         The number, and the path of what says so: `spec.trainer.numNodes` of the job, else one in
@@ -120,13 +114,7 @@ def node_counts(job: Mapping[str, Any], spec: Mapping[str, Any]) -> list[tuple[i
 def with_resources(
     container: Mapping[str, Any], trainer: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A container with what a job asks for; without mlPolicy, with its own (reference 4, step 5).
-
-    Args:
-        container: The container, JSON.
-        trainer: `spec.trainer` of the job, JSON.
-        spec: The spec of its runtime, JSON.
-    """
+    """A container with what a job asks for; its own without mlPolicy (reference 4, step 5)."""
     asked = trainer.get("resourcesPerNode", {}) if "mlPolicy" in spec else {}
     own = container.get("resources", {})
     amounts = {field: {**own.get(field, {}), **more} for field, more in asked.items()}
@@ -219,21 +207,11 @@ class _Merge:
 
     def _same_image(self, path: ValuePath, container: dict[str, Any]) -> None:
         """The image of the job for nodes of MPI that run the launcher's (defect T4)."""
-        launcher = next((job for job in self._jobs if job["name"] == LAUNCHER), None)
-        before = self._runtime_image(LAUNCHER) if launcher is not None else None
+        launcher = trainer_policies.replicated_job(self._runtime.data["spec"], LAUNCHER)
+        before = trainer_policies.main_of(launcher).get("image")
         if self._trainer.get("image") and before == container.get("image"):
             container["image"] = self._trainer["image"]
             self._places[(*path, "image")] = Origin(self._job, ("spec", "trainer", "image"))
-
-    def _runtime_image(self, name: str) -> str | None:
-        """The image of the main container of a replicatedJob, as the runtime has it."""
-        for replicated in self._runtime.data["spec"]["template"]["spec"]["replicatedJobs"]:
-            if replicated["name"] == name:
-                for container in replicated["template"]["spec"]["template"]["spec"]["containers"]:
-                    if container["name"] == MAIN:
-                        image: str | None = container.get("image")
-                        return image
-        return None
 
     def _resources(self, path: ValuePath, container: dict[str, Any]) -> None:
         """What the job asks for, amount by amount."""
@@ -298,24 +276,14 @@ class _Merge:
             return told
         facts = self._told(place, container)
         before = self._runtime.data["spec"]["template"]["spec"]["replicatedJobs"][place]
-        words = next(
-            main.get("command", ())
-            for main in before["template"]["spec"]["template"]["spec"]["containers"]
-            if main["name"] == MAIN
-        )
+        words = trainer_policies.main_of(before).get("command", ())
         name = self._runtime.data["metadata"]["name"]
         container["command"] = torchtune.command(facts, name, words, self._trainer.get("args", ()))
         return [entry for entry in told if not entry["name"].startswith("PET_MASTER_")]
 
     def _own(self) -> Entries:
         """The variables of the job."""
-        return [
-            (
-                entry if "valueFrom" in entry else {**entry, "value": entry.get("value") or ""},
-                Origin(self._job, ("spec", "trainer", "env", place)),
-            )
-            for place, entry in enumerate(self._trainer.get("env", ()))
-        ]
+        return _variables(self._trainer, Origin(self._job, ("spec", "trainer")))
 
     def _add(self, path: ValuePath, container: dict[str, Any], more: Entries) -> None:
         """Variables: one of a name takes the place of the one before, new ones follow."""
@@ -323,7 +291,7 @@ class _Merge:
         if not new:
             return
         before: Entries = [
-            (entry, self._written((*path, "env", place)))
+            (entry, written(self._places, (*path, "env", place)))
             for place, entry in enumerate(container.get("env", ()))
         ]
         found = [*(new.pop(entry["name"], (entry, origin)) for entry, origin in before)]
@@ -331,10 +299,6 @@ class _Merge:
         for place, (entry, origin) in enumerate([*found, *new.values()]):
             container["env"].append(entry)
             self._places[(*path, "env", place)] = origin
-
-    def _written(self, path: ValuePath) -> Origin:
-        """Where a value was written."""
-        return written(self._places, path)
 
     def _initialize(self, field: str, step: str) -> None:
         """What the job says of where data or model come from (reference 4.1)."""
@@ -351,20 +315,22 @@ class _Merge:
                     entry = {"name": "STORAGE_URI", "value": asked["storageUri"]}
                     more.append((entry, origin.at("storageUri")))
                 self._add(there, container, more)
-                given: Entries = [
-                    (
-                        entry
-                        if "valueFrom" in entry
-                        else {**entry, "value": entry.get("value") or ""},
-                        origin.at("env", number),
-                    )
-                    for number, entry in enumerate(asked.get("env", ()))
-                ]
-                self._add(there, container, given)
+                self._add(there, container, _variables(asked, origin))
                 if secret := asked.get("secretRef"):
                     sources = container.get("envFrom", [])
                     container["envFrom"] = [*sources, {"secretRef": dict(secret)}]
                     self._places[(*there, "envFrom", len(sources))] = origin
+
+
+def _variables(owner: Mapping[str, Any], origin: Origin) -> Entries:
+    """The variables of a part of the job: without a value they are empty."""
+    return [
+        (
+            entry if "valueFrom" in entry else {**entry, "value": entry.get("value") or ""},
+            origin.at("env", number),
+        )
+        for number, entry in enumerate(owner.get("env", ()))
+    ]
 
 
 def _tell_index(container: dict[str, Any]) -> None:

@@ -41,13 +41,7 @@ class Described(Struct, frozen=True):
 
 
 def described(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role]) -> Described:
-    """The roles, keys and hostfile of a job whose runtime has the policy.
-
-    Args:
-        source: The merged document.
-        runtime: The spec of its runtime, JSON.
-        roles: The roles of the TrainJob, before the policy adds to them.
-    """
+    """The roles, keys and hostfile of a job whose runtime has the policy."""
     named = {role.name: role for role in roles}
     launcher, node = named.get(LAUNCHER), named.get(NODE)
     hosts = [role for role in roles if role.name in hosts_of(runtime)]
@@ -95,20 +89,11 @@ def is_reached_by_ssh(runtime: Mapping[str, Any], roles: Sequence[str]) -> bool:
 
 
 def slots_of(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> int:
-    """Processes on each host; 1 without the policy.
-
-    Args:
-        job: The TrainJob, JSON.
-        runtime: The spec of its runtime, into which the job is merged, JSON.
-    """
+    """Processes on each host; 1 without the policy."""
     if trainer_policies.mpi(runtime) is None:
         return 1
-    for replicated in runtime["template"]["spec"]["replicatedJobs"]:
-        if replicated["name"] == LAUNCHER:
-            for container in replicated["template"]["spec"]["template"]["spec"]["containers"]:
-                if container["name"] == MAIN:
-                    return trainer_policies.slots(job, runtime, container)
-    return trainer_policies.slots(job, runtime, {})
+    launcher = trainer_policies.replicated_job(runtime, LAUNCHER)
+    return trainer_policies.slots(job, runtime, trainer_policies.main_of(launcher))
 
 
 def _has_main(role: Role) -> bool:
@@ -133,24 +118,6 @@ def _credentials(
     path = str((trainer_policies.mpi(runtime) or {}).get("sshAuthMountPath") or SSH_HOME)
     # Root's ssh refuses a private key that its group may read.
     private = 0o600 if path.rstrip("/") == SSH_HOME else 0o640
-    return SshCredentials(
-        secret=f"{job}-mpi-ssh-auth",
-        files=(
-            ("ssh-privatekey", "id_rsa"),
-            ("ssh-publickey", "id_rsa.pub"),
-            ("ssh-publickey", "authorized_keys"),
-        ),
-        mount_path=path,
-        port=port,
-        owned=True,
-        copied=False,
-        config=None,
-        secret_type="kubernetes.io/ssh-auth",  # noqa: S106 - a type of Secret
-        private_key="ssh-privatekey",
-        public_key="ssh-publickey",
-        volume=KEYS,
-        whole=True,
-        mode=0o400,
-        modes={"id_rsa": private, "id_rsa.pub": 0o644, "authorized_keys": 0o644},
-        roles=holders,
-    )
+    modes = {"id_rsa": private, "id_rsa.pub": 0o644, "authorized_keys": 0o644}
+    secret = f"{job}-mpi-ssh-auth"
+    return mpi.ssh_keys(secret, path, port, KEYS, mode=0o400, modes=modes, roles=holders)

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
-from etcompile.frontends.kubeflow import no_effect
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath
+from etcompile.frontends.notes import no_effect, not_compiled, unused
 from etcompile.model import Origin
 
 _PATCHES: ValuePath = ("spec", "runtimePatches")
@@ -45,23 +45,13 @@ class Patched(Struct, frozen=True):
 
 
 def written(places: Mapping[ValuePath, Origin], path: ValuePath) -> Origin:
-    """Where a value was written.
-
-    Args:
-        places: Origins by paths, among them that of the whole, whose path is empty.
-        path: The value's path.
-    """
+    """Where a value was written."""
     length = next(n for n in range(len(path), -1, -1) if path[:n] in places)
     return places[path[:length]].at(*path[length:])
 
 
 def patched(job: Source, runtime: Source) -> Source:
-    """A runtime with the patches of a job, in the order of their list.
-
-    Args:
-        job: The TrainJob, valid by its schema, about whose patches there is no problem.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """A runtime with the patches of a job, in the order of their list."""
     if not _patches(job):
         return runtime
     data = dict(runtime.data)
@@ -90,12 +80,7 @@ def patched(job: Source, runtime: Source) -> Source:
 
 
 def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Why patches cannot be merged: for what is not there, or not theirs to change.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """Why patches cannot be merged: for what is not there, or not theirs to change."""
     jobs = {
         replicated["name"]: replicated["template"]["spec"]["template"]["spec"]
         for replicated in runtime.data["spec"]["template"]["spec"]["replicatedJobs"]
@@ -108,7 +93,7 @@ def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
                 # Trainer would add one without containers (defect T22).
                 why = f"the runtime has none of this name, only {', '.join(jobs)}"
                 where = f"patch of replicatedJob '{entry['name']}'"
-                yield _problem(there.at("name"), where, why, "name one of these")
+                yield not_compiled(there.locate("name"), where, why, "name one of these")
                 continue
             pod = entry.get("template", {}).get("spec", {}).get("template", {}).get("spec", {})
             below = there.at("template", "spec", "template", "spec")
@@ -116,17 +101,11 @@ def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def notes(job: Source) -> Iterator[Diagnostic]:
-    """Warnings for parts of patches without effect: metadata of objects that there are not.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-    """
+    """Warnings for parts of patches without effect: metadata of objects that there are not."""
     for number, patch in enumerate(_patches(job)):
         if patch.get("trainingRuntimeSpec") in (None, {}):
-            reason = "it changes nothing"
-            origin = Origin(job, (*_PATCHES, number))
-            facts = {"where": f"patch of {patch['manager']}", "advice": "remove it"}
-            yield diagnose(codes.NO_EFFECT, origin.locate("manager"), reason=reason, **facts)
+            place = job.locate((*_PATCHES, number, "manager"))
+            yield unused(place, f"patch of {patch['manager']}", "it changes nothing")
         if "time" in patch:
             reason = "it is a note of Trainer's own"
             yield from no_effect(job, (*_PATCHES, number, "time"), reason)
@@ -146,11 +125,15 @@ def _of_pod(
                 # Trainer would add one without an image (defect T22).
                 names = ", ".join(known) or "none"
                 why = f"the template has no {kind} of this name: {names}"
-                yield _problem(there.at("name"), f"patch of {kind} '{name}'", why, "correct it")
+                yield not_compiled(
+                    there.locate("name"), f"patch of {kind} '{name}'", why, "correct it"
+                )
             elif name in _OF_THE_JOB and container.get("env"):
                 why = "only the TrainJob itself sets variables there"
                 advice = "write them into spec.trainer.env or spec.initializer"
-                yield _problem(there.at("env"), f"env of {kind} '{name}' in a patch", why, advice)
+                yield not_compiled(
+                    there.locate("env"), f"env of {kind} '{name}' in a patch", why, advice
+                )
             else:
                 yield from _variables(there, container, known[name])
     volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
@@ -161,7 +144,7 @@ def _of_pod(
             # The two would be merged, and no Pod may have such a volume (defect T21).
             why = f"it is {next(iter(others))} in the runtime, and would be both"
             where = f"{next(iter(types))} of volume '{volume['name']}' in a patch"
-            yield _problem(origin.at("volumes", number), where, why, "give it another name")
+            yield not_compiled(origin.locate("volumes", number), where, why, "give it another name")
 
 
 def _variables(
@@ -174,7 +157,7 @@ def _variables(
         if merged.get("value") and "valueFrom" in merged:
             why = "it would have the value of one and the valueFrom of the other"
             where = f"variable {entry['name']} in a patch"
-            yield _problem(origin.at("env", number), where, why, "give it another name")
+            yield not_compiled(origin.locate("env", number), where, why, "give it another name")
 
 
 def _merged(
@@ -182,13 +165,7 @@ def _merged(
     patch: Mapping[str, Any],
     origin: Origin,
 ) -> tuple[dict[str, Any], _Places]:
-    """A mapping with a patch merged in, and where its parts were written.
-
-    Args:
-        before: The mapping, and where its parts were written.
-        patch: What changes it, JSON.
-        origin: Where that stands.
-    """
+    """A mapping with a patch merged in, and where its parts were written."""
     value, places = before
     made = dict(value)
     found = dict(places)
@@ -287,8 +264,3 @@ def _change(patch: Mapping[str, Any]) -> Mapping[str, Any]:
 def _jobs(change: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     found: Sequence[Mapping[str, Any]] = change.get("spec", {}).get("replicatedJobs", ())
     return found
-
-
-def _problem(origin: Origin, where: str, why: str, advice: str) -> Diagnostic:
-    facts = {"where": where, "reason": why, "advice": advice}
-    return diagnose(codes.NOT_COMPILED, origin.locate(), **facts)

@@ -4,7 +4,7 @@ reference/trainer-v2.md 5.1, 5.3, 5.4, 5.6. Apart from the merge, which knows wh
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -113,12 +113,7 @@ def subdomain(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
 
 
 def coordinator(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
-    """The host name of the Pod that all others are told of, if there is one (reference 7.4).
-
-    Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON.
-    """
+    """The host name of the Pod that all others are told of, if there is one (reference 7.4)."""
     if not (named := spec["template"]["spec"].get("coordinator")):
         return None
     pod = (named["replicatedJob"], named.get("jobIndex") or 0, named.get("podIndex") or 0)
@@ -134,9 +129,6 @@ def policy(spec: Mapping[str, Any]) -> str | None:
 def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
     """The fewest and the most nodes that a job asks for, where their number may change.
 
-    Args:
-        job: The TrainJob, JSON.
-
     Returns:
         The two; None if it asks for nothing that can be read.
     """
@@ -145,13 +137,23 @@ def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def backoff_limit(spec: Mapping[str, Any]) -> int:
-    """How many failures of its Pods a Job survives.
-
-    Args:
-        spec: The spec of the Job, JSON.
-    """
+    """How many failures of its Pods a Job survives."""
     given = spec.get("backoffLimit")
     return _BACKOFF_LIMIT if given is None else int(given)
+
+
+def replicated_job(spec: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """The replicatedJob of this name, JSON, if a runtime has it."""
+    jobs: Sequence[Mapping[str, Any]] = spec["template"]["spec"]["replicatedJobs"]
+    return next((replicated for replicated in jobs if replicated["name"] == name), None)
+
+
+def main_of(replicated: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The container of a replicatedJob that trains, JSON; empty if it has none."""
+    if replicated is None:
+        return {}
+    containers = replicated["template"]["spec"]["template"]["spec"]["containers"]
+    return next((container for container in containers if container["name"] == MAIN), {})
 
 
 def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -162,11 +164,7 @@ def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def ready_port(pod: Mapping[str, Any]) -> int | None:
-    """The port by which a Pod is known to be ready: the one that a readiness probe tries.
-
-    Args:
-        pod: Its spec, JSON.
-    """
+    """The port by which a Pod is known to be ready: the one that a readiness probe tries."""
     for container in pod["containers"]:
         named = {port.get("name"): port["containerPort"] for port in container.get("ports", ())}
         for kind in ("tcpSocket", "httpGet", "grpc"):
@@ -185,18 +183,12 @@ def mpi(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def launcher_is_node(spec: Mapping[str, Any]) -> bool:
     """Whether the launcher of a runtime of MPI is one of the nodes."""
-    names = {replicated["name"] for replicated in spec["template"]["spec"]["replicatedJobs"]}
-    return bool((mpi(spec) or {}).get("runLauncherAsNode")) and LAUNCHER in names
+    takes_part = bool((mpi(spec) or {}).get("runLauncherAsNode"))
+    return takes_part and replicated_job(spec, LAUNCHER) is not None
 
 
 def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[str, Any]) -> int:
-    """Processes that MPI starts on a host (reference 5.6).
-
-    Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON.
-        container: The main container of the launcher, with all its resources, JSON.
-    """
+    """Processes that MPI starts on a host (reference 5.6)."""
     if (given := job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
         return int(given)
     own = (mpi(spec) or {}).get("numProcPerNode") or 1
@@ -239,13 +231,7 @@ def told(facts: Told) -> Iterator[dict[str, Any]]:
 
 
 def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator[dict[str, Any]]:
-    """What Open MPI is told on the launcher, version 5 under the names that it reads (T2).
-
-    Args:
-        slots: Processes on a host.
-        ssh: The arguments of its ssh.
-        given: The names of variables that the runtime sets; ours for version 5 give way.
-    """
+    """What Open MPI is told on the launcher, version 5 under the names that it reads (T2)."""
     values = (HOSTFILE, "true", str(slots), ssh)
     for name, value in zip(_OPEN_MPI, values, strict=True):
         yield {"name": name, "value": value}
@@ -259,12 +245,6 @@ def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator
 def open_port(container: dict[str, Any]) -> None:
     """Adds the port of the rendezvous; other ports stay, with or without a name (defect T6)."""
     ports = container.get("ports", [])
-    if not _has(ports, PORT):
+    known = {(port.get("containerPort"), port.get("protocol") or "TCP") for port in ports}
+    if (PORT, "TCP") not in known:
         container["ports"] = [*ports, {"containerPort": PORT}]
-
-
-def _has(ports: Iterable[Mapping[str, Any]], wanted: int) -> bool:
-    return any(
-        port.get("containerPort") == wanted and (port.get("protocol") or "TCP") == "TCP"
-        for port in ports
-    )

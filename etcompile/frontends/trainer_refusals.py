@@ -10,7 +10,8 @@ from typing import Any
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import torchtune, trainer_claims, trainer_former, trainer_policies
 from etcompile.frontends.gang import VOLCANO_QUEUE
-from etcompile.frontends.kubeflow import TTL_ADVICE, TTL_REASON, TTL_WHEN, no_effect
+from etcompile.frontends.kubeflow import TTL_ADVICE, TTL_REASON, TTL_WHEN
+from etcompile.frontends.notes import no_effect, not_compiled, unused
 from etcompile.frontends.trainer_merge import (
     INITIALIZERS,
     JOB_SET,
@@ -74,12 +75,7 @@ _JOB_SPEC = {
 
 
 def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Why a job cannot be compiled with its runtime; nothing if it can.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema.
-    """
+    """Why a job cannot be compiled with its runtime; nothing if it can."""
     return [
         *(p for path, why, advice in _JOB for p in _refused(job, path, why, advice)),
         *_of_runtime(runtime),
@@ -105,12 +101,7 @@ def _deprecated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def notes(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Warnings for what a job and its runtime say without effect.
-
-    Args:
-        job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, for which nothing is refused.
-    """
+    """Warnings for what a job and its runtime say without effect."""
     told: list[Diagnostic] = [*_deprecated(job, runtime), *trainer_former.notes(job, runtime)]
     if "mlPolicy" not in runtime.data["spec"]:
         reason = "the runtime has no mlPolicy: Trainer ignores it there"
@@ -156,7 +147,7 @@ def _deletions(runtime: Source) -> Iterator[Diagnostic]:
             path = (*_TEMPLATE, "volumeClaimPolicies", place_of, "retentionPolicy", "whenDeleted")
             reason = "no claim is deleted with its job, because it holds data"
             advice = "delete the claim by its name when its data is not needed any more"
-            yield _unused(runtime.locate(path), "retentionPolicy.whenDeleted", reason, advice)
+            yield unused(runtime.locate(path), "retentionPolicy.whenDeleted", reason, advice)
 
 
 def _counts(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -172,7 +163,7 @@ def _counts(job: Source, runtime: Source) -> Iterator[Diagnostic]:
             below = ("replicatedJobs", place_of, "template", "spec", field)
             where = f"{field} of the Job '{replicated['name']}'"
             reason = f"{path[-1]} says that there are {count} Pods"
-            yield _unused(runtime.locate((*_TEMPLATE, *below)), where, reason, "remove it")
+            yield unused(runtime.locate((*_TEMPLATE, *below)), where, reason, "remove it")
 
 
 def _notes_of(origin: Origin, replicated: Mapping[str, Any]) -> Iterator[Diagnostic]:
@@ -183,12 +174,12 @@ def _notes_of(origin: Origin, replicated: Mapping[str, Any]) -> Iterator[Diagnos
             if name not in (STEP, TOPOLOGY):
                 place = origin.locate("template", "metadata", field, name, key=True)
                 where = f"{field[:-1]} {name}"
-                yield _unused(place, where, "it is the Job's, and there is none", "remove it")
+                yield unused(place, where, "it is the Job's, and there is none", "remove it")
     spec = template["spec"]
     if "suspend" in spec:
         place = origin.locate("template", "spec", "suspend", key=True)
         reason = "suspend of the TrainJob counts"
-        yield _unused(place, "spec.suspend of the Job", reason, "remove it")
+        yield unused(place, "spec.suspend of the Job", reason, "remove it")
 
 
 def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
@@ -198,19 +189,19 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
     if not is_subdomain(name):
         why = "it is no DNS name: lower-case letters, digits, '-' and '.', at most 253"
         place = runtime.locate(("metadata", "name"))
-        yield _problem(place, f"name '{name}' of the runtime", why, "rename it")
+        yield not_compiled(place, f"name '{name}' of the runtime", why, "rename it")
     policy = runtime.data["spec"].get("mlPolicy", {})
     named = [name for name in ("torch", "jax", "xgboost", "mpi", "flux") if name in policy]
     if len(named) > 1:
         why = f"a runtime has one policy, and this one has {' and '.join(named)}"
         place = runtime.locate(("spec", "mlPolicy", named[1]), key=True)
-        yield _problem(place, f"spec.mlPolicy.{named[1]}", why, "remove the others")
+        yield not_compiled(place, f"spec.mlPolicy.{named[1]}", why, "remove the others")
     annotations = runtime.data["spec"]["template"].get("metadata", {}).get("annotations", {})
     groups = runtime.data["spec"].get("podGroupPolicy") or {}
     if "volcano" in groups and annotations.get(VOLCANO_QUEUE) == "":
         path = ("spec", "template", "metadata", "annotations", VOLCANO_QUEUE)
         why = "Trainer refuses an empty name of a queue"
-        yield _problem(runtime.locate(path), VOLCANO_QUEUE, why, "name a queue, or remove it")
+        yield not_compiled(runtime.locate(path), VOLCANO_QUEUE, why, "name a queue, or remove it")
     yield from _in_order(runtime)
     jobs = _jobs(runtime)
     names = [replicated["name"] for replicated in jobs]
@@ -221,7 +212,7 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
             place = runtime.locate((*_TEMPLATE, "successPolicy", "targetReplicatedJobs"))
             why = f"the runtime has no replicatedJob '{target}', only {', '.join(names)}"
             where = "successPolicy.targetReplicatedJobs"
-            yield _problem(place, where, why, "name one of these")
+            yield not_compiled(place, where, why, "name one of these")
     yield from _coordinator(runtime)
     for place_of, replicated in enumerate(jobs):
         yield from _of_replicated_job(runtime, place_of, replicated)
@@ -234,7 +225,7 @@ def _in_order(runtime: Source) -> Iterator[Diagnostic]:
     waits = any(replicated.get("dependsOn") for replicated in _jobs(runtime))
     if order.get("startupPolicyOrder") == "InOrder" and waits:
         why = "dependsOn says who waits for whom already, and Trainer takes one of the two"
-        yield _problem(runtime.locate(path), "startupPolicyOrder InOrder", why, "remove it")
+        yield not_compiled(runtime.locate(path), "startupPolicyOrder InOrder", why, "remove it")
 
 
 def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -252,13 +243,13 @@ def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
             made = trainer_claims.claim_name(template, job.data)
             where = f"claim '{name}'"
             if name in known:
-                yield _problem(place, where, "another template has this name", "rename one")
+                yield not_compiled(place, where, "another template has this name", "rename one")
             elif name not in mounted:
                 why = "no container has a volumeMount of this name"
-                yield _problem(place, where, why, "mount it, or remove it")
+                yield not_compiled(place, where, why, "mount it, or remove it")
             if len(made) > _LONGEST:
                 why = f"it would be called '{made}', and JobSet takes {_LONGEST} characters"
-                yield _problem(place, where, why, "use a shorter name")
+                yield not_compiled(place, where, why, "use a shorter name")
             known[name] = trainer_claims.volume(template, job.data)
     for place_of, pod in enumerate(pods):
         for number, volume in enumerate(pod.get("volumes", ())):
@@ -267,7 +258,7 @@ def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
                 below = ("replicatedJobs", place_of, "template", "spec", "template", "spec")
                 place = runtime.locate((*_TEMPLATE, *below, "volumes", number, "name"))
                 why = "a template of volumeClaimPolicies has this name"
-                yield _problem(place, f"volume '{volume['name']}'", why, "rename one of them")
+                yield not_compiled(place, f"volume '{volume['name']}'", why, "rename one of them")
 
 
 def _coordinated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -284,11 +275,11 @@ def _coordinated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     if index >= count:
         why = f"'{named['replicatedJob']}' has {count} Pods, counted from 0"
         place = runtime.locate((*_TEMPLATE, "coordinator", "podIndex"))
-        yield _problem(place, "coordinator", why, "name one of them")
+        yield not_compiled(place, "coordinator", why, "name one of them")
     elif host is not None and len(host) > _LONGEST:
         why = f"'{host}' has {len(host)} characters, and a label may have {_LONGEST}"
         place = runtime.locate((*_TEMPLATE, "coordinator"), key=True)
-        yield _problem(place, "coordinator", why, "use shorter names")
+        yield not_compiled(place, "coordinator", why, "use shorter names")
 
 
 def _coordinator(runtime: Source) -> Iterator[Diagnostic]:
@@ -300,10 +291,10 @@ def _coordinator(runtime: Source) -> Iterator[Diagnostic]:
     if named["replicatedJob"] not in known:
         why = f"the runtime has no replicatedJob '{named['replicatedJob']}'"
         place = runtime.locate((*_TEMPLATE, "coordinator", "replicatedJob"))
-        yield _problem(place, "coordinator", why, f"name one of {', '.join(known)}")
+        yield not_compiled(place, "coordinator", why, f"name one of {', '.join(known)}")
     elif (named.get("jobIndex") or 0) >= known[named["replicatedJob"]]:
         why = f"'{named['replicatedJob']}' has not so many Jobs"
-        yield _problem(
+        yield not_compiled(
             runtime.locate((*_TEMPLATE, "coordinator", "jobIndex")), "coordinator", why, ""
         )
 
@@ -318,14 +309,14 @@ def _of_replicated_job(
     needed = {TRAINER: MAIN, **{known: known for known in INITIALIZERS.values()}}.get(step or "")
     if needed and (replicated.get("replicas") or 1) != 1:
         why = f"what is labelled as {step} is one Job"
-        yield _problem(origin.locate("replicas"), f"replicas of '{name}'", why, "write 1")
+        yield not_compiled(origin.locate("replicas"), f"replicas of '{name}'", why, "write 1")
     yield from _depends_on(origin, replicated, names[:place_of])
     yield from _ready(origin, replicated, runtime)
     spec = replicated["template"]["spec"]
     for field, why in _JOB_SPEC.items():
         if spec.get(field) is not None:
             place = origin.locate("template", "spec", field, key=True)
-            yield _problem(place, f"{field} of the Job", why, "remove it")
+            yield not_compiled(place, f"{field} of the Job", why, "remove it")
     pod = spec["template"]["spec"]
     containers = [container["name"] for container in pod["containers"]]
     if needed and needed not in containers:
@@ -335,7 +326,7 @@ def _of_replicated_job(
     if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
         place = origin.locate("template", "spec", "template", "spec", "restartPolicy")
         why = "Pods of a Job have OnFailure or Never"
-        yield _problem(place, f"restartPolicy {pod['restartPolicy']}", why, "write OnFailure")
+        yield not_compiled(place, f"restartPolicy {pod['restartPolicy']}", why, "write OnFailure")
 
 
 def _depends_on(
@@ -345,13 +336,13 @@ def _depends_on(
     awaited = replicated.get("dependsOn", ())
     if len(awaited) > _MOST_AWAITED:
         why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
-        yield _problem(origin.locate("dependsOn", key=True), "dependsOn", why, "name fewer")
+        yield not_compiled(origin.locate("dependsOn", key=True), "dependsOn", why, "name fewer")
     for number, entry in enumerate(awaited):
         if entry["name"] not in before:
             known = f"only for {', '.join(before)}" if before else "and this is the first one"
             why = f"a Job waits only for ones in front of it, {known}"
             place = origin.locate("dependsOn", number, "name")
-            yield _problem(place, f"dependsOn '{entry['name']}'", why, "change their order")
+            yield not_compiled(place, f"dependsOn '{entry['name']}'", why, "change their order")
 
 
 def _ready(origin: Origin, replicated: Mapping[str, Any], runtime: Source) -> Iterator[Diagnostic]:
@@ -371,7 +362,7 @@ def _ready(origin: Origin, replicated: Mapping[str, Any], runtime: Source) -> It
         told = " and ".join(sorted("none" if port is None else str(port) for port in ports))
         why = f"the Jobs that are waited for until they are Ready answer on other ports: {told}"
         advice = "give their readiness probes one port"
-        yield _problem(origin.locate("dependsOn", key=True), "dependsOn", why, advice)
+        yield not_compiled(origin.locate("dependsOn", key=True), "dependsOn", why, advice)
 
 
 def _injection(runtime: Source) -> Iterator[Diagnostic]:
@@ -387,7 +378,7 @@ def _injection(runtime: Source) -> Iterator[Diagnostic]:
             why = f"the runtime has no replicatedJob of this name, only {', '.join(pods)}"
             place = runtime.locate((*path, "jobName"))
             where = f"envInjection of '{target['jobName']}'"
-            yield _problem(place, where, why, "name one of these")
+            yield not_compiled(place, where, why, "name one of these")
             continue
         known = [c["name"] for f in ("initContainers", "containers") for c in pod.get(f, ())]
         for number, name in enumerate(target["containerNames"]):
@@ -395,10 +386,10 @@ def _injection(runtime: Source) -> Iterator[Diagnostic]:
             where = f"envInjection of container '{name}'"
             if name == MAIN:
                 why = "it has the variables anyway"
-                yield _problem(place, where, why, "remove it")
+                yield not_compiled(place, where, why, "remove it")
             elif name not in known:
                 why = f"replicatedJob '{target['jobName']}' has only {', '.join(known)}"
-                yield _problem(place, where, why, "name one of these")
+                yield not_compiled(place, where, why, "name one of these")
 
 
 def _initializers(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -421,14 +412,16 @@ def _initializers(job: Source, runtime: Source) -> Iterator[Diagnostic]:
         if made is None:
             why = f"the runtime {runtime.data['metadata']['name']} has no replicatedJob for it"
             advice = f"give it one whose template has the label {STEP}: {step}"
-            yield _problem(place, where, why, advice)
+            yield not_compiled(place, where, why, advice)
         elif uri.startswith("cache://"):
             why = "the cache asks Trainer's own API, and starts a LeaderWorkerSet"
-            yield _problem(job.locate(("spec", "initializer", field, "storageUri")), where, why, "")
+            yield not_compiled(
+                job.locate(("spec", "initializer", field, "storageUri")), where, why, ""
+            )
         elif not users & {*_shared(made, runtime)}:
             why = "what it fetches would reach nobody: no other Job mounts a claim that it mounts"
             advice = "add volumeClaimPolicies to the runtime, and mount the claim in both"
-            yield _problem(place, where, why, advice)
+            yield not_compiled(place, where, why, advice)
 
 
 def _shared(replicated: Mapping[str, Any], runtime: Source) -> Iterator[str]:
@@ -465,7 +458,7 @@ def _trained(job: Source, runtime: Source) -> Iterator[Diagnostic]:
         if field in read:
             continue
         place = job.locate(("spec", "trainer", field), key=True)
-        yield _problem(place, f"spec.trainer.{field}", why, advice)
+        yield not_compiled(place, f"spec.trainer.{field}", why, advice)
 
 
 def _succeeds(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -488,7 +481,7 @@ def _succeeds(job: Source, runtime: Source) -> Iterator[Diagnostic]:
                 f"'{replicated['name']}' has {count} Pods, and the first of them would end the run"
             )
             advice = "name one Job in targetReplicatedJobs, or all with the operator All"
-            yield _problem(place, "successPolicy.operator Any", why, advice)
+            yield not_compiled(place, "successPolicy.operator Any", why, advice)
 
 
 def _mpi(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -498,7 +491,7 @@ def _mpi(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     if mpi is not None and isinstance(processes, str):
         place = job.locate(("spec", "trainer", "numProcPerNode"))
         where, advice = f"numProcPerNode: {processes}", "write a number, or leave it out"
-        yield _problem(place, where, "MPI needs a number", advice)
+        yield not_compiled(place, where, "MPI needs a number", advice)
     if mpi is None or not mpi.get("runLauncherAsNode"):
         return
     names = [replicated["name"] for replicated in _jobs(runtime)]
@@ -508,7 +501,7 @@ def _mpi(job: Source, runtime: Source) -> Iterator[Diagnostic]:
             place = runtime.locate(("spec", "mlPolicy", "mpi", "runLauncherAsNode"), key=True)
             where = f"runLauncherAsNode with {nodes} nodes"
             why = f"the runtime has no replicatedJob '{needed}'"
-            yield _problem(place, where, why, "add one, or leave runLauncherAsNode out")
+            yield not_compiled(place, where, why, "add one, or leave runLauncherAsNode out")
 
 
 def _reserved(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -521,7 +514,7 @@ def _reserved(job: Source, runtime: Source) -> Iterator[Diagnostic]:
         if entry["name"] in reserved:
             place = job.locate(("spec", "trainer", "env", place_of, "name"))
             why = "the runtime's policy sets it, and Trainer refuses another value"
-            yield _problem(place, f"variable {entry['name']}", why, "remove it")
+            yield not_compiled(place, f"variable {entry['name']}", why, "remove it")
 
 
 def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -531,28 +524,20 @@ def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
         return
     counts, jobs = node_counts(job.data, spec), _jobs(runtime)
     for place_of in trainers(jobs)[:1]:
-        for container in jobs[place_of]["template"]["spec"]["template"]["spec"]["containers"]:
-            if container["name"] == MAIN:
-                made = with_resources(container, trainer, spec)
-                facts = Told(job.data, spec, made, counts[place_of][0], "")
-                name, args = runtime.data["metadata"]["name"], trainer.get("args", ())
-                for field, why in torchtune.problems(facts, name, args):
-                    place = job.locate(("spec", "trainer", field))
-                    advice = "write the whole command to decide yourself"
-                    yield _problem(place, f"{field} of tune run", why, advice)
+        if not (container := trainer_policies.main_of(jobs[place_of])):
+            return
+        made = with_resources(container, trainer, spec)
+        facts = Told(job.data, spec, made, counts[place_of][0], "")
+        name, args = runtime.data["metadata"]["name"], trainer.get("args", ())
+        for field, why in torchtune.problems(facts, name, args):
+            place = job.locate(("spec", "trainer", field))
+            advice = "write the whole command to decide yourself"
+            yield not_compiled(place, f"{field} of tune run", why, advice)
 
 
 def _refused(source: Source, path: ValuePath, why: str, advice: str) -> Iterator[Diagnostic]:
     if value_at(source.data, path) is not None:
-        yield _problem(source.locate(path, key=True), dotted(path), why, advice)
-
-
-def _problem(place: Any, where: str, why: str, advice: str) -> Diagnostic:
-    return diagnose(codes.NOT_COMPILED, place, where=where, reason=why, advice=advice)
-
-
-def _unused(place: Any, where: str, reason: str, advice: str) -> Diagnostic:
-    return diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice=advice)
+        yield not_compiled(source.locate(path, key=True), dotted(path), why, advice)
 
 
 def _jobs(runtime: Source) -> Sequence[Mapping[str, Any]]:

@@ -20,12 +20,7 @@ _SYSTEM = {"system-cluster-critical": "2000000000", "system-node-critical": "200
 
 
 def topology_of(runtime: Mapping[str, Any], replicated: Mapping[str, Any]) -> str | None:
-    """The domain that a Job has for itself: a label of nodes; None if it has none.
-
-    Args:
-        runtime: The spec of the runtime, JSON.
-        replicated: The replicatedJob, JSON.
-    """
+    """The domain that a Job has for itself: a label of nodes; None if it has none."""
     for template in (replicated["template"], runtime["template"]):
         found: str | None = template.get("metadata", {}).get("annotations", {}).get(TOPOLOGY)
         if found is not None:
@@ -34,34 +29,19 @@ def topology_of(runtime: Mapping[str, Any], replicated: Mapping[str, Any]) -> st
 
 
 def job_key(namespace: str | None, job: str) -> str:
-    """What JobSet calls a Job in the whole cluster.
-
-    Args:
-        namespace: Its namespace; None for the one that is assumed where it must be known.
-        job: The name of the Job.
-    """
+    """What JobSet calls a Job in the whole cluster."""
     text = f"{namespace or 'default'}/{job}".encode()
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
 def priority(spec: Mapping[str, Any]) -> str:
-    """What the label of priority says: JobSet's number, or a class, whose number is not known.
-
-    Args:
-        spec: The PodSpec, JSON.
-    """
+    """What the label of priority says: JobSet's number, or a class, whose number is not known."""
     named = str(spec.get("priorityClassName") or "")[:63].rstrip("-.")
     return str(spec.get("priority") or _SYSTEM.get(named, named) or 0)
 
 
 def kept_apart(spec: Mapping[str, Any], topology: str, key: str) -> dict[str, Any]:
-    """The spec of Pods that are together, and with no other Job's of the same priority.
-
-    Args:
-        spec: The PodSpec, JSON.
-        topology: The domain.
-        key: The key of their Job.
-    """
+    """The spec of Pods that are together, and with no other Job's of the same priority."""
     own = {"key": JOB_KEY, "operator": "In", "values": [key]}
     same = {"key": PRIORITY, "operator": "In", "values": [priority(spec)]}
     others = [{"key": JOB_KEY, "operator": "Exists"}, {**own, "operator": "NotIn"}, same]

@@ -12,17 +12,33 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.frontends import gang, in_place
-from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_annotations
+from etcompile.frontends import gang, in_place, kubexec
+from etcompile.frontends.annotations import (
+    GATE_TIMEOUT,
+    annotation_value,
+    annotations_of,
+    gate_timeout,
+    unknown_annotations,
+)
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.kubexec import (
+    KUBECTL_PATH,
+    KUBEXEC,
+    KUBEXEC_FILE,
+    NO_TREE_SPAWN,
+    RSH_AGENT,
+    launcher_access,
+    own_account,
+)
+from etcompile.frontends.notes import unused
 from etcompile.frontends.operators import ET_OPERATOR
 from etcompile.frontends.podtemplates import (
     MOUNTED_HOME,
     main_container,
+    pod_template,
     template_notes,
 )
-from etcompile.frontends.rights import launcher_access, own_account
 from etcompile.frontends.sshports import SSH_PORT, ssh_port
 from etcompile.k8s.path import dotted, value_at
 from etcompile.model import (
@@ -30,7 +46,6 @@ from etcompile.model import (
     ConfigFile,
     ConfigMapVolume,
     EmptyDir,
-    Env,
     Gate,
     HostList,
     InitContainer,
@@ -76,15 +91,8 @@ _NON_ROOT_PORT = 2222
 _ROLES: ValuePath = ("spec", "etReplicaSpecs")
 _HOSTFILE = Mount("training-job-hostfile", "/etc/edl")
 _CONFIG = Mount("training-job-config", "/etc/mpi")
-_KUBECTL = Mount("training-job-kubectl", "/opt/kube")
+_KUBECTL = Mount("training-job-kubectl", KUBECTL_PATH)
 _DEEPSPEED = Mount("deepspeed-hostfile", "/job")
-_KUBEXEC = f"{_CONFIG.path}/kubexec.sh"
-_KUBEXEC_FILE = ("kubexec.sh", "kubexec.sh", 0o555)
-_KUBEXEC_ENV = (
-    Env("OMPI_MCA_plm_rsh_agent", _KUBEXEC),
-    # From 65 hosts on, Open MPI would start daemons from workers, which have no rights.
-    Env("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
-)
 _SSH_CONFIG = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
 
 _INIT_HOSTFILE = (  # reference/et-operator.md 2.5, letter by letter
@@ -94,15 +102,11 @@ _INIT_HOSTFILE = (  # reference/et-operator.md 2.5, letter by letter
     "cp /etc/mpi/deepspeed-hostfile /job/hostfile && chmod 600 /job/hostfile"
 )
 _INIT_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
-_DELIVER_KUBECTL = 'cp "$(command -v kubectl)" /opt/kube/kubectl'
 _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "64Mi"}
 
 
 def lower(source: Source) -> Lowered:
     """The job that a TrainingJob describes.
-
-    Args:
-        source: A document that `schemas/TrainingJob.json` accepts.
 
     Returns:
         The job, with its workers as written (scale intents come later), and what is to be said
@@ -129,12 +133,12 @@ def lower(source: Source) -> Lowered:
     if mode == "ssh":
         credentials, problems = _credentials(source, templates)
         diagnostics += problems
-    asked = gang.by_annotation(source)
-    restarts = in_place.by_annotation(source)
-    diagnostics += [*asked.diagnostics, *restarts.diagnostics]
-    job = structs.replace(_job(source, mode, templates, credentials), gang=asked.gang)
+    asked, gang_problems = gang.by_annotation(source)
+    restarts, problems = in_place.by_annotation(source)
+    diagnostics += [*gang_problems, *problems]
+    job = structs.replace(_job(source, mode, templates, credentials), gang=asked)
     # Elastic Horovod goes on without a worker, so only its launcher needs to run again.
-    job = in_place.restarted(job, restarts.in_place, ("launcher",))
+    job = in_place.restarted(job, restarts, ("launcher",))
     return Lowered(job, (*diagnostics, *_no_slots(job)))
 
 
@@ -163,7 +167,7 @@ def _job(
             backoff_limit=spec.get("backoffLimit", 6),
             clean_pods=spec.get("cleanPodPolicy", "Running") or "None",
             success=Success(("launcher",)),
-            suspended=_annotations(source).get(_SUSPEND) == "true",
+            suspended=annotations_of(source).get(_SUSPEND) == "true",
             keeps=("launcher",),
         ),
         config_name=config_name(name, of_operator=True),
@@ -188,7 +192,7 @@ def _job(
 def _worker(source: Source, job: str, mode: str, templates: Mapping[str, PodTemplate]) -> Role:
     worker = source.data["spec"]["etReplicaSpecs"]["worker"]
     template = templates["worker"]
-    kubexec = mode == "kubexec"
+    execs = mode == "kubexec"
     return Role(
         name="worker",
         naming=Naming(stem=f"{job}-worker"),
@@ -199,8 +203,8 @@ def _worker(source: Source, job: str, mode: str, templates: Mapping[str, PodTemp
         ports=(Port("ssh-port", 22), Port("kubeai-service-port", 9009)),
         additions=PodAdditions(
             # Open MPI's daemons look for their launcher's agent too, and die without it.
-            volumes=(ConfigMapVolume(_CONFIG.volume, (_KUBEXEC_FILE,)),) if kubexec else (),
-            mounts=(_CONFIG,) if kubexec else (),
+            volumes=(ConfigMapVolume(_CONFIG.volume, (KUBEXEC_FILE,)),) if execs else (),
+            mounts=(_CONFIG,) if execs else (),
             resident=Resident(ssh=mode == "ssh"),
         ),
         recovery=Recovery(restart=worker.get("restartPolicy") or "Never", vital=False),
@@ -226,8 +230,8 @@ def _quorum(source: Source, templates: Mapping[str, PodTemplate]) -> int:
 
 def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Role:
     launcher = source.data["spec"]["etReplicaSpecs"]["launcher"]
-    kubexec = mode == "kubexec"
-    tools = (_KUBECTL,) if kubexec else ()
+    execs = mode == "kubexec"
+    tools = (_KUBECTL,) if execs else ()
     return Role(
         name="launcher",
         naming=Naming(stem=f"{job}-launcher"),
@@ -236,18 +240,18 @@ def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Rol
         template=template,
         origin=Origin(source, (*_ROLES, "launcher")),
         additions=PodAdditions(
-            env=_KUBEXEC_ENV if kubexec else (),
-            volumes=_volumes(kubexec=kubexec),
+            env=(RSH_AGENT, NO_TREE_SPAWN) if execs else (),
+            volumes=_volumes(execs=execs),
             mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
             reads_hosts=True,
-            setup=(*_setup(kubexec=kubexec),),
+            setup=(*_setup(execs=execs),),
             gate=Gate(
                 roles=("worker",),
                 hosts=f"{_HOSTFILE.path}/hostfile",
                 mounts=(_HOSTFILE, _CONFIG, *tools),
                 ssh=mode == "ssh",
                 timeout=gate_timeout(source)[0],
-                kubexec=_KUBEXEC if kubexec else None,
+                kubexec=KUBEXEC if execs else None,
             ),
             run_once=True,
             service_account=None if own_account(template) else f"{job}-launcher",
@@ -256,7 +260,7 @@ def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Rol
     )
 
 
-def _setup(*, kubexec: bool) -> Iterator[InitContainer]:
+def _setup(*, execs: bool) -> Iterator[InitContainer]:
     yield InitContainer(
         name="init-hostfile",
         image="init",
@@ -264,28 +268,22 @@ def _setup(*, kubexec: bool) -> Iterator[InitContainer]:
         mounts=(_HOSTFILE, _DEEPSPEED, _CONFIG),
         resources=_INIT_RESOURCES,
     )
-    if kubexec:
-        yield InitContainer(
-            name="kubectl-delivery",
-            image="kubectl",
-            script=_DELIVER_KUBECTL,
-            mounts=(_KUBECTL,),
-            resources=_DELIVERY_RESOURCES,
-        )
+    if execs:
+        yield kubexec.delivery(_KUBECTL.volume, _DELIVERY_RESOURCES)
 
 
-def _volumes(*, kubexec: bool) -> tuple[Volume, ...]:
+def _volumes(*, execs: bool) -> tuple[Volume, ...]:
     return (
         EmptyDir(_HOSTFILE.volume),
         EmptyDir(_DEEPSPEED.volume),
         # In ssh mode it would only hide a kubectl of the image (reference defect 41).
-        *([EmptyDir(_KUBECTL.volume)] if kubexec else []),
+        *([EmptyDir(_KUBECTL.volume)] if execs else []),
         ConfigMapVolume(
             _CONFIG.volume,
             items=(
                 ("hostfile", "hostfile", 0o444),
                 ("discover_hosts.sh", "discover_hosts.sh", 0o444),
-                _KUBEXEC_FILE,
+                KUBEXEC_FILE,
                 ("deepspeed-hostfile", "deepspeed-hostfile", 0o444),
             ),
         ),
@@ -300,11 +298,7 @@ def _files(container: str) -> tuple[ConfigFile, ...]:
             "discover_hosts.sh",
             {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile},
         ),
-        ConfigFile(
-            "kubexec.sh",
-            "kubexec.sh",
-            {"container": container, "kubectl": f"{_KUBECTL.path}/kubectl"},
-        ),
+        kubexec.script(container),
     )
 
 
@@ -312,24 +306,13 @@ def _files(container: str) -> tuple[ConfigFile, ...]:
 
 
 def _template(source: Source, role: str) -> tuple[PodTemplate | None, list[Diagnostic]]:
-    path = (*_ROLES, role, "template")
-    origin = Origin(source, path)
+    origin = Origin(source, (*_ROLES, role, "template"))
     template = source.data["spec"]["etReplicaSpecs"][role]["template"]
     main, problems = main_container(origin, template)
     problems += template_notes(origin, template, restart_policy="Never")
     if main is None:
         return None, problems
-    metadata = template.get("metadata", {})
-    return (
-        PodTemplate(
-            labels=metadata.get("labels", {}),
-            annotations=metadata.get("annotations", {}),
-            spec=template["spec"],
-            main=main,
-            origin=origin,
-        ),
-        problems,
-    )
+    return pod_template(origin, template, main), problems
 
 
 def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> int:
@@ -347,14 +330,8 @@ def _no_slots(job: Job) -> Iterator[Diagnostic]:
     worker = job.roles[0].template
     if not 1 <= job.slots <= _MOST_SLOTS:
         limit = worker.main_container["resources"]["limits"][_GPU]
-        names = [container["name"] for container in worker.spec["containers"]]
-        place = ("spec", "containers", names.index(worker.main), "resources", "limits", _GPU)
-        yield diagnose(
-            codes.ACCELERATORS_NONE,
-            worker.origin.locate(*place),
-            where=f"limits.{_GPU}",
-            found=limit,
-        )
+        place = worker.main_origin.locate("resources", "limits", _GPU)
+        yield diagnose(codes.ACCELERATORS_NONE, place, where=f"limits.{_GPU}", found=limit)
 
 
 # ssh ------------------------------------------------------------------------------------------
@@ -363,7 +340,7 @@ def _no_slots(job: Job) -> Iterator[Diagnostic]:
 def _credentials(
     source: Source, templates: Mapping[str, PodTemplate]
 ) -> tuple[SshCredentials, list[Diagnostic]]:
-    annotations = _annotations(source)
+    annotations = annotations_of(source)
     path = annotations.get(_SSH_MOUNT_PATH, _ROOT_SSH).rstrip("/")
     others = [role for role, template in templates.items() if not template.runs_as_root]
     problems = []
@@ -399,21 +376,14 @@ def _credentials(
 # The document ---------------------------------------------------------------------------------
 
 
-def _annotations(source: Source) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = source.data["metadata"].get("annotations", {})
-    return annotations
-
-
 def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
     for name, form, expected in (
         (_SSH_SECRET, f"(?:{SECRET_NAME})?", "the name of a Secret"),
         (_SSH_MOUNT_PATH, MOUNTED_HOME, "a plain absolute path that the job does not use itself"),
     ):
-        found = _annotations(source).get(name)
+        found = annotations_of(source).get(name)
         if found is not None and not re.fullmatch(form, found, re.ASCII):
-            place = source.locate(("metadata", "annotations", name))
-            facts = {"name": name, "expected": expected, "found": found, "advice": ""}
-            yield diagnose(codes.ANNOTATION_VALUE, place, **facts)
+            yield annotation_value(source, name, expected)
 
 
 def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -437,21 +407,16 @@ def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dead_fields(source: Source) -> Iterator[Diagnostic]:
     """Fields accepted for upstream's sake that mean less than they seem to."""
-    spec = source.data["spec"]
-    for path, reason in (
-        (("launcherAttachMode",), "the empty mode gives the launcher no way to reach its workers"),
-        (("cleanPodPolicy",), "the empty policy means None"),
-        (("etReplicaSpecs", "worker", "restartPolicy"), "the empty policy means Never"),
-        (("etReplicaSpecs", "launcher", "restartPolicy"), "the empty policy means Never"),
-    ):
-        if value_at(spec, path) == "":
-            yield diagnose(
-                codes.NO_EFFECT,
-                source.locate(("spec", *path)),
-                where=dotted(("spec", *path)),
-                reason=reason,
-                advice="write what you mean",
-            )
+    no_way = "the empty mode gives the launcher no way to reach its workers"
+    fields: tuple[tuple[ValuePath, str], ...] = (
+        (("spec", "launcherAttachMode"), no_way),
+        (("spec", "cleanPodPolicy"), "the empty policy means None"),
+        ((*_ROLES, "worker", "restartPolicy"), "the empty policy means Never"),
+        ((*_ROLES, "launcher", "restartPolicy"), "the empty policy means Never"),
+    )
+    for path, reason in fields:
+        if value_at(source.data, path) == "":
+            yield unused(source.locate(path), dotted(path), reason, "write what you mean")
 
 
 KINDS = (

@@ -23,15 +23,16 @@ from etcompile.frontends import (
 from etcompile.frontends.annotations import (
     GATE_TIMEOUT,
     NNODES,
+    annotations_of,
+    flag_errors,
     gate_timeout,
     unknown_annotations,
 )
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
-from etcompile.frontends.kubeflow import flag_errors
 from etcompile.frontends.operators import TRAINER
-from etcompile.frontends.podtemplates import main_container, template_notes
+from etcompile.frontends.podtemplates import main_container, pod_template, template_notes
 from etcompile.frontends.sshports import SSH_PORT
 from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of, trainers
 from etcompile.frontends.trainer_policies import INDEX, MAIN
@@ -45,7 +46,6 @@ from etcompile.model import (
     Naming,
     Origin,
     PodAdditions,
-    PodTemplate,
     Recovery,
     Role,
     RoleLabels,
@@ -65,6 +65,7 @@ ANNOTATIONS = (
     *gang.ANNOTATIONS,
     *in_place.ANNOTATIONS,
 )
+_DEADLINE = "activeDeadlineSeconds"
 _APART = "exclusive topology tells Jobs of one name apart by it"
 
 
@@ -106,9 +107,9 @@ def lower(source: Source) -> Lowered:
     job_set = runtime["template"]["spec"]
     jobs = job_set["replicatedJobs"]
     trains = next((jobs[place]["name"] for place in trainers(jobs)), None)
-    asked = gang.by_runtime(source, (RUNTIME, "spec"), trains)
+    asked, gang_problems = gang.by_runtime(source, (RUNTIME, "spec"), trains)
     timeout, problems = gate_timeout(source)
-    notes += (*asked.diagnostics, *problems)
+    notes += (*gang_problems, *problems)
     subdomain = trainer_policies.subdomain(data, runtime)
     parts = _parts(job_set, trainer_policies.coordinator(data, runtime))
     restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
@@ -131,7 +132,7 @@ def lower(source: Source) -> Lowered:
     notes += elastic.diagnostics
     roles, more = _gated(parts, roles, timeout, runtime)
     notes += _watched(source, roles)
-    annotations = data["metadata"].get("annotations", {})
+    has_key = any(trainer_topology.JOB_KEY in role.labels.pods for role in roles)
     job = Job(
         name=name,
         namespace=data["metadata"].get("namespace"),
@@ -148,9 +149,9 @@ def lower(source: Source) -> Lowered:
             success=success,
             suspended=bool(data["spec"].get("suspend")),
             suspended_by=("spec", "suspend"),
-            deadline=data["spec"].get("activeDeadlineSeconds"),
+            deadline=data["spec"].get(_DEADLINE),
             ttl=_ttl(job_set),
-            together=annotations.get(TOGETHER) == "true",
+            together=annotations_of(source).get(TOGETHER) == "true",
         ),
         config_name=config_name(name),
         document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
@@ -163,18 +164,18 @@ def lower(source: Source) -> Lowered:
         credentials=credentials,
         slots=trainer_mpi.slots_of(data, runtime),
         claims=trainer_claims.claims(data, runtime),
-        gang=asked.gang,
-        names_namespace=_APART if any(map(_has_key, roles)) else None,
+        gang=asked,
+        names_namespace=_APART if has_key else None,
         fixed=elastic.fixed,
     )
-    restarts = in_place.by_annotation(source)
-    notes += restarts.diagnostics
-    if restarts.in_place is None:
+    again, problems = in_place.by_annotation(source)
+    notes += problems
+    if again is None:
         return Lowered(job, tuple(notes))
     each = trainer_elastic.restarting_alone(runtime, roles)
     notes += in_place.contradiction(source, roles, each)
     notes += _not_in_place(source, roles, each)
-    return Lowered(in_place.restarted(job, restarts.in_place, each), tuple(notes))
+    return Lowered(in_place.restarted(job, again, each), tuple(notes))
 
 
 def _not_in_place(
@@ -265,20 +266,12 @@ def _awaited(parts: Sequence[_Part]) -> Iterator[str]:
 
 
 def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, list[Diagnostic]]:
-    """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4).
-
-    Args:
-        source: The merged document.
-        job: The name of the TrainJob.
-        part: The Job.
-        ends: The run ends with it; else others decide, and it may serve them for ever.
-    """
+    """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4)."""
     path = (*JOB_SET, "replicatedJobs", part.place, "template", "spec", "template")
     origin = Origin(source, path)
     spec, name = part.spec, part.replicated["name"]
     template = spec["template"]
     restart = template["spec"].get("restartPolicy") or "OnFailure"
-    metadata = template.get("metadata", {})
     main, problems = _main(origin, template, part)
     stem = f"{job}-{name}-{part.number}"
     pod_spec, numbers = template["spec"], part.numbers
@@ -290,27 +283,16 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
         numbers = {**numbers, trainer_topology.JOB_KEY: key}
         own = {trainer_topology.PRIORITY: trainer_topology.priority(pod_spec)}
     noted = {trainer_topology.TOPOLOGY: topology} if topology is not None else {}
-    made = PodTemplate(
-        labels=metadata.get("labels", {}),
-        annotations={
-            **metadata.get("annotations", {}),
-            **noted,
-            f"{_JOB_SET_LABEL}/jobset-name": job,
-            f"{_JOB_SET_LABEL}/replicatedjob-name": name,
-            **numbers,
-        },
-        spec=pod_spec,
-        main=main,
-        origin=origin,
-    )
-    deadlines = [
-        seconds
-        for seconds in (
-            spec.get("activeDeadlineSeconds"),
-            source.data["spec"].get("activeDeadlineSeconds"),
-        )
-        if seconds is not None
-    ]
+    annotations = {
+        **template.get("metadata", {}).get("annotations", {}),
+        **noted,
+        f"{_JOB_SET_LABEL}/jobset-name": job,
+        f"{_JOB_SET_LABEL}/replicatedjob-name": name,
+        **numbers,
+    }
+    made = pod_template(origin, template, main, annotations=annotations, spec=pod_spec)
+    given = (spec.get(_DEADLINE), source.data["spec"].get(_DEADLINE))
+    deadlines = [seconds for seconds in given if seconds is not None]
     # Of several Jobs of a replicatedJob each finds its own Pods.
     several = {f"{_JOB_SET_LABEL}/job-index": part.numbers[f"{_JOB_SET_LABEL}/job-index"]}
     role = Role(
@@ -379,6 +361,8 @@ def _gated(
             listed = (*names, role.name) if itself else tuple(names)
             lists.append(HostList(key, listed, "{host}", live=False))
         ssh = trainer_mpi.is_reached_by_ssh(runtime, names)
+        # The same for all of them: `trainer_refusals` has looked.
+        ports = (trainer_policies.ready_port(other.template.spec) for other in ready)
         gate = Gate(
             roles=tuple(names),
             hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
@@ -387,7 +371,7 @@ def _gated(
             timeout=timeout,
             name="wait-for-workers" if ready else "wait-for-jobs",
             file=key or None,
-            port=None if ssh else _ready_port(ready),
+            port=None if ssh else next((port for port in ports if port is not None), None),
             completed=tuple(other.name for other in complete),
             itself=itself,
         )
@@ -407,16 +391,6 @@ def _watched(source: Source, roles: Sequence[Role]) -> Iterator[Diagnostic]:
     awaited = dict.fromkeys(name for gate in gates for name in gate.completed)
     facts = {"waiting": ", ".join(role.name for role in waiting)}
     yield diagnose(codes.NEEDS_WATCHER, place, **facts, awaited=" and ".join(awaited))
-
-
-def _ready_port(roles: Sequence[Role]) -> int | None:
-    """The port that says of Pods that they are ready; the same for all of them."""
-    ports = (trainer_policies.ready_port(role.template.spec) for role in roles)
-    return next((port for port in ports if port is not None), None)
-
-
-def _has_key(role: Role) -> bool:
-    return trainer_topology.JOB_KEY in role.labels.pods
 
 
 def _identity(

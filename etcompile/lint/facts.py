@@ -128,13 +128,13 @@ def runs_torch(started: Started) -> bool:
     return started.program in _TORCH or not started.words.isdisjoint(_TORCH)
 
 
-def is_pytorch(job: LintedJob, pods: RolePods) -> bool:
-    """Whether a role trains with PyTorch, by its kind, its command, its variables or its image."""
-    by_command = any(map(runs_torch, pods.commands))
-    if job.job.kind == "PyTorchJob" or by_command:
+def is_pytorch(pods: RolePods) -> bool:
+    """Whether a role trains with PyTorch, by its command, its variables or its image."""
+    if any(map(runs_torch, pods.commands)):
         return True
     image = str(pods.main.get("image", "")).partition("@")[0]
-    return "torch" in image or "PET_NNODES" in variables(pods.main)
+    told = {*variables(pods.main), *(env.name for env in pods.role.additions.env)}
+    return "torch" in image or "PET_NNODES" in told
 
 
 def processes(job: LintedJob, pods: RolePods) -> Processes | None:

@@ -33,9 +33,5 @@ _NAMES = (
 
 
 def is_bookkeeping(key: str) -> bool:
-    """Whether a label or annotation is about the object that has it, and about no other.
-
-    Args:
-        key: The key, with its domain.
-    """
+    """Whether a label or annotation is about the object that has it, and about no other."""
     return key.startswith(PREFIXES) or key in _NAMES

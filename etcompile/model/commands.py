@@ -17,9 +17,6 @@ _LEAST = ("--min-np", "--min-num-proc")
 def command_words(container: Mapping[str, Any]) -> list[str]:
     """The words of a container's command and arguments, a `sh -c` script taken apart.
 
-    Args:
-        container: A container, JSON.
-
     Returns:
         The words; none if the script cannot be split into words.
     """

@@ -103,12 +103,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def attempt_name(first: str, attempt: int) -> str:
-    """The name of a replica's Pod where each of them has another one.
-
-    Args:
-        first: The name of the first.
-        attempt: How many there were before it.
-    """
+    """The name of a replica's Pod where each of them has another one."""
     return f"{first}-a{attempt}" if attempt else first
 
 

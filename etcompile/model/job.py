@@ -331,6 +331,12 @@ class PodTemplate(Struct, frozen=True):
         return next(c for c in self.spec["containers"] if c["name"] == self.main)
 
     @property
+    def main_origin(self) -> Origin:
+        """Where the container that trains stands."""
+        names = [container["name"] for container in self.spec["containers"]]
+        return self.origin.at("spec", "containers", names.index(self.main))
+
+    @property
     def user(self) -> int | None:
         """The user ID that the main container runs as; None if its image decides."""
         return self._security("runAsUser")
@@ -849,6 +855,7 @@ class Job(Struct, frozen=True):
         keeps_plans: One of its programs reads ScalePlans from the cluster, so they stay objects.
         fixed: Why its replicas cannot be scaled, if there is more to say than that.
         preflight: What is asked on a node before a Pod trains there; None for nothing.
+        names_fewer: How its Pods need not be told of all replicas, if that can be had.
     """
 
     name: str
@@ -878,6 +885,7 @@ class Job(Struct, frozen=True):
     keeps_plans: bool = False
     fixed: str | None = None
     preflight: Preflight | None = None
+    names_fewer: str | None = None
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has it."""
@@ -889,11 +897,7 @@ class Job(Struct, frozen=True):
         return self.service is None or self.service.searched
 
     def is_behind_one_service(self, services: Services) -> bool:
-        """Whether one Service has all its replicas behind it.
-
-        Args:
-            services: How the Services of kinds that have none of their own are laid out.
-        """
+        """Whether one Service has all its replicas behind it."""
         if self.service is not None:
             return True
         served = any(role.ports and not role.naming.service for role in self.roles)

@@ -59,11 +59,7 @@ def has_key_pair(value: Mapping[str, Any]) -> bool:
 
 
 def key_pair_of(value: Mapping[str, Any]) -> KeyPair | None:
-    """The key pair that an object is to hold; None if it is no Secret that is to hold one.
-
-    Args:
-        value: A Kubernetes object, with its keys or without them.
-    """
+    """The key pair that an object is to hold; None if it is no Secret that is to hold one."""
     if value["kind"] != "Secret" or not has_key_pair(value):
         return None
     named = json.loads(value["metadata"]["annotations"][KEY_PAIR])
@@ -72,10 +68,6 @@ def key_pair_of(value: Mapping[str, Any]) -> KeyPair | None:
 
 def new_data(pair: KeyPair, comment: str) -> dict[str, bytes]:
     """The data of a Secret with a new key pair: Ed25519, in the forms that OpenSSH reads.
-
-    Args:
-        pair: Which of its keys hold what.
-        comment: What ends the public half: whose it is.
 
     Returns:
         The texts by key, in the order of the keys.
@@ -107,11 +99,7 @@ def wants_key_pair(value: Mapping[str, Any]) -> bool:
 
 
 def with_key_pair(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The Secret with a new key pair.
-
-    Args:
-        value: The Secret without data, as `etcompile.backend` makes it.
-    """
+    """The Secret with a new key pair."""
     pair = key_pair_of(value)
     assert pair is not None  # noqa: S101 - it wants one
     data = new_data(pair, value["metadata"]["labels"][JOB_LABEL])

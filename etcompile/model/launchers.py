@@ -50,29 +50,18 @@ class Launch(Struct, frozen=True):
         return (option for options in self.contexts for option in options)
 
     def numbers(self, *names: str) -> Iterator[tuple[str, int]]:
-        """Options of these names whose values are numbers, with these.
-
-        Args:
-            names: The names, with their dashes.
-        """
+        """Options of these names whose values are numbers, with these."""
         for option in self.options:
             if option.name in names and (value := option.number) is not None:
                 yield option.name, value
 
     def has(self, *names: str) -> bool:
-        """Whether any option of these names is given.
-
-        Args:
-            names: The names, with their dashes.
-        """
+        """Whether any option of these names is given."""
         return any(option.name in names for option in self.options)
 
 
 def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
     """What a container's command line starts on other hosts, as far as it can be read.
-
-    Args:
-        container: A container, JSON.
 
     Returns:
         The launches by mpirun, mpiexec and horovodrun, in the order of the text.
@@ -126,17 +115,13 @@ def _options(
             found.append(Option(name, (Word(value, words[place - 1].literal),)))
             continue
         if count is None:
-            count = _guessed(words[place : place + 1])
+            # Numbers are values, so that `-f 5` ends nothing.
+            count = int(place < len(words) and words[place].text.isdecimal())
         if len(words) < place + count:
             return tuple(found), False
         found.append(Option(name, tuple(words[place : place + count])))
         place += count
     return tuple(found), understood
-
-
-def _guessed(following: Sequence[Word]) -> int:
-    """How many values an unknown option has: numbers are values, so that `-f 5` ends nothing."""
-    return int(bool(following) and following[0].text.isdecimal())
 
 
 def _table(values: Mapping[int | None, str]) -> dict[str, int | None]:

@@ -87,13 +87,7 @@ def report_request(epoch: int, at: float, stack_signal: str | None, why: str) ->
 
 
 def restart_request(epoch: int, at: float, why: str) -> Notice:
-    """A notice that has the commands restarted.
-
-    Args:
-        epoch: The epoch of the run.
-        at: The time, in seconds since 1970.
-        why: Why, in a sentence.
-    """
+    """A notice that has the commands restarted."""
     return notice(epoch, at, _RESTART, why)
 
 

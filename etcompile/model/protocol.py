@@ -95,11 +95,7 @@ def config_name(job: str, *, of_operator: bool = False) -> str:
 
 
 def is_config(metadata: Mapping[str, Any]) -> bool:
-    """Whether a ConfigMap declares the job that its label names: by its name, whatever it holds.
-
-    Args:
-        metadata: That of the ConfigMap.
-    """
+    """Whether a ConfigMap declares the job that its label names: by its name, whatever it holds."""
     job: str = (metadata.get("labels") or {}).get(JOB_LABEL) or ""
     return bool(job) and metadata["name"] in config_names(job)
 

@@ -26,9 +26,6 @@ def number(quantity: str | float) -> Decimal | None:
 
     The grammar is that of resource.ParseQuantity in k8s.io/apimachinery.
 
-    Args:
-        quantity: Text, or a number as YAML has it.
-
     Returns:
         The number; None if this is no quantity, or so long a text that nobody means one by it.
     """

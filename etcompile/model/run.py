@@ -90,12 +90,7 @@ _RUN_OF_STORED = re.compile(r"^  run: .*\n", re.MULTILINE)
 
 
 def is_only_another_run(before: str, after: str) -> bool:
-    """Whether two stored jobs differ by the ID of their run alone, which no annotation asks for.
-
-    Args:
-        before: The stored job as it was.
-        after: The stored job as it is to be.
-    """
+    """Whether two stored jobs differ by the ID of their run alone, which no annotation asks for."""
     without = (_RUN_OF_STORED.sub("", text) for text in (before, after))
     return before != after and len({*without}) == 1
 

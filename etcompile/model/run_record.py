@@ -272,11 +272,7 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
 
 
 def newer_version(data: Mapping[str, str]) -> int | None:
-    """The version of a record that only a newer etcompile can read; None for any other.
-
-    Args:
-        data: The `data` of `J-status`.
-    """
+    """The version of a record that only a newer etcompile can read; None for any other."""
     try:
         version = _VERSIONED.decode(data.get(RECORD) or "{}").version
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
@@ -317,10 +313,6 @@ def _read(written: _Written) -> RunRecord | None:
                 members[int(key)] = replica
             else:
                 members.update(dict.fromkeys(numbers(key), replica))
-    return _run_record(written, replicas)
-
-
-def _run_record(written: _Run, replicas: dict[str, dict[int, ReplicaRecord]]) -> RunRecord:
     facts = {name: getattr(written, name) for name in _Run.__struct_fields__}
     return RunRecord(**facts, replicas={role: found for role, found in replicas.items() if found})
 

@@ -106,9 +106,6 @@ def given_words(container: Mapping[str, Any]) -> list[str]:
 def commands(container: Mapping[str, Any]) -> tuple[Command, ...]:
     """The simple commands that a container runs, in the order of the text.
 
-    Args:
-        container: A container, JSON.
-
     Returns:
         The commands; none of a script that cannot be read.
     """
@@ -139,12 +136,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
-    """The simple commands of a shell script; none if its quotes do not match.
-
-    Args:
-        script: The text of the script.
-        depth: How many scripts within it are read as well.
-    """
+    """The simple commands of a shell script; none if its quotes do not match."""
     tokens = _Lexer(script).tokens()
     for command in _simple_commands(tokens) if tokens is not None else ():
         yield from _unwrapped(command, depth)

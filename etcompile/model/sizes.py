@@ -22,9 +22,6 @@ def copied_annotations(value: Mapping[str, Any]) -> int:
     """The bytes of an object's annotations after `kubectl apply` without `--server-side`.
 
     That keeps a copy of the object, as JSON, in an annotation of it.
-
-    Args:
-        value: The object, JSON.
     """
     metadata = value["metadata"]
     annotations = metadata.get("annotations") or {}
@@ -36,20 +33,12 @@ def copied_annotations(value: Mapping[str, Any]) -> int:
 
 
 def is_copied(value: Mapping[str, Any]) -> bool:
-    """Whether an object can be applied by tools that keep a copy of it in an annotation.
-
-    Args:
-        value: The object, JSON.
-    """
+    """Whether an object can be applied by tools that keep a copy of it in an annotation."""
     return copied_annotations(value) <= ANNOTATIONS_LIMIT
 
 
 def stored_size(value: Mapping[str, Any]) -> int:
-    """The least bytes that the API server needs to store an object: its texts alone.
-
-    Args:
-        value: The object, JSON.
-    """
+    """The least bytes that the API server needs to store an object: its texts alone."""
     return _text_size(value)
 
 

@@ -54,27 +54,20 @@ class SshPort(Struct, frozen=True):
 
 
 def listening_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
-    """Where the sshd that a container's own command starts listens; none if it does not say.
-
-    Args:
-        container: The main container of a worker, JSON.
-    """
+    """Where the sshd that a container's own command starts listens; none if it does not say."""
     known = _with_values(container)
     field = ("command",) if container.get("command") else ("args",)
     found = tuple(
         SshPort(port, "the workers' sshd listens on", field)
         for command in commands(known)
-        for port in _of_sshd(command)
+        if command.program == "sshd"
+        for port in _options([word.text for word in command.words[1:]], _SSHD_VALUES)
     )
     return found or _configured(known, "sshd_config", "the workers' sshd listens on", field)
 
 
 def declared_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
-    """The ports of a container that can only be ssh's: probed by TCP, or exposed.
-
-    Args:
-        container: The main container of a worker, JSON.
-    """
+    """The ports of a container that can only be ssh's: probed by TCP, or exposed."""
     ports = container.get("ports") or ()
     named = {port.get("name"): port["containerPort"] for port in ports}
     found = []
@@ -92,11 +85,7 @@ def declared_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
 
 
 def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
-    """Where the ssh of a launcher connects to; none if the container leaves that to its image.
-
-    Args:
-        container: The main container of a launcher, JSON.
-    """
+    """Where the ssh of a launcher connects to; none if the container leaves that to its image."""
     known = _with_values(container)
     field: tuple[str | int, ...] = ("command",) if container.get("command") else ("args",)
     texts = [text for launch in launches(known) for text in _arguments(launch)]
@@ -125,12 +114,6 @@ def _is_for_ssh(name: object, port: int) -> bool:
 
 
 # Words ------------------------------------------------------------------------------------------
-
-
-def _of_sshd(command: Command) -> Iterator[int]:
-    words = [word.text for word in command.words]
-    if command.program == "sshd":
-        yield from _options(words[1:], _SSHD_VALUES)
 
 
 def _of_client(command: Command) -> Iterator[int]:

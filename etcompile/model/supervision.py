@@ -28,12 +28,7 @@ def is_supervised(job: Job, role: Role) -> bool:
 
 
 def options(job: Job, role: Role) -> tuple[str, ...]:
-    """The options of the supervisors of a role; none if they are not supervised.
-
-    Args:
-        job: The job, which says how it restarts in place.
-        role: One of its roles.
-    """
+    """The options of the supervisors of a role; none if they are not supervised."""
     in_place = job.run.in_place
     if in_place is None or role.name not in in_place.roles:
         return ()

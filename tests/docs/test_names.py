@@ -9,7 +9,7 @@ ROOT = Path(etcompile.__file__).parent
 
 # Established terms of the field, and of this code, that happen to end like this.
 TERMS = {
-    *("backend/gang/coscheduling", "backend/gang/marking", "backend/secrets/existing"),
+    *("backend/gang/coscheduling", "backend/gang/marking"),
     *("cli/completing", "cli/publishing", "diagnostics/spelling", "frontends/scaling"),
     *("kubeapi/retrying", "model/bookkeeping", "model/scaling"),
     *("naming", "stages/lowering", "stages/reporting", "watch/deciding"),

@@ -45,18 +45,15 @@ def _plain(role: Role) -> Role:
 
 
 def ganged(job: Job, settings: Settings, objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The objects of a job with those that describe its gang, and its Pods as members of it.
-
-    Args:
-        job: The job, as the run that it is.
-        settings: How it is compiled.
-        objects: Its compiled objects.
-    """
+    """The objects of a job with those that describe its gang, and its Pods as members of it."""
     if settings.gang == "none":
         return list(objects)
-    from etcompile.backend.gang import marking  # noqa: PLC0415 - only a gang needs it
+    from etcompile.backend.gang.marking import Marks  # noqa: PLC0415 - only a gang needs it
 
-    return marking.marked(job, settings, scheduler_of(settings.gang), objects)
+    scheduler = scheduler_of(settings.gang)
+    marks = Marks(job, settings, scheduler, objects)
+    made = [] if job.run.suspended else scheduler.objects(marks.group)
+    return [*made, *map(marks.on, objects)]
 
 
 def members(
@@ -70,9 +67,10 @@ def members(
         pods: The Pods, or Jobs that make them.
         samples: A Pod of each role and of each size: what the gang asks for depends on all.
     """
-    from etcompile.backend.gang import marking  # noqa: PLC0415 - only a gang needs it
+    from etcompile.backend.gang.marking import Marks  # noqa: PLC0415 - only a gang needs it
 
-    return marking.members(job, settings, scheduler_of(settings.gang), pods, samples)
+    marks = Marks(job, settings, scheduler_of(settings.gang), [*samples, *pods])
+    return [marks.on(value) for value in pods]
 
 
 def problems(
@@ -82,15 +80,7 @@ def problems(
     wave: Callable[[Object], int],
     changed: Sequence[Source] = (),
 ) -> list[Diagnostic]:
-    """What would keep a gang from starting, or be ignored.
-
-    Args:
-        job: The job, as the run that it is.
-        settings: How it is compiled.
-        objects: Its objects, as they are written.
-        wave: The wave of an object (`etcompile.emit.wave`).
-        changed: Those that overlays changed, one for all that are alike but for their metadata.
-    """
+    """What would keep a gang from starting, or be ignored."""
     found = _unread(job, settings, objects, changed)
     if settings.gang == "none" and not job.gang.origins:
         return found
@@ -130,13 +120,7 @@ def _unread(
 
 
 def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str, ...]:
-    """What must be in the cluster for a job's gang, which nobody can see from here.
-
-    Args:
-        job: The job, as the run that it is.
-        settings: How it is compiled.
-        objects: Its compiled objects.
-    """
+    """What must be in the cluster for a job's gang, which nobody can see from here."""
     if settings.gang == "none":
         return ()
     from etcompile.backend.gang import group  # noqa: PLC0415 - only a gang needs it

@@ -38,13 +38,7 @@ class Written(Struct, frozen=True):
 def scheduler_problems(
     group: Group, scheduler: Scheduler, written: Written
 ) -> Iterator[Diagnostic]:
-    """What Pod templates and overlays say of the `schedulerName`, against that of the gang.
-
-    Args:
-        group: The gang.
-        scheduler: Who is to start it.
-        written: The objects of the job, and which of them overlays changed.
-    """
+    """What Pod templates and overlays say of the `schedulerName`, against that of the gang."""
     wanted = written.scheduler_name or scheduler.scheduler_name
     found = _values(written.objects, "schedulerName", _DEFAULT)
     yield from _replaced(group, wanted, found)
@@ -70,11 +64,6 @@ def priority_problems(group: Group, scheduler: Scheduler, written: Written) -> I
 
     Volcano and coscheduling order the Pods inside a group by their own priority, and the
     operators make such jobs (reference/gang-scheduling.md 10, E3).
-
-    Args:
-        group: The gang.
-        scheduler: Who is to start it.
-        written: The objects of the job, and which of them overlays changed.
     """
     found = _values(written.objects, "priorityClassName", _NO_CLASS)
     if len(found) <= 1:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
-from etcompile.backend.gang.podgroup import group_metadata
+from etcompile.backend.gang.podgroup import group_metadata, plugin_group
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
@@ -14,20 +14,9 @@ def _membership(group: Group, _place: Place) -> Membership:
 
 
 def _objects(group: Group) -> list[dict[str, Any]]:
-    timeout = group.asked.timeout
     everything = group.asked.operator.copies_annotations
-    return [
-        {
-            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-            "kind": "PodGroup",
-            "metadata": group_metadata(group, "coscheduling", all_annotations=everything),
-            "spec": {
-                "minMember": group.minimum,
-                **({"minResources": group.resources} if group.resources else {}),
-                **({"scheduleTimeoutSeconds": timeout} if timeout else {}),
-            },
-        }
-    ]
+    metadata = group_metadata(group, "coscheduling", all_annotations=everything)
+    return [plugin_group(group, "scheduling.x-k8s.io/v1alpha1", metadata)]
 
 
 def _needs(group: Group) -> Iterator[str]:

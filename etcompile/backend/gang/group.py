@@ -132,14 +132,7 @@ class Group(Struct, frozen=True):
 def group_of(
     job: Job, settings: Settings, objects: Sequence[Object], default_queue: str | None
 ) -> Group:
-    """The gang of a job.
-
-    Args:
-        job: The job, as the run that it is.
-        settings: How it is compiled.
-        objects: Its compiled objects.
-        default_queue: The queue of a job that names none; None if there are no queues.
-    """
+    """The gang of a job."""
     specs: dict[str, list[Mapping[str, Any]]] = {}
     for value, spec in pod_specs(objects):
         specs.setdefault(_labels(value)[ROLE_LABEL], []).append(spec)

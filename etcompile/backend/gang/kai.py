@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
-from etcompile.backend.gang.podgroup import group_metadata
+from etcompile.backend.gang.podgroup import group_metadata, pod_group
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
@@ -50,18 +50,15 @@ def _objects(group: Group) -> list[dict[str, Any]]:
         if group.asked.annotations.get(key)
     }
     return [
-        {
-            "apiVersion": _API,
-            "kind": "PodGroup",
-            "metadata": made,
-            "spec": {
-                "queue": group.queue,
-                **({"priorityClassName": priority} if priority else {}),
-                **({"preemptibility": kind} if kind in _KINDS else {}),
-                **({"topologyConstraint": topology} if topology else {}),
-                "subGroups": subgroups,
-            },
-        }
+        pod_group(
+            _API,
+            made,
+            queue=group.queue,
+            priorityClassName=priority,
+            preemptibility=kind if kind in _KINDS else None,
+            topologyConstraint=topology,
+            subGroups=subgroups,
+        )
     ]
 
 

@@ -5,8 +5,7 @@ scheduler in `--gang` they change nothing, or they give Kueue, Volcano and KAI e
 (reference/gang-scheduling.md 2, 4 and 7).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from etcompile.backend.gang.queues import QUEUE_KEYS, QueueKey
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
@@ -16,7 +15,6 @@ from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import (
     KUEUE_QUEUE,
     SCHEDULER_NAMES,
-    names_queue,
     reader_of,
 )
 
@@ -28,14 +26,7 @@ _ONLY_KUEUE = "only Kueue has LocalQueues"
 def unread_of_job(
     job: Job, settings: Settings, title: Callable[[str], str], reads: frozenset[str] | None
 ) -> Iterator[Diagnostic]:
-    """A warning for each label and annotation of a job that its scheduler would have to read.
-
-    Args:
-        job: The job, whose labels and annotations are looked at.
-        settings: How it is compiled.
-        title: What people call a scheduler, by its name in `GANGS`.
-        reads: The keys of the job that the chosen scheduler is told of; None for all of its own.
-    """
+    """A warning for each label and annotation of a job that its scheduler would have to read."""
     for field, given in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
         for key in sorted(given):
             reader = reader_of(key)
@@ -44,7 +35,9 @@ def unread_of_job(
             place = job.origin.locate("metadata", field, key, key=True)
             what = f"{field.removesuffix('s')} {key}"
             if reader == settings.gang:
-                yield _on_pods_only(what, title(reader), place)
+                reason = f"{title(reader)} reads it from Pods only"
+                advice = "write it in the metadata of the Pod templates"
+                yield diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)
             else:
                 yield _unread(what, reader, settings, title, place)
 
@@ -56,38 +49,24 @@ def unread_of_pods(
     objects: Sequence[Object],
     changed: Sequence[Source],
 ) -> Iterator[Diagnostic]:
-    """A warning for queues that Pods name, where their scheduler does not know them as a gang.
-
-    Args:
-        job: The job that the Pods belong to.
-        settings: How it is compiled.
-        title: What people call a scheduler, by its name in `GANGS`.
-        objects: The objects of the job, as they are written.
-        changed: Those that overlays changed.
-    """
+    """A warning for queues that Pods name, where their scheduler does not know them as a gang."""
     told: set[tuple[str, str]] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value
-        if value["kind"] not in ("Pod", "Job") or not _names_queue(pod["metadata"]):
+        if value["kind"] not in ("Pod", "Job"):
             continue
-        role = pod["metadata"]["labels"].get(ROLE_LABEL, "")
-        for key in _others(pod, settings.gang):
+        of_others = [
+            key
+            for key in QUEUE_KEYS
+            if key.scheduler != settings.gang and key.name in (pod["metadata"].get(key.field) or ())
+        ]
+        role = (pod["metadata"].get("labels") or {}).get(ROLE_LABEL, "")
+        for key in of_others:
             # Kueue takes a Job by the label of the Job, and leaves the Job's Pod alone.
             if (role, key.title) not in told and (key.name != KUEUE_QUEUE or pod is value):
                 told.add((role, key.title))
                 place = _place(job, role, key, changed)
                 yield from _unread_of_pod(job, settings, title, role, key, pod, place)
-
-
-def _names_queue(metadata: Mapping[str, Any]) -> bool:
-    return names_queue(metadata.get("labels") or {}, metadata.get("annotations") or {})
-
-
-def _others(pod: Object, gang: str) -> Iterator[QueueKey]:
-    """The keys by which a Pod names queues of other schedulers than the chosen one."""
-    for key in QUEUE_KEYS:
-        if key.scheduler != gang and key.name in (pod["metadata"].get(key.field) or ()):
-            yield key
 
 
 def _unread_of_pod(
@@ -136,10 +115,4 @@ def _unread(
     if kueue:
         reason = "Kueue queues Pods, and only --gang kueue gives them its labels"
     advice = f"choose --gang {reader}"
-    return diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)
-
-
-def _on_pods_only(what: str, title: str, place: Location) -> Diagnostic:
-    reason = f"{title} reads it from Pods only"
-    advice = "write it in the metadata of the Pod templates"
     return diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)

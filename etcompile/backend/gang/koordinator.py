@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
-from etcompile.backend.gang.podgroup import group_metadata
+from etcompile.backend.gang.podgroup import group_metadata, plugin_group
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.k8s.names import is_label_value
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _GANG = "gang.scheduling.koordinator.sh"
-
-
-def _is_quota(name: str) -> bool:
-    return bool(name) and is_label_value(name)
 
 
 def _membership(group: Group, _place: Place) -> Membership:
@@ -27,21 +23,10 @@ def _membership(group: Group, _place: Place) -> Membership:
 
 
 def _objects(group: Group) -> list[dict[str, Any]]:
-    timeout = group.asked.timeout
     # After its first success, who replaces a Pod or comes beyond the minimum is let through.
     policy = {f"{_GANG}/mode": "Strict", f"{_GANG}/match-policy": "once-satisfied"}
-    return [
-        {
-            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
-            "kind": "PodGroup",
-            "metadata": group_metadata(group, "koordinator", policy),
-            "spec": {
-                "minMember": group.minimum,
-                **({"minResources": group.resources} if group.resources else {}),
-                **({"scheduleTimeoutSeconds": timeout} if timeout else {}),
-            },
-        }
-    ]
+    metadata = group_metadata(group, "koordinator", policy)
+    return [plugin_group(group, "scheduling.sigs.k8s.io/v1alpha1", metadata)]
 
 
 def _needs(group: Group) -> Iterator[str]:
@@ -56,7 +41,7 @@ SCHEDULER = Scheduler(
     needs=_needs,
     scheduler_name=SCHEDULER_NAMES["koordinator"],
     default_queue="default",
-    queue_form=(_is_quota, "the value of a label"),
+    queue_form=(lambda name: bool(name) and is_label_value(name), "the value of a label"),
     unused={**NOT_QUEUED, **NO_TOPOLOGY, "on_timeout": "it lets the Pods go and tries again"},
     minimum_at=("spec", "minMember"),
 )

@@ -13,43 +13,9 @@ from etcompile.k8s.objects import Object
 from etcompile.model import Job, Settings
 
 
-def marked(
-    job: Job, settings: Settings, scheduler: Scheduler, objects: Sequence[Object]
-) -> list[dict[str, Any]]:
-    """The objects of a job with those that describe its gang, and its Pods as members of it.
+class Marks:
+    """What makes the objects of a job those of a gang, by its scheduler."""
 
-    Args:
-        job: The job, as the run that it is.
-        settings: How it is compiled.
-        scheduler: Who is to start it.
-        objects: Its compiled objects.
-    """
-    marks = _Marks(job, settings, scheduler, objects)
-    made = [] if job.run.suspended else scheduler.objects(marks.group)
-    return [*made, *map(marks.on, objects)]
-
-
-def members(
-    job: Job,
-    settings: Settings,
-    scheduler: Scheduler,
-    pods: Sequence[Object],
-    samples: Sequence[Object],
-) -> list[dict[str, Any]]:
-    """Some Pods of a job as members of its gang, as `marked` has them among all its objects.
-
-    Args:
-        job: The job, as the run that it is.
-        settings: How it is compiled.
-        scheduler: Who is to start it.
-        pods: The Pods, or Jobs that make them.
-        samples: A Pod of each role and of each size: what the gang asks for depends on all.
-    """
-    marks = _Marks(job, settings, scheduler, [*samples, *pods])
-    return [marks.on(value) for value in pods]
-
-
-class _Marks:
     def __init__(
         self, job: Job, settings: Settings, scheduler: Scheduler, objects: Sequence[Object]
     ) -> None:

@@ -14,6 +14,23 @@ from etcompile.model.bookkeeping import is_bookkeeping
 from etcompile.model.schedulers import reader_of
 
 
+def pod_group(api_version: str, metadata: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A PodGroup, with those fields of its spec that say something."""
+    fields = {name: value for name, value in spec.items() if value}
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": fields}
+
+
+def plugin_group(group: Group, api_version: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    """The PodGroup of the scheduler-plugins, and of the schedulers that are made of them."""
+    return pod_group(
+        api_version,
+        metadata,
+        minMember=group.minimum,
+        minResources=group.resources,
+        scheduleTimeoutSeconds=group.asked.timeout,
+    )
+
+
 def group_metadata(
     group: Group,
     scheduler: str,

@@ -59,12 +59,7 @@ class QueueClaim(Struct, frozen=True):
 
 
 def queue_claims(job: Job, scheduler: str) -> tuple[QueueClaim, ...]:
-    """The places of a job that name its queue, the one that counts first.
-
-    Args:
-        job: The job, whose labels and annotations may name a queue.
-        scheduler: The gang scheduler, one of `GANGS`.
-    """
+    """The places of a job that name its queue, the one that counts first."""
     asked = [*_asked(job)]
     ours = [claim for claim in asked if claim.origin.path[0] == "metadata"]
     policy = [claim for claim in asked if claim.origin.path[0] != "metadata"]

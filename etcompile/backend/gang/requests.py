@@ -18,11 +18,7 @@ _BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
 
 
 def requested(spec: Mapping[str, Any]) -> Amounts:
-    """The effective request of a Pod.
-
-    Args:
-        spec: Its PodSpec, JSON.
-    """
+    """The effective request of a Pod."""
     sidecars: Amounts = {}
     largest: Amounts = {}
     for container in spec.get("initContainers", ()):

@@ -9,7 +9,7 @@ from typing import Any
 
 from etcompile.backend.gang import requests
 from etcompile.backend.gang.assignment import Written, priority_problems, scheduler_problems
-from etcompile.backend.gang.group import Group, Share, place_of, pod_specs
+from etcompile.backend.gang.group import Group, place_of, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpts
@@ -64,14 +64,7 @@ def check(
     written: Written,
     wave: Callable[[Object], int],
 ) -> list[Diagnostic]:
-    """What is wrong with the gang of a job.
-
-    Args:
-        group: The gang.
-        scheduler: Who is to start it.
-        written: The objects of the job, and which of them overlays changed.
-        wave: The wave of an object (`etcompile.emit.wave`).
-    """
+    """What is wrong with the gang of a job."""
     objects = written.objects
     problems = [*_ignored(group, scheduler), *_names(group, scheduler), *_queues(group)]
     if group.job.run.suspended:
@@ -232,7 +225,7 @@ def _unlike(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
         elif spec is not first and role not in told and _shape(spec) != shape:
             told.add(role)
             name = pod["metadata"].get("name", role)
-            share = _of(group, role)
+            share = group.share(role)
             place = share.role.origin.locate(key=True) if share else None
             yield diagnose(codes.GANG_SHAPES, place, role=role, pod=name)
 
@@ -275,10 +268,6 @@ def _overtaken(
         facts = {"scheduler": scheduler.title, "count": group.minimum, "pod": missing[0]}
         first = ", ".join(name for name, _ in taken[:3])
         yield diagnose(codes.GANG_LEADER, _place(group, "minimum"), **facts, first=first)
-
-
-def _of(group: Group, role: str) -> Share | None:
-    return next((share for share in group.shares if share.role.name == role), None)
 
 
 def _place(group: Group, field: str | None) -> Location:

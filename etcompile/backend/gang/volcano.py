@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
-from etcompile.backend.gang.podgroup import group_metadata
+from etcompile.backend.gang.podgroup import group_metadata, pod_group
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
@@ -35,19 +35,16 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     waiting = {_WAITING[0]: f"{timeout}s"} if timeout and not _waiting(group) else {}
     everything = group.asked.operator.copies_annotations
     return [
-        {
-            "apiVersion": _API,
-            "kind": "PodGroup",
-            "metadata": group_metadata(group, "volcano", waiting, all_annotations=everything),
-            "spec": {
-                "minMember": group.minimum,
-                "minTaskMember": minima,
-                **({"minResources": group.resources} if group.resources else {}),
-                "queue": group.queue,
-                **({"networkTopology": dict(topology)} if topology else {}),
-                **({"priorityClassName": group.priority_class} if group.priority_class else {}),
-            },
-        }
+        pod_group(
+            _API,
+            group_metadata(group, "volcano", waiting, all_annotations=everything),
+            minMember=group.minimum,
+            minTaskMember=minima,
+            minResources=group.resources,
+            queue=group.queue,
+            networkTopology=dict(topology or {}),
+            priorityClassName=group.priority_class,
+        )
     ]
 
 

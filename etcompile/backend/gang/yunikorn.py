@@ -80,7 +80,11 @@ def _wrong(objects: Sequence[Object]) -> Iterator[str]:
         try:
             groups = {task_group["name"]: task_group for task_group in json.loads(text)}
             asked = {
-                name: _numbers(task_group["minResource"]) for name, task_group in groups.items()
+                name: {
+                    resource: quantity.number(amount) or Decimal(0)
+                    for resource, amount in task_group["minResource"].items()
+                }
+                for name, task_group in groups.items()
             }
             good = all(int(task_group["minMember"]) >= 1 for task_group in groups.values())
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -99,21 +103,9 @@ def _wrong(objects: Sequence[Object]) -> Iterator[str]:
             if own is not None and own not in asked:
                 yield f"there is no task group {own}"
             elif own is not None:
-                yield from _larger(own, asked[own], requested(spec))
-
-
-def _larger(name: str, room: Mapping[str, Decimal], wanted: Mapping[str, Decimal]) -> Iterator[str]:
-    for resource, amount in wanted.items():
-        if amount > room.get(resource, Decimal(0)):
-            yield f"Pods of {name} ask for more {resource} than their placeholders"
-
-
-def _numbers(amounts: Mapping[str, Any]) -> dict[str, Decimal]:
-    return {name: quantity.number(amount) or Decimal(0) for name, amount in amounts.items()}
-
-
-def _is_queue(name: str) -> bool:
-    return _QUEUE.fullmatch(name) is not None
+                for resource, amount in requested(spec).items():
+                    if amount > asked[own].get(resource, Decimal(0)):
+                        yield f"Pods of {own} ask for more {resource} than their placeholders"
 
 
 def _annotations(pod: Object) -> Mapping[str, str]:
@@ -132,7 +124,10 @@ SCHEDULER = Scheduler(
     needs=_needs,
     scheduler_name=SCHEDULER_NAMES["yunikorn"],
     default_queue="root.default",
-    queue_form=(_is_queue, "a full path such as root.research, of 63 characters at most"),
+    queue_form=(
+        lambda name: _QUEUE.fullmatch(name) is not None,
+        "a full path such as root.research, of 63 characters at most",
+    ),
     unused={
         **NOT_QUEUED,
         **NO_TOPOLOGY,

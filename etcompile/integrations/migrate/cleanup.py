@@ -12,7 +12,6 @@ from msgspec import structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
-from etcompile.k8s.path import value_at
 from etcompile.k8s.objects import as_read
 from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document

@@ -19,7 +19,7 @@ _LOADERS = frozenset(
 def findings(job: LintedJob) -> Iterator[Diagnostic]:
     """A warning for each role of PyTorch whose processes pass data through /dev/shm."""
     for pods in job.pods:
-        if pods.spec.get("hostIPC") or not is_pytorch(job, pods):
+        if pods.spec.get("hostIPC") or not is_pytorch(pods):
             continue
         held = mounted_at(pods, _PATH)
         if (held is None or held.mount["mountPath"].rstrip("/") != _PATH) and (

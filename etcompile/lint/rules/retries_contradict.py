@@ -17,7 +17,7 @@ def findings(job: LintedJob) -> Iterator[Diagnostic]:
     spec: Mapping[str, Any] = job.job.origin.source.data.get("spec") or {}
     path = ("spec", "runPolicy", "backoffLimit")
     limit = (spec.get("runPolicy") or {}).get("backoffLimit")
-    if job.job.kind == "TrainingJob":
+    if _limits_restarts(job):
         path, limit = ("spec", "backoffLimit"), spec.get("backoffLimit")  # type: ignore[assignment]
     if limit is None:
         return
@@ -27,14 +27,19 @@ def findings(job: LintedJob) -> Iterator[Diagnostic]:
         who, policy = written[0]
         problem = f"restartPolicy {policy} of {who} asks for another try, and it allows none"
         yield diagnose(CODE, place, limit=limit, problem=problem)
-    elif limit > 0 and _never(job) and (job.job.kind != "TrainingJob" or limit != _API_DEFAULT):
+    elif limit > 0 and _never(job) and not (_limits_restarts(job) and limit == _API_DEFAULT):
         problem = "restartPolicy Never lets nothing be tried again, so that nothing is counted"
         yield diagnose(CODE, place, limit=limit, problem=problem)
 
 
+def _limits_restarts(job: LintedJob) -> bool:
+    """Whether restarts of the whole job are counted, as et-operator does, not failed replicas."""
+    return job.job.run.limits == "restarts"
+
+
 def _written(job: LintedJob, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The restart policies that the author wrote and that the limit counts, if they retry."""
-    if job.job.kind == "TrainingJob":
+    if _limits_restarts(job):
         found = [("the job", spec.get("restartPolicy"))]
     else:
         # The limit of an MPIJob v2beta1 is that of its launcher (reference/mpi-operator-v2.md 2).
@@ -52,6 +57,6 @@ def _never(job: LintedJob) -> bool:
     run = job.job.run
     if run.together or run.in_place or any(pods.role.batch for pods in job.pods):
         return False
-    if job.job.kind == "TrainingJob":
+    if _limits_restarts(job):
         return run.restart == "Never"
     return all(pods.role.recovery.restart == "Never" for pods in job.pods)

@@ -21,8 +21,8 @@ _SPOT = {
 def findings(job: LintedJob) -> Iterator[Diagnostic]:
     """A warning for each role of a job of fixed size on spot nodes, without a signal."""
     in_place = job.job.run.in_place
-    # DLRover and an elastic job go on with those that are left.
-    elastic = job.job.kind == "ElasticJob" or any(pods.role.bounds for pods in job.pods)
+    # An elastic job, and one whose replicas are followed by others, go on with those that are left.
+    elastic = any(pods.role.bounds or pods.role.recovery.relaunch for pods in job.pods)
     if job.count < 2 or elastic or (in_place and in_place.checkpoint_signal):
         return
     for pods in job.pods:

@@ -1,0 +1,231 @@
+"""Annotations for the tool that syncs the output, a function per tool.
+
+Each tool is one function from an object, its wave and what is around it to annotations: those
+of reference/gitops.md 9 and nothing else. A new tool is a function here, a row in `_TOOLS` and a
+name in `etcompile.model.settings`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, field, structs
+
+from etcompile.backend.config import ends_with_run
+from etcompile.backend.gates import waits
+from etcompile.k8s.objects import Object
+from etcompile.model import Job, Profile
+from etcompile.model.sizes import is_copied
+
+_KEPT = frozenset({"Namespace", "PersistentVolumeClaim"})
+"""Kinds that no tool is to delete."""
+_CUSTOM = frozenset({"ExternalSecret", "PodGroup", "SSHKey", "SealedSecret", "SecretProviderClass"})
+"""Kinds whose definition may only arrive with the same sync."""
+_SMALL = frozenset({"Pod", "Service", "ServiceAccount", "Namespace"})
+"""Kinds of which there are thousands, and which do not grow with the job."""
+_OPTIONS = "argocd.argoproj.io/sync-options"
+_NO_COPY = "kapp.k14s.io/disable-original"
+
+
+class Situation(Struct, frozen=True):
+    """What is around an object.
+
+    Args:
+        job: The job's name; None for an object that belongs to none.
+        namespace: The job's namespace.
+        resident: Names of the Pods that serve others until the run is done.
+        waits: Names of the Pods that wait, and of those they wait for.
+        waves: The waves of the job's objects, ascending; those of objects that are annotated need
+            not be among them before.
+        variables: Whether a text of the object contains `${`.
+    """
+
+    job: str | None = None
+    namespace: str | None = None
+    resident: frozenset[str] = frozenset()
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    waves: tuple[int, ...] = ()
+    variables: bool = False
+
+    @classmethod
+    def around(cls, job: Job, declared: Job) -> "Situation":
+        """What is around the objects of a job.
+
+        Args:
+            job: The job, after its intents.
+            declared: The job as its document describes it. A Pod is said to wait only for
+                replicas that are in both: with those of a ScaleOut too, each ScaleOut would
+                change the launcher. Its gate waits for all of them anyway.
+        """
+        first = set()
+        for role, before in zip(job.roles, declared.roles, strict=True):
+            known = {member.index: member for member in before.members}
+            first |= {role.pod_name(m) for m in role.members if known.get(m.index) == m}
+        return cls(
+            job=job.name,
+            namespace=job.namespace,
+            resident=frozenset(
+                role.pod_name(member)
+                for role in job.roles
+                if ends_with_run(role)
+                for member in role.members
+            ),
+            waits={
+                pod: tuple(host for host in hosts if host in first)
+                for pod, hosts in waits(job).items()
+            },
+        )
+
+
+def annotated(
+    objects: Sequence[Object],
+    profiles: Sequence[Profile],
+    wave: Callable[[Object], int],
+    situation: Situation,
+) -> tuple[Object, ...]:
+    """The objects with the annotations of the chosen tools.
+
+    Returns:
+        The objects in the same order. An annotation that an object has stays as it is: whoever
+        wrote it knows better than a profile for all objects.
+    """
+    tools = [_TOOLS[profile] for profile in dict.fromkeys(profiles) if profile != "plain"]
+    if not tools:
+        return tuple(objects)
+    waves = [wave(value) for value in objects]
+    situation = structs.replace(situation, waves=tuple(sorted({*situation.waves, *waves})))
+    searched = {found: structs.replace(situation, variables=found) for found in (False, True)}
+    # A role's Pods have the same annotations: they share one mapping, as they share a spec.
+    shared: dict[tuple[int, tuple[tuple[str, str], ...]], dict[str, str]] = {}
+    made = []
+    for value, number, variables in zip(objects, waves, _with_variables(objects), strict=True):
+        around = searched[variables]
+        added = {key: text for tool in tools for key, text in tool(value, number, around).items()}
+        if not added:
+            made.append(value)
+            continue
+        metadata = value["metadata"]
+        given = metadata.get("annotations")
+        key = (id(given), tuple(added.items()))
+        merged = shared.setdefault(key, {**added, **(given or {})})
+        made.append({**value, "metadata": {**metadata, "annotations": merged}})
+    return tuple(made)
+
+
+def _with_variables(objects: Sequence[Object]) -> Iterator[bool]:
+    """For each object, whether any of its texts contains `${`."""
+    # A role's Pods share one spec: it need not be searched once for each of them.
+    known: dict[int, bool] = {}
+
+    def search(value: object) -> bool:
+        if isinstance(value, str):
+            return "${" in value
+        if isinstance(value, Mapping):
+            return any("${" in key for key in value) or any(map(search, value.values()))
+        return isinstance(value, list | tuple) and any(map(search, value))
+
+    def search_once(value: object) -> bool:
+        if id(value) not in known:
+            known[id(value)] = search(value)
+        return known[id(value)]
+
+    for value in objects:
+        spec = value.get("spec")
+        parts = spec.values() if isinstance(spec, Mapping) else ()
+        yield any(map(search_once, parts)) or any(
+            search(inner) for key, inner in value.items() if key != "spec"
+        )
+
+
+# The tools ----------------------------------------------------------------------------------------
+
+
+def _argocd(value: Object, wave: int, situation: Situation) -> dict[str, str]:
+    """Argo CD: the wave of every object, and what must not be pruned or dry-run.
+
+    No Force, no Replace, no hook on anything: each of them restarts a healthy training
+    (reference/gitops.md 0, facts 6 and 7, and 1.7).
+    """
+    added = {"argocd.argoproj.io/sync-wave": str(wave)}
+    kind = value["kind"]
+    if kind in _KEPT:
+        added[_OPTIONS] = "Prune=false,Delete=false"
+    elif kind in _CUSTOM:
+        added[_OPTIONS] = "SkipDryRunOnMissingResource=true"
+    elif kind == "Pod" and value["metadata"].get("name") in situation.resident:
+        # A Pod that only serves is healthy once it is ready; without this it is Progressing to
+        # its end, which is right only for the Pod that trains (reference/gitops.md 1.2).
+        added["argocd.argoproj.io/ignore-restart-policy"] = "true"
+    if _must_not_be_copied(value):
+        # Else Argo CD keeps a copy of it in an annotation, as kubectl does.
+        options = (added.get(_OPTIONS), "ServerSideApply=true")
+        added[_OPTIONS] = ",".join(option for option in options if option)
+    return added
+
+
+def _must_not_be_copied(value: Object) -> bool:
+    """Whether an object is too large for the copy of it that a tool would keep in an annotation."""
+    return value["kind"] not in _SMALL and not is_copied(value)
+
+
+def _flux(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
+    """Flux: what must not be substituted, and what must not be pruned.
+
+    Flux has no waves; the launcher's gate does without them (reference/gitops.md 2.3).
+    """
+    added = {}
+    # Substitution would empty the `${...}` of a script (reference/gitops.md 2.5).
+    if situation.variables and not _says_itself(value, "substitute"):
+        added[_flux_key("substitute")] = "disabled"
+    if value["kind"] in _KEPT and not _says_itself(value, "prune"):
+        added[_flux_key("prune")] = "Disabled"
+    return added
+
+
+def _flux_key(what: str) -> str:
+    return f"kustomize.toolkit.fluxcd.io/{what}"
+
+
+def _says_itself(value: Object, what: str) -> bool:
+    """Whether the object says so itself: Flux reads labels too (reference/gitops.md 2.1)."""
+    return _flux_key(what) in (value["metadata"].get("labels") or {})
+
+
+def _kapp(value: Object, wave: int, situation: Situation) -> dict[str, str]:
+    """kapp: a change group for each wave of a job, and each after all that come before it.
+
+    A rule names every earlier wave and not only the last: kapp leaves unchanged objects out of
+    its graph, so that a chain of rules could be broken in the middle (reference/gitops.md 4.1).
+    """
+    # Else kapp keeps a copy of it in an annotation, as kubectl does.
+    large = {_NO_COPY: ""} if _must_not_be_copied(value) else {}
+    if situation.job is None:
+        return large
+    earlier = [number for number in situation.waves if number < wave]
+    group = f"etcompile.dev/{situation.job}"
+    rules = {
+        f"kapp.k14s.io/change-rule.{place}": f"upsert after upserting {group}-{number}"
+        for place, number in enumerate(earlier)
+    }
+    return {"kapp.k14s.io/change-group": f"{group}-{wave}", **rules, **large}
+
+
+def _kpt(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
+    """kpt: the Pods that a Pod waits for.
+
+    kpt applies nothing that depends on an object before that one is ready, and refuses to name an
+    object that is not in the package, so only Pods of the output are named.
+    """
+    if value["kind"] not in ("Pod", "Job"):
+        return {}
+    hosts = situation.waits.get(value["metadata"].get("name", ""), ())
+    namespace = situation.namespace or "default"
+    named = ",".join(f"/namespaces/{namespace}/Pod/{host}" for host in hosts)
+    return {"config.kubernetes.io/depends-on": named} if named else {}
+
+
+_TOOLS: dict[Profile, Callable[[Object, int, Situation], dict[str, str]]] = {
+    "plain": lambda _value, _wave, _situation: {},
+    "argocd": _argocd,
+    "flux": _flux,
+    "kapp": _kapp,
+    "kpt": _kpt,
+}

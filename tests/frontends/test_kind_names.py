@@ -1,0 +1,29 @@
+"""What other packages ask of a kind is a field of its row or of its jobs, not its name."""
+
+import ast
+from pathlib import Path
+
+import etcompile
+from etcompile import frontends
+
+ROOT = Path(etcompile.__file__).parent
+NAMES = {kind.name for kind in frontends.kinds()} | {"TrainingRuntime", "ClusterTrainingRuntime"}
+ELSEWHERE = (
+    "diagnostics/",  # examples of messages
+    "integrations/",  # conversions from one kind to another
+    "intents/wishes.py",  # writes intents
+    "stages/former.py",  # API versions of other times
+    "stages/inputs.py",
+    "stages/runtimes.py",
+)
+
+
+def test_kinds_are_named_in_frontends_only() -> None:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+        texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+        if names := texts & NAMES:
+            found[str(path.relative_to(ROOT))] = names
+    allowed = ("frontends/", "model/__init__.py", *ELSEWHERE)
+    assert {file: names for file, names in found.items() if not file.startswith(allowed)} == {}
