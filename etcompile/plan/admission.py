@@ -21,12 +21,9 @@ from etcompile.k8s.fieldpath import KeyedPath, overlap
 from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
-from etcompile.plan.comparison import PART_OF, compared
-from etcompile.plan.noise import same
-from etcompile.plan.places import ABSENT, Raw, changed_at, value_at
+from etcompile.plan.comparison import PART_OF, compared, same
+from etcompile.plan.places import Raw, changed_at, value_at
 from etcompile.plan.step import ObjectRef
-
-_NOBODY = Ownership(None, (), known=False)
 
 
 class Conflict(Struct, frozen=True):
@@ -83,7 +80,7 @@ class Doubt(Struct, frozen=True):
         inventory: The id of the ApplySet that it should be in; None for none.
         places: Where they seem to differ.
         result: The live object after an update, as far as it can be foreseen.
-        owned: Who owns the live object's fields.
+        owned: Who owns the live object's fields; None if that is a declaration, too.
     """
 
     ref: ObjectRef
@@ -93,7 +90,7 @@ class Doubt(Struct, frozen=True):
     inventory: str | None
     places: tuple[Raw, ...]
     result: Object
-    owned: Ownership
+    owned: Ownership | None
     job: str | None = None
 
 
@@ -137,7 +134,7 @@ def told(doubt: Doubt, server: Server) -> Told | None:
     settled = desired if made is None else as_created(desired, live, made, doubt.places)
     if settled is not desired:
         desired = settled
-        seeming = compared(member(desired, live, doubt.inventory), live, owned, whole=False)
+        seeming = compared(member(desired, live, doubt.inventory), live, owned)
         if not seeming.places:
             return Told(desired, (), live, accepted=True)
         found = server.updated(member(desired, live, doubt.inventory), live)
@@ -145,7 +142,7 @@ def told(doubt: Doubt, server: Server) -> Told | None:
             return None
         places = _changes(live, found)
     if found.result is None:
-        seeming = compared(member(desired, live, doubt.inventory), live, owned, whole=False)
+        seeming = compared(member(desired, live, doubt.inventory), live, owned)
         return Told(
             desired, seeming.places, seeming.result, accepted=False, immutable=found.immutable
         )
@@ -176,10 +173,8 @@ def as_created(desired: Object, live: Object, made: Object, places: Sequence[Raw
     """
     for place in places:
         is_there = value_at(live, place.path)
-        if is_there is not ABSENT and _equal(place.path, value_at(made, place.path), is_there):
+        if same(place.path, value_at(made, place.path), is_there):
             desired = changed_at(desired, place.path, is_there)
-        elif is_there is ABSENT and value_at(made, place.path) is ABSENT:
-            desired = changed_at(desired, place.path, ABSENT)
     return desired
 
 
@@ -200,7 +195,7 @@ def _changes(live: Object, found: Updated) -> tuple[Raw, ...]:
     """Where the API server would change the live object, and whose fields these are."""
     if found.result is None:
         return ()
-    places = compared(found.result, live, _NOBODY, whole=True).places
+    places = compared(found.result, live, None).places
     return tuple(
         Raw(place.path, place.before, place.after, managers)
         for place in places
@@ -214,15 +209,3 @@ def _changes(live: Object, found: Updated) -> tuple[Raw, ...]:
             )
         ]
     )
-
-
-def _equal(path: KeyedPath, one: Any, other: Any) -> bool:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(
-            _equal((*path, key), one[key], other[key]) for key in one
-        )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(
-            _equal((*path, "[]"), a, b) for a, b in zip(one, other, strict=True)
-        )
-    return one is not ABSENT and other is not ABSENT and same(path, one, other)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from etcompile.k8s.fieldpath import keyed, overlap
-from etcompile.k8s.managedfields import Ownership, ownership
+from etcompile.k8s.managedfields import ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims, protection, secrecy
 from etcompile.plan.admission import Ask, Doubt, Told
-from etcompile.plan.comparison import PART_OF, compared
+from etcompile.plan.comparison import NOBODY, PART_OF, compared
 from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.immutable import Change, Verdict, changes
 from etcompile.plan.places import ABSENT, Raw, differing
@@ -36,7 +36,6 @@ from etcompile.plan.targets import is_named
 PRUNE = Remedy("prune", "--prune deletes it")
 """What to do about an object that is left because nobody asked for its deletion."""
 _REPLACE = Remedy("replace", "--replace deletes and recreates it")
-_UNKNOWN = Ownership(None, (), known=False)
 
 
 def created(desired: Object, ref: ObjectRef, reason: str = "it does not exist") -> Step:
@@ -65,11 +64,11 @@ def seeming(
     Returns:
         The difference; None if there is none.
     """
-    owned = _owned(live, rights)
+    owned = None if rights.whole else ownership(live, rights.manager)
     declared = desired
     if rights.ignored:
-        desired = as_live(desired, live, ref, rights.ignored, owned)
-    found = compared(desired, live, owned, whole=rights.whole)
+        desired = as_live(desired, live, ref, rights.ignored, owned or NOBODY)
+    found = compared(desired, live, owned)
     places = found.places
     now = claims.inventory(live)
     if inventory and now != inventory:
@@ -132,16 +131,15 @@ def judged(
         desired, places, result = answer.desired, answer.places, answer.result
         if not places:
             return step
-    # Not the desired object: what it leaves out stays as it is.
-    found = changes(live, result) if result is not live else []
+    found = changes(live, result, places)
     if answer is not None and answer.accepted:
         found = [change for change in found if change.verdict is not Verdict.REFUSED]
     step = structs.replace(
         step, changes=_changes(desired, places, found, rights), manifest=_manifest(desired)
     )
-    if rights.whole:
-        return _decided(step, found, rights)
     owned = doubt.owned
+    if owned is None:
+        return _decided(step, found, rights)
     ours = owned.ours is not None or (
         claims.inventory(live) in inventories and claims.stranger(live, rights.manager) is None
     )
@@ -159,10 +157,6 @@ def judged(
     # A new object is as it is declared, and admission makes of it what it makes of all.
     decided = structs.replace(decided, manifest=_manifest(doubt.declared))
     return _guarded(decided, desired, live, rights)
-
-
-def _owned(live: Object, rights: Rights) -> Ownership:
-    return _UNKNOWN if rights.whole else ownership(live, rights.manager)
 
 
 def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:

@@ -15,14 +15,13 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile.k8s.fieldpath import overlap
-from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_key_pair
 from etcompile.plan.classes import matched
-from etcompile.plan.comparison import compared
+from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.inventory import PART_OF
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
@@ -287,8 +286,6 @@ def _unsteady(ref: ObjectRef) -> RefusedError:
 
 # Conflicts about nothing ------------------------------------------------------------------------
 
-_NOBODY = Ownership(None, (), known=False)
-
 
 def shared(
     desired: Mapping[str, Any], live: Mapping[str, Any], error: ClusterError
@@ -308,7 +305,7 @@ def shared(
     Returns:
         The object; None if any conflict is about a real difference.
     """
-    differing = [found.path for found in compared(desired, live, _NOBODY, whole=False).places]
+    differing = [found.path for found in compared(desired, live, NOBODY).places]
     body: dict[str, Any] = copy.deepcopy(dict(desired))
     for conflict in error.conflicts:
         ours, theirs = place(body, conflict.field), place(live, conflict.field)
