@@ -14,6 +14,18 @@ LiveObject = dict[str, Any]
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 """The lists of containers of a PodSpec."""
 
+SERVER_METADATA = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+"""The fields of an object's metadata that only the API server writes."""
+
 _TEXTS = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
 """Fields that hold a map of texts, wherever they stand."""
 _TEXTS_OF = {

@@ -15,7 +15,7 @@ from msgspec import Struct
 from etcompile.k8s import listkeys
 from etcompile.k8s.fieldpath import KeyedPath
 from etcompile.k8s.managedfields import Fields, Others, Ownership, below, of_item, others_below
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import SERVER_METADATA, Object
 from etcompile.model import quantity
 from etcompile.plan.defaults import default
 from etcompile.plan.places import ABSENT, Raw
@@ -28,18 +28,7 @@ NOBODY = Ownership(None, (), known=False)
 _ALL: Fields = {".": {}}
 """Stands for all fields below: every one of them is a declaration."""
 
-_SERVERS = frozenset(
-    {
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
+_SERVERS = frozenset(SERVER_METADATA)
 _AMOUNTS = frozenset({"capacity", "hard", "limits", "overhead", "requests"})
 _LIMIT_RANGE = frozenset({"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"})
 _DROPPED = frozenset({"hostIPC", "hostNetwork", "hostPID", "publishNotReadyAddresses", "readOnly"})

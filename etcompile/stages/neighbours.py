@@ -7,18 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.k8s.objects import SERVER_METADATA
 
-_LIVE_METADATA = (
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-)
+_LIVE_METADATA = tuple(sorted((*SERVER_METADATA, "ownerReferences")))
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _CLUSTER_SCOPED = frozenset(
