@@ -26,6 +26,7 @@ _CODES = {
     "replace": codes.MUST_BE_REPLACED,
     "invalid": codes.OBJECT_REFUSED,
     "cluster": codes.CLUSTER_REFUSES,
+    "namespace": codes.CLUSTER_REFUSES,
 }
 _HINTS = {
     "replace-data": "save what it holds, then name it: --replace-data {object}",
@@ -143,7 +144,21 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
     if not found and not proposal.whole.refused:
         writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
         found = refusals(cluster, proposal.whole, writer, _AT_ONCE, accepted=proposal.accepted)
-    return _all_told(refusal for refusal in found if refusal.full or refusal.cause != "cluster")
+    told = _all_told(
+        refusal
+        for refusal in found
+        if refusal.full or refusal.cause not in ("cluster", "namespace")
+    )
+    return (*told, *_unusable_namespaces(found))
+
+
+def _unusable_namespaces(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
+    """A warning for each namespace that is missing, or being deleted."""
+    for refusal in refusals:
+        if refusal.cause == "namespace":
+            problem = refusal.reasons[0].removeprefix("it ")
+            facts = {"namespace": refusal.ref.name, "problem": problem, "advice": refusal.hint}
+            yield diagnose(codes.UNUSABLE_NAMESPACE, None, **facts)
 
 
 def warned(cluster: Cluster) -> Iterator[Diagnostic]:
@@ -211,7 +226,7 @@ def _told(refusals: Sequence[Refusal]) -> Diagnostic:
     facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
     if refusal.passes:
         return diagnose(codes.NOT_TRIED, None, object=listed(refs), problem=problem)
-    if refusal.cause == "cluster":
+    if refusal.cause in ("cluster", "namespace"):
         return diagnose(
             codes.CLUSTER_REFUSES, None, **{**facts, "problem": f"{listed(refs)}: {problem}"}
         )

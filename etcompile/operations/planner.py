@@ -54,7 +54,6 @@ from etcompile.rollout.live import (
 from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
 from etcompile.rollout.machine.targets import Key
 from etcompile.rollout.preflight.dryrun import DryRun, under_another_name
-from etcompile.rollout.preflight.writes import unusable_namespaces
 from etcompile.rollout.refusals import quota_of
 
 
@@ -192,9 +191,7 @@ def live_comparison(
     Raises:
         ClusterError: the cluster cannot be read.
     """
-    found = _proposal(compilation, cluster, rights, job_set, founds=False)
-    unusable = unusable_namespaces(cluster, found.plan)
-    return structs.replace(found, diagnostics=(*found.diagnostics, *unusable))
+    return _proposal(compilation, cluster, rights, job_set, founds=False)
 
 
 def _of_others(sets: Inventories, job_set: JobSet | None) -> Iterator[Step]:

@@ -16,14 +16,15 @@ from etcompile.kubeapi.errors import ClusterError, FieldConflict
 from etcompile.plan import secrecy
 from etcompile.plan.step import FieldChange, ObjectRef
 
-Cause = Literal["conflict", "replace", "cluster", "invalid"]
+Cause = Literal["conflict", "replace", "cluster", "namespace", "invalid"]
 """Somebody else's object or field; a field that cannot change; the API server or the way to it;
-an object that the API server does not accept."""
+a namespace in which nothing can be created; an object that the API server does not accept."""
 
 _CODES: dict[Cause, int] = {
     "conflict": CONFLICT,
     "replace": REPLACEMENT,
     "cluster": CLUSTER,
+    "namespace": CLUSTER,
     "invalid": INPUT,
 }
 
@@ -183,7 +184,7 @@ def _without_namespace(ref: ObjectRef, error: ClusterError) -> Refusal:
     hint = "wait until it is gone and create it again, or apply to another namespace"
     if error.not_found:
         hint = f"kubectl create namespace {ref.namespace}"
-    return Refusal(namespace, "cluster", (f"it {of_namespace(error)}",), hint=hint)
+    return Refusal(namespace, "namespace", (f"it {of_namespace(error)}",), hint=hint)
 
 
 def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Object) -> FieldChange:

@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
@@ -109,36 +108,6 @@ def refusals(
     return fatal[:1] or list(dict.fromkeys(found))
 
 
-def unusable_namespaces(cluster: Cluster, plan: Plan) -> Iterator[Diagnostic]:
-    """The namespaces in which nothing can be created, because they are missing or being deleted.
-
-    A dry run of a ConfigMap tells, which needs no right to read namespaces.
-
-    Args:
-        cluster: Which is asked; nothing is written.
-        plan: What is to be created, and where.
-
-    Yields:
-        A warning for each such namespace.
-    """
-    coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
-    first: dict[str, Step] = {}
-    for step in plan.steps:
-        namespace = step.ref.namespace or cluster.namespace
-        if step.action == "create" and namespace not in coming:
-            first.setdefault(namespace, step)
-    for namespace, step in first.items():
-        metadata = {"generateName": "etcompile-", "namespace": namespace}
-        probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        try:
-            cluster.create(probe, dry_run=True)
-        except ClusterError as error:
-            if problem := of_namespace(error):
-                found = refusal(structs.replace(step.ref, namespace=namespace), error)
-                facts = {"namespace": namespace, "problem": problem, "advice": found.hint}
-                yield diagnose(codes.UNUSABLE_NAMESPACE, None, **facts)
-
-
 def _admissible(body: Object, step: Step, accounts: Collection[tuple[str, str]]) -> Object:
     """What can be tried of an object already.
 
@@ -170,7 +139,8 @@ def _tried(
         if may_pass(error) or no_dry_run(error):
             return None
         if of_namespace(error):
-            return refusal(step.ref, error)
+            where = step.ref.namespace or cluster.namespace
+            return refusal(structs.replace(step.ref, namespace=where), error)
         if writer.shared(step, body, error) is not None:
             return None
         left = writer.conflicts(step, error)
