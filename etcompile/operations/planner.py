@@ -14,12 +14,12 @@ from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run import is_only_another_run
-from etcompile.operations.declarations import Inventories, declarations, job_title
+from etcompile.operations.declarations import declarations, job_title
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.operations.targets import not_found
+from etcompile.plan import inventory
 from etcompile.plan.claims import config_of_others, is_member
 from etcompile.plan.classes import PRUNE
-from etcompile.plan.live import LiveObjects
 from etcompile.plan.planner import plan
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.rights import Rights
@@ -55,6 +55,42 @@ from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_stat
 from etcompile.rollout.machine.targets import Key
 from etcompile.rollout.preflight.dryrun import DryRun, under_another_name
 from etcompile.rollout.refusals import quota_of
+
+
+class _Inventories:
+    """The ApplySets of the jobs of a compilation, as far as the cluster has them.
+
+    Args:
+        compilation: What was compiled.
+        live: The cluster.
+    """
+
+    def __init__(self, compilation: Compilation, live: Live) -> None:
+        self.ids: dict[str | None, str] = {}
+        """Of the sets that are there."""
+        self.wanted: dict[str | None, str] = {}
+        """Of all, also those that are still to be made."""
+        self.parents: dict[str | None, Object] = {}
+        """The parents of those, by job."""
+        parents: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
+        for group in compilation.groups:
+            if group.name:
+                ref = inventory.parent(group.name, group.namespace or live.namespace)
+                title = job_title(group.namespace, group.name)
+                parents[ref.key] = ref, title
+                self.wanted[title] = inventory.applyset_id(ref)
+        for found in live.get([ref for ref, _ in parents.values()]):
+            ref, title = parents[reference(found).key]
+            if inventory.is_parent(found, ref):
+                self.ids[title] = inventory.applyset_id(ref)
+                self.parents[title] = found
+
+    def members(self, live: Live) -> Iterator[Object]:
+        """The objects of the sets."""
+        for found in self.parents.values():
+            kinds, namespaces = inventory.members(found)
+            label = found["metadata"]["labels"][inventory.INVENTORY_ID]
+            yield from live.labelled(kinds, namespaces, {inventory.PART_OF: label})
 
 
 def apply_proposal(
@@ -100,7 +136,7 @@ def _proposal(
     founds: bool = True,
 ) -> Proposal:
     live = Live(cluster)
-    sets = Inventories(compilation, live)
+    sets = _Inventories(compilation, live)
     now = cluster.now()
     versions = {title: seen_version(sets.parents.get(title), now) for title in sets.wanted if title}
     declared = declarations(compilation, sets.wanted if founds else sets.ids, generated=True)
@@ -194,7 +230,7 @@ def live_comparison(
     return _proposal(compilation, cluster, rights, job_set, founds=False)
 
 
-def _of_others(sets: Inventories, job_set: JobSet | None) -> Iterator[Step]:
+def _of_others(sets: _Inventories, job_set: JobSet | None) -> Iterator[Step]:
     """The refusals of jobs of other sets."""
     for title, parent in sets.parents.items():
         if title is not None and (other := other_set(parent, job_set)):
@@ -202,7 +238,7 @@ def _of_others(sets: Inventories, job_set: JobSet | None) -> Iterator[Step]:
 
 
 def _moved(
-    sets: Inventories,
+    sets: _Inventories,
     job_set: JobSet,
     declared: Collection[tuple[str, str]],
     cluster: Cluster,
@@ -348,8 +384,8 @@ def _kept(members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan) -> dict[str,
 
 
 def _once(
-    live: LiveObjects,
-    sets: Inventories,
+    live: Live,
+    sets: _Inventories,
     references: list[ObjectRef],
     seen: dict[Key, ObjectState],
     beyond: dict[ObjectKey, Object],
