@@ -4,16 +4,15 @@ A table in words: what is declared, what is there, whose it is, and what the API
 the action; the first rule that speaks wins.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.k8s.fieldpath import keyed, overlap
-from etcompile.k8s.managedfields import ownership
+from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims, protection, secrecy
-from etcompile.plan.admission import Ask, Doubt, Told
 from etcompile.plan.comparison import NOBODY, PART_OF, compared
 from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.immutable import Change, Verdict, changes
@@ -38,19 +37,68 @@ PRUNE = Remedy("prune", "--prune deletes it")
 _REPLACE = Remedy("replace", "--replace deletes and recreates it")
 
 
+class Difference(Struct, frozen=True):
+    """An object that is there and that seems to differ from what is declared.
+
+    Args:
+        ref: The object.
+        declared: As it is declared.
+        desired: What is to be applied: as declared, but for fields that stay as they are.
+        live: As it is.
+        inventory: The id of the ApplySet that it should be in; None for none.
+        places: Where they seem to differ.
+        result: The live object after an update, as far as it can be foreseen.
+        owned: Who owns the live object's fields; None if that is a declaration, too.
+        job: The job that it belongs to, as people call it.
+    """
+
+    ref: ObjectRef
+    declared: Object
+    desired: Object
+    live: Object
+    inventory: str | None
+    places: tuple[Raw, ...]
+    result: Object
+    owned: Ownership | None
+    job: str | None = None
+
+
+class Answer(Struct, frozen=True):
+    """What the API server says about a difference.
+
+    Args:
+        desired: What is to be sent: as declared, but for what admission makes of new objects.
+        places: Where applying that would change the live object.
+        result: The live object afterwards, as far as it can be known.
+        accepted: The API server accepts the update.
+        immutable: Why the object must be replaced, in the API server's words; empty if it need
+            not be.
+    """
+
+    desired: Object
+    places: tuple[Raw, ...]
+    result: Object
+    accepted: bool
+    immutable: tuple[str, ...] = ()
+
+
+Ask = Callable[[Sequence[Difference]], Iterable[Answer | None]]
+"""Asks the API server about differences; None for those that it says nothing about."""
+
+
 def created(desired: Object, ref: ObjectRef, reason: str = "it does not exist") -> Step:
     """The step for an object that is not there."""
     return Step("create", ref, (Reason(reason),), manifest=_manifest(desired))
 
 
-def seeming(
+def difference(
     desired: Object,
     live: Object,
     ref: ObjectRef,
     rights: Rights,
     inventory: str | None,
     job: str | None = None,
-) -> Doubt | None:
+) -> Difference | None:
     """The difference of a declared object that is there, as far as it shows without a cluster.
 
     Args:
@@ -76,7 +124,7 @@ def seeming(
         places = (*places, Raw(label, ABSENT if now is None else now, inventory))
     if not places:
         return None
-    return Doubt(ref, declared, desired, live, inventory, places, found.result, owned, job)
+    return Difference(ref, declared, desired, live, inventory, places, found.result, owned, job)
 
 
 def matched(
@@ -99,11 +147,11 @@ def matched(
         inventories: The ids of all that the declarations are of: it may come from another one.
         ask: Asks the API server whether a difference is one; None without a cluster.
     """
-    doubt = seeming(desired, live, ref, rights, inventory)
-    if doubt is None:
+    found = difference(desired, live, ref, rights, inventory)
+    if found is None:
         return unchanged(live, ref)
-    (answer,) = ask([doubt]) if ask is not None else (None,)
-    return judged(doubt, answer, rights, inventories)
+    (answer,) = ask([found]) if ask is not None else (None,)
+    return resolved(found, answer, rights, inventories)
 
 
 def unchanged(live: Object, ref: ObjectRef) -> Step:
@@ -113,33 +161,36 @@ def unchanged(live: Object, ref: ObjectRef) -> Step:
     return Step("unchanged", ref, uid=uid, resource_version=version)
 
 
-def judged(
-    doubt: Doubt, answer: Told | None, rights: Rights, inventories: frozenset[str] = frozenset()
+def resolved(
+    found: Difference,
+    answer: Answer | None,
+    rights: Rights,
+    inventories: frozenset[str] = frozenset(),
 ) -> Step:
     """The step for an object that seems to differ.
 
     Args:
-        doubt: How it seems to differ.
+        found: How it seems to differ.
         answer: What the API server says about that; None if it does not.
         rights: What the plan may do.
         inventories: The ids of all ApplySets that the declarations are of.
     """
-    desired, live = doubt.desired, doubt.live
-    places, result = doubt.places, doubt.result
-    step = unchanged(live, doubt.ref)
+    desired, live = found.desired, found.live
+    places, result = found.places, found.result
+    step = unchanged(live, found.ref)
     if answer is not None:
         desired, places, result = answer.desired, answer.places, answer.result
         if not places:
             return step
-    found = changes(live, result, places)
+    limits = changes(live, result, places)
     if answer is not None and answer.accepted:
-        found = [change for change in found if change.verdict is not Verdict.REFUSED]
+        limits = [change for change in limits if change.verdict is not Verdict.REFUSED]
     step = structs.replace(
-        step, changes=_changes(desired, places, found, rights), manifest=_manifest(desired)
+        step, changes=_changes(desired, places, limits, rights), manifest=_manifest(desired)
     )
-    owned = doubt.owned
+    owned = found.owned
     if owned is None:
-        return _decided(step, found, rights)
+        return _decided(step, limits, rights)
     ours = owned.ours is not None or (
         claims.inventory(live) in inventories and claims.stranger(live, rights.manager) is None
     )
@@ -151,11 +202,11 @@ def judged(
     if refused := _foreign(step, desired, live, rights, holder):
         return refused
     fields = answer.immutable if answer is not None else ()
-    decided = _decided(step, found, rights, holder, fields)
+    decided = _decided(step, limits, rights, holder, fields)
     if decided.action != "replace":
         return decided
     # A new object is as it is declared, and admission makes of it what it makes of all.
-    decided = structs.replace(decided, manifest=_manifest(doubt.declared))
+    decided = structs.replace(decided, manifest=_manifest(found.declared))
     return _guarded(decided, desired, live, rights)
 
 

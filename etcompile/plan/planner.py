@@ -1,8 +1,8 @@
 """Desired and live objects to a plan: what to do about each, why, and in what order.
 
-The one function that strings the parts together: `comparison` says which fields seem to differ,
-`admission` which of them the API server would change, `classes` what follows for one object,
-`order` what waits for what, `schedule` whose turn it is.
+The one function that strings the parts together: `comparison` says which fields seem to differ, the
+API server which of them it would change (`Ask`), `classes` what follows for one object, `order`
+what waits for what, `schedule` whose turn it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +13,15 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims
-from etcompile.plan.admission import Ask, Doubt
-from etcompile.plan.classes import created, judged, left_over, seeming, unchanged
+from etcompile.plan.classes import (
+    Ask,
+    Difference,
+    created,
+    difference,
+    left_over,
+    resolved,
+    unchanged,
+)
 from etcompile.plan.mounts import Mounts, ReadPods
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.rights import Rights
@@ -137,7 +144,7 @@ def _matched(
     others: dict[str, str] = {}
     unready: set[ObjectKey] = set()
     found: dict[ObjectKey, list[Step]] = {}
-    doubts: dict[ObjectKey, Doubt] = {}
+    differences: dict[ObjectKey, Difference] = {}
     left: dict[ObjectKey, Object] = {}
     beside = {
         structs.replace(reference(desired), name=name).key_in(namespace): (desired, group)
@@ -163,16 +170,20 @@ def _matched(
         elif not rights.whole and is_going(value):
             found[key] = _made_anew(desired, value, ref)
         else:
-            doubt = seeming(desired, value, ref, rights, group.inventory, group.job)
-            if doubt is None:
+            seeming = difference(desired, value, ref, rights, group.inventory, group.job)
+            if seeming is None:
                 found[key] = [unchanged(value, ref)]
             else:
-                doubts[key] = doubt
+                differences[key] = seeming
             if not rights.whole and ref.kind == "Pod" and not _is_ready(value):
                 unready.add(key)
-    answers = ask([*doubts.values()]) if ask is not None and doubts else [None] * len(doubts)
-    for (key, doubt), answer in zip(doubts.items(), answers, strict=True):
-        found[key] = [judged(doubt, answer, rights, inventories)]
+    answers = (
+        ask([*differences.values()])
+        if ask is not None and differences
+        else [None] * len(differences)
+    )
+    for (key, seeming), answer in zip(differences.items(), answers, strict=True):
+        found[key] = [resolved(seeming, answer, rights, inventories)]
     return found, list(left.values()), unready, others
 
 

@@ -18,9 +18,8 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
-from etcompile.plan.admission import alike
 from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
-from etcompile.rollout.preflight.dryrun import under_another_name
+from etcompile.rollout.preflight.dryrun import alike, under_another_name
 from etcompile.rollout.refusals import (
     Refusal,
     RefusedError,
