@@ -43,7 +43,9 @@ def tracker(live: Object) -> str | None:
     """The tool that looks after an object: `Argo CD application team`; None if none does."""
     labels, annotations = _mapping(live, "labels"), _mapping(live, "annotations")
     application, _, of = str(annotations.get(_TRACKING, "")).partition(":")
-    if application and of == _own_tracking(live):
+    metadata, group = live["metadata"], live["apiVersion"].rpartition("/")[0]
+    own = f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
+    if application and of == own:  # else it was copied from another object
         return f"Argo CD application {application}"
     for key, tool in _FLUX.items():
         if name := labels.get(key):
@@ -197,13 +199,6 @@ def going(live: Object) -> str:
     finalizers = live["metadata"].get("finalizers") or ()
     kept = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
     return f"the one that exists is being deleted{kept}"
-
-
-def _own_tracking(live: Object) -> str:
-    """What a tracking-id says after the application; another object's was copied and is none."""
-    metadata = live["metadata"]
-    group = live["apiVersion"].rpartition("/")[0]
-    return f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
 
 
 def _mapping(live: Object, name: str) -> Mapping[str, Any]:

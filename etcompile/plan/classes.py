@@ -195,7 +195,8 @@ def resolved(
         claims.inventory(live) in inventories and claims.stranger(live, rights.manager) is None
     )
     if not owned.known:
-        ours = ours or _says_ours(live)
+        # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
+        ours = ours or JOB_LABEL in (live["metadata"].get("labels") or {})
     holder = claims.holder(live, inventories) or (
         None if ours else f"{claims.makers(live)} made it"
     )
@@ -345,8 +346,3 @@ def _changes(
 
 def _manifest(desired: Object) -> Object | None:
     return None if secrecy.has_values(desired) else desired
-
-
-def _says_ours(live: Object) -> bool:
-    # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
-    return JOB_LABEL in (live["metadata"].get("labels") or {})

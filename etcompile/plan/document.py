@@ -216,8 +216,12 @@ def digest(plan: Plan) -> str:
     be done if a new one still has its digest.
     """
     acting = [
-        _digested(step) for step in plan.steps if step.action not in ("unchanged", "unmanaged")
+        _step_value(step, whole=True)
+        for step in plan.steps
+        if step.action not in ("unchanged", "unmanaged")
     ]
+    for value in acting:
+        value.pop("remedies", None)  # they say nothing that reasons do not
     made_for = _made_for(plan)
     digested: Any = {**made_for, "steps": acting} if made_for else acting
     text = json.dumps(digested, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -230,13 +234,6 @@ def _made_for(plan: Plan) -> dict[str, Any]:
         **({"cluster": plan.cluster} if plan.cluster else {}),
         **({"set": msgspec.to_builtins(plan.job_set)} if plan.job_set else {}),
     }
-
-
-def _digested(step: Step) -> dict[str, Any]:
-    """What a digest is of: remedies say nothing that reasons do not."""
-    value = _step_value(step, whole=True)
-    value.pop("remedies", None)
-    return value
 
 
 def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:

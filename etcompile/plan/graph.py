@@ -111,7 +111,10 @@ def graph(groups: Iterable[Group], wave: Callable[[Object], int]) -> Graph:
                 gates.append((len(nodes), hosts))
             objects.append(value)
             nodes.append(node)
-    places = {_identity(node): place for place, node in enumerate(nodes)}
+    places = {
+        (node.group, node.kind, node.namespace or "default", node.names[0]): place
+        for place, node in enumerate(nodes)
+    }
     edges = [
         Edge(pod, target, GATE, binds=True)
         for pod, hosts in gates
@@ -166,10 +169,6 @@ def _node(value: Object, job: str | None, wave: int) -> Node:
         job=job,
         wave=wave,
     )
-
-
-def _identity(node: Node) -> _Identity:
-    return node.group, node.kind, node.namespace or "default", node.names[0]
 
 
 def _named(

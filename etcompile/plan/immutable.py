@@ -104,7 +104,7 @@ def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> li
         One change per field, in the order of the fields; a field that only one of the states
         has is one, whatever is inside it.
     """
-    rows = ROWS.get((_group(old), old["kind"]), ())
+    rows = ROWS.get((old["apiVersion"].rpartition("/")[0], old["kind"]), ())
     if places is None:
         places = compared(new, old, None).places if rows else ()
     found: dict[tuple[KeyedPath, Verdict], Change] = {}
@@ -161,11 +161,6 @@ def _value(of: Object, path: KeyedPath) -> Any:
     if found is not ABSENT:
         return found
     return default(of["kind"], path, around if isinstance(around, Mapping) else {})
-
-
-def _group(value: Object) -> str:
-    version: str = value["apiVersion"]
-    return version.rpartition("/")[0]
 
 
 # What a row accepts ----------------------------------------------------------------------------
@@ -384,11 +379,9 @@ _TABLE = (
 )
 
 
-def _by_kind(table: tuple[Row, ...]) -> dict[tuple[str, str], tuple[Row, ...]]:
-    kinds = dict.fromkeys((row.group, row.kind) for row in table)
-    return {kind: tuple(row for row in table if (row.group, row.kind) == kind) for kind in kinds}
-
-
-ROWS: dict[tuple[str, str], tuple[Row, ...]] = _by_kind(_TABLE)
+ROWS: dict[tuple[str, str], tuple[Row, ...]] = {
+    kind: tuple(row for row in _TABLE if (row.group, row.kind) == kind)
+    for kind in dict.fromkeys((row.group, row.kind) for row in _TABLE)
+}
 """The rows by API group and kind. PodTemplate, ServiceAccount, PodDisruptionBudget, Namespace
 and all kinds that are not here have none: no update of theirs is refused for what it changes."""

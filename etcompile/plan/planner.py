@@ -94,7 +94,11 @@ def plan(
     live = mounts.noted(live)
     found, left, unready, others = _matched(wanted, live, rights, namespace, inventories, ask)
     titles = {group.inventory: group.job for group in groups if group.inventory}
-    jobs = {(job.rpartition("/")[0], job.rpartition("/")[2]): job for job in _jobs(groups)}
+    jobs = {
+        (group.job.rpartition("/")[0], group.job.rpartition("/")[2]): group.job
+        for group in groups
+        if group.job
+    }
     drafts: list[Draft] = []
     idle: list[Step] = []
     late: list[Draft] = []
@@ -175,7 +179,8 @@ def _matched(
                 found[key] = [unchanged(value, ref)]
             else:
                 differences[key] = seeming
-            if not rights.whole and ref.kind == "Pod" and not _is_ready(value):
+            is_run = not rights.whole and ref.kind == "Pod" and pods.phase(value) != "Succeeded"
+            if is_run and not pods.is_ready(value):
                 unready.add(key)
     answers = (
         ask([*differences.values()])
@@ -217,20 +222,12 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
     )
 
 
-def _is_ready(pod: Object) -> bool:
-    return pods.phase(pod) == "Succeeded" or pods.is_ready(pod)
-
-
 def _made_anew(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
     """What to do about an object that is being deleted: wait until it is gone, and make it."""
     uid = live["metadata"].get("uid")
     gone = Step("wait", ref, (Reason(claims.going(live)),), until="gone", uid=uid)
     made = created(desired, ref, "the one that exists is being deleted")
     return [gone, structs.replace(made, after=(gone.id,))]
-
-
-def _jobs(groups: Iterable[Declared]) -> list[str]:
-    return [group.job for group in groups if group.job]
 
 
 def _job(value: Object, jobs: Mapping[tuple[str, str], str]) -> str | None:

@@ -90,15 +90,13 @@ def removal(
     # A watcher brings Pods back as long as the ConfigMap that declares their job is there.
     first = max((step.wave for step in steps), default=0)
     steps = [
-        structs.replace(step, wave=first, after=()) if _declares_a_job(step) else step
+        structs.replace(step, wave=first, after=())
+        if step.ref.kind == "ConfigMap"
+        and step.ref.name in config_names((step.job or "").rpartition("/")[2])
+        else step
         for step in steps
     ]
     return Plan((*in_turn(steps), *left), context=context)
-
-
-def _declares_a_job(step: Step) -> bool:
-    name = (step.job or "").rpartition("/")[2]
-    return step.ref.kind == "ConfigMap" and step.ref.name in config_names(name)
 
 
 def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:

@@ -96,12 +96,17 @@ def restart(
         context=context,
         reason=_REASON,
     ).steps
-    steps = [_refused(step) if step.action == "unmanaged" else step for step in removed]
+    # A Pod that is in the way and must not be deleted.
+    steps = [
+        structs.replace(step, action="conflict", needs=None) if step.action == "unmanaged" else step
+        for step in removed
+    ]
     member = job if applied else None
     there = {reference(value) for _, value in going}
     drafts = [
-        Draft(structs.replace(created(value, ref, _made(ref in there)), job=member), value)
+        Draft(structs.replace(created(value, ref, reason), job=member), value)
         for ref, value in wanted.items()
+        for reason in [_REASON if ref in there else "it does not exist"]
     ]
     made = in_turn(ordered(drafts, {member: waits}, wave))
     return Restart(
@@ -111,10 +116,6 @@ def restart(
         ),
         Plan(tuple(made), context=context, namespace=namespace),
     )
-
-
-def _made(there: bool) -> str:  # noqa: FBT001 - a fact about one object
-    return _REASON if there else "it does not exist"
 
 
 def _follows(value: Object, config: str) -> bool:
@@ -130,11 +131,6 @@ def _unowned(value: Object, config: str) -> dict[str, Any]:
         owner for owner in metadata.get("ownerReferences") or () if owner.get("uid") != config
     ]
     return {**value, "metadata": {**metadata, "ownerReferences": owners}}
-
-
-def _refused(step: Step) -> Step:
-    """A Pod that is in the way and must not be deleted."""
-    return structs.replace(step, action="conflict", needs=None)
 
 
 def _record(value: Object, job: str) -> Step:

@@ -85,14 +85,14 @@ def usage(value: Object) -> Amounts:
     The rules of the Pod and object count evaluators in Kubernetes' pkg/quota/v1/evaluator/core.
     """
     spec = value.get("spec") or {}
-    if _is_job(value):
+    if value["kind"] == "Job" and value["apiVersion"].startswith("batch/"):
         own = {"count/jobs.batch": Decimal(1)}
         if jobs.is_over(value) or jobs.is_suspended(value):
             return own
         pod = {"apiVersion": "v1", "kind": "Pod", **(spec.get("template") or {})}
         times = Decimal(1 if spec.get("parallelism") is None else spec["parallelism"])
         return own | {name: amount * times for name, amount in usage(pod).items()}
-    if not _is_pod(value):
+    if (value["apiVersion"], value["kind"]) != ("v1", "Pod"):
         return {}
     found = {"count/pods": Decimal(1)}
     if pods.has_ended(value):
@@ -104,14 +104,6 @@ def usage(value: Object) -> Amounts:
             found[name] = amount
     limits = requested(spec, limits_of)
     return found | {f"limits.{name}": amount for name, amount in limits.items()}
-
-
-def _is_pod(value: Object) -> bool:
-    return (value["apiVersion"], value["kind"]) == ("v1", "Pod")
-
-
-def _is_job(value: Object) -> bool:
-    return value["kind"] == "Job" and bool(value["apiVersion"].startswith("batch/"))
 
 
 def with_room(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
@@ -200,14 +192,10 @@ def _shortages(
 def _sum(of: Quota, values: Sequence[tuple[Step, Object]]) -> Amounts:
     total: dict[str, Decimal] = defaultdict(Decimal)
     for _, value in values:
-        if _counts(of, value):
+        if all(value["kind"] == "Pod" and _in_scope(scope, value) for scope in of.scopes):
             for name, amount in usage(value).items():
                 total[name] += amount
     return total
-
-
-def _counts(of: Quota, value: Object) -> bool:
-    return all(value["kind"] == "Pod" and _in_scope(scope, value) for scope in of.scopes)
 
 
 def _in_scope(selector: Mapping[str, Any], pod: Object) -> bool:

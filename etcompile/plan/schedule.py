@@ -61,7 +61,7 @@ def ring(steps: Iterable[Step]) -> str | None:
         _sorter(found).prepare()
     except CycleError as error:
         # graphlib names them from what is waited for to who waits.
-        first, *others = [_told(name) for name in reversed(error.args[1])]
+        first, *others = [name.removeprefix(_POINT) for name in reversed(error.args[1])]
         return f"{first} waits for {', which waits for '.join(others)}"
     return None
 
@@ -156,7 +156,3 @@ def _made(job: str | None, wave: int) -> str:
 
 def _of(job: str | None) -> str:
     return f" of job {job}" if job else ""
-
-
-def _told(name: str) -> str:
-    return name.removeprefix(_POINT)
