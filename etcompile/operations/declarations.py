@@ -27,7 +27,7 @@ def declarations(
             waits=group.waits,
             origin=", ".join(group.sources) or None,
             inventory=(inventories or {}).get(title),
-            kept=frozenset(reference(value).key for value in group.generated),
+            create_only=frozenset(reference(value).key for value in group.generated),
         )
         for group in compilation.groups
     ]

@@ -13,7 +13,7 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.claims import config_of_others, is_member, other_job
-from etcompile.plan.removal import EMPTY_INVENTORY, left_beside, named_by, removal
+from etcompile.plan.removal import EMPTY_INVENTORY, left_behind, named_by, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.sets import of_other_set, other_set
 from etcompile.plan.step import JobSet, ObjectRef, Plan, Step, deletion, reference
@@ -121,7 +121,7 @@ def _used(
                 raise
             continue  # who may not read it cannot be told of it
         if live is not None:
-            yield left_beside({**live, "apiVersion": ref.api_version, "kind": ref.kind}, None)
+            yield left_behind({**live, "apiVersion": ref.api_version, "kind": ref.kind}, None)
 
 
 def _others(

@@ -21,9 +21,9 @@ from etcompile.plan import inventory
 from etcompile.plan.claims import config_of_others, is_member
 from etcompile.plan.classes import PRUNE
 from etcompile.plan.planner import plan
+from etcompile.plan.quotas import Read, within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.rights import Rights
-from etcompile.plan.room import Read, with_room
 from etcompile.plan.schedule import ring
 from etcompile.plan.sets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.step import (
@@ -194,7 +194,7 @@ def _proposal(
         versions |= {orphan.title: seen_version(orphan.inventory, now) for orphan in left}
     problems += _only_renamed(made.steps)
     made = structs.replace(made, cluster=cluster_identity(cluster), job_set=job_set)
-    made = with_room(made, beyond, _quotas(cluster))
+    made = within_quotas(made, beyond, _quotas(cluster))
     if unknown := not_found(made, targets):
         raise ImpossibleError(Result(INPUT, tuple(unknown)))
     made = targeted(made, targets)
@@ -210,7 +210,7 @@ def _proposal(
             if (title := job_title(group.namespace, group.name))
         },
         seen=seen,
-        kept=_kept(members, made),
+        kept=_members_left(members, made),
         job_set=job_set,
         orphans=frozenset(members),
         accepted=frozenset(server.accepted),
@@ -376,7 +376,9 @@ def _unmanaged(step: Step, why: tuple[Reason, ...]) -> Step:
     return structs.replace(step, action="unmanaged", why=why, needs=None, after=())
 
 
-def _kept(members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan) -> dict[str, list[ObjectRef]]:
+def _members_left(
+    members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan
+) -> dict[str, list[ObjectRef]]:
     """The members of each job's ApplySet that are not declared and that a plan leaves alone."""
     removed = {step.ref for step in plan.steps if step.action in REMOVES}
     orphaned = {job: [ref for ref in refs if ref not in removed] for job, refs in members.items()}

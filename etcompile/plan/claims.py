@@ -152,7 +152,7 @@ def inventory(live: Object) -> str | None:
     return found
 
 
-def kept_by(live: Object) -> str | None:
+def keep_annotation(live: Object) -> str | None:
     """The annotation by which somebody asks that the object is never pruned."""
     annotations = _mapping(live, "annotations")
     return next(

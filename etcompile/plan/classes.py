@@ -231,7 +231,7 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
         why = f"{tool} manages it"
     elif owner := claims.owner(live):
         why = f"it is deleted with its owner {owner}"
-    elif annotation := claims.kept_by(live):
+    elif annotation := claims.keep_annotation(live):
         why = f"it has the annotation {annotation}"
     elif (maker := claims.stranger(live, rights.manager)) and not rights.adopt:
         why = f"{maker} made it, with labels of the job"

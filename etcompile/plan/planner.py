@@ -39,8 +39,8 @@ class Declared(Struct, frozen=True):
             (`etcompile.compiler.JobObjects.waits`).
         origin: Where they come from, as people name it: `jobs/bert.yaml`.
         inventory: The id of the ApplySet that they are members of; None for none.
-        kept: The keys (`ObjectRef.key`) of objects that are created if they are not there and
-            otherwise left as they are, such as a generated key pair.
+        create_only: The keys (`ObjectRef.key`) of objects that are created if they are not there
+            and otherwise left as they are, such as a generated key pair.
     """
 
     job: str | None
@@ -48,7 +48,7 @@ class Declared(Struct, frozen=True):
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: str | None = None
     inventory: str | None = None
-    kept: frozenset[ObjectKey] = frozenset()
+    create_only: frozenset[ObjectKey] = frozenset()
 
 
 def plan(
@@ -169,10 +169,10 @@ def _matched(
         ref = reference(desired)
         if group.job and not rights.whole and (other := claims.other_job(desired, value)):
             others[group.job] = other
-        if ref.key in group.kept and not is_going(value):
-            found[key] = [_kept(desired, value, ref)]
+        if ref.key in group.create_only and not is_going(value):
+            found[key] = [_left_as_it_is(desired, value, ref)]
         elif not rights.whole and is_going(value):
-            found[key] = _made_anew(desired, value, ref)
+            found[key] = _recreated(desired, value, ref)
         else:
             seeming = difference(desired, value, ref, rights, group.inventory, group.job)
             if seeming is None:
@@ -192,7 +192,7 @@ def _matched(
     return found, list(left.values()), unready, others
 
 
-def _kept(desired: Object, live: Object, ref: ObjectRef) -> Step:
+def _left_as_it_is(desired: Object, live: Object, ref: ObjectRef) -> Step:
     """The step for an object that is left as it is, if it holds what it is there for."""
     step = unchanged(live, ref)
     missing = claims.missing_keys(desired, live)
@@ -222,7 +222,7 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
     )
 
 
-def _made_anew(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
+def _recreated(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
     """What to do about an object that is being deleted: wait until it is gone, and make it."""
     uid = live["metadata"].get("uid")
     gone = Step("wait", ref, (Reason(claims.going(live)),), until="gone", uid=uid)

@@ -120,7 +120,7 @@ def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
     return list(dict.fromkeys(found))
 
 
-def left_beside(live: Object, job: str | None) -> Step:
+def left_behind(live: Object, job: str | None) -> Step:
     """The step of an object that jobs used, and that is not theirs."""
     words = "the job used it, and etcompile did not create it"
     if tool := claims.tracker(live):
@@ -149,7 +149,7 @@ def _step(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> S
     owners = live["metadata"].get("ownerReferences") or ()
     if any(owner.get("uid") not in uids for owner in owners):
         why = f"it is deleted with its owner {claims.owner(live)}"
-    elif annotation := claims.kept_by(live):
+    elif annotation := claims.keep_annotation(live):
         why = f"it has the annotation {annotation}"
     else:
         return protection.spared(step, live, MANAGER)

@@ -95,7 +95,7 @@ class Writer:
                 return Written("created", live)
             found = self._get(step.ref)
             if found is not None:
-                return self._found(step, body, found)
+                return self._judge(step, body, found)
         raise _unsteady(step.ref)
 
     def _wait_until_served(self, ref: ObjectRef) -> None:
@@ -127,7 +127,7 @@ class Writer:
             if (agreed := self.shared(step, body, error)) is not None:
                 live = self._cluster.server_side_apply(_with(agreed, uid=step.uid))
                 return Written(status, live)
-            return Written(status, self._taken(step, body, error))
+            return Written(status, self._take_ownership(step, body, error))
 
     def delete(self, ref: ObjectRef, uid: str | None, *, dry_run: bool = False) -> Written:
         """Deletes that very object, if it is still there; or only asks whether it may."""
@@ -177,7 +177,7 @@ class Writer:
             return Written("created", self._get(step.ref, metadata_only=True))
         return Written("created", {key: live[key] for key in ("apiVersion", "kind", "metadata")})
 
-    def _found(self, step: Step, body: Object, found: Object) -> Written:
+    def _judge(self, step: Step, body: Object, found: Object) -> Written:
         if is_going(found):
             raise _unsteady(step.ref)
         inventory = self._inventory(step.job)
@@ -193,7 +193,7 @@ class Writer:
         reasons = ("it was created by another client in the meantime", *judged.reasons)
         raise RefusedError(Refusal(step.ref, cause, reasons, judged.changes))
 
-    def _taken(self, step: Step, body: Object, error: ClusterError) -> Object:
+    def _take_ownership(self, step: Step, body: Object, error: ClusterError) -> Object:
         """The object after its fields were taken from the managers that may lose them."""
         for _ in range(_TRIES):
             left = self.conflicts(step, error)

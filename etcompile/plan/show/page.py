@@ -9,7 +9,7 @@ from typing import Any
 
 from etcompile.diagnostics.redaction import redacted
 from etcompile.plan.schedule import turns
-from etcompile.plan.show.alike import MARKS, Shown, gist, refusals, shown, side, summary
+from etcompile.plan.show.groups import MARKS, Shown, gist, refusals, shown, side, summary
 from etcompile.plan.show.lines import Line, Yaml, limited, lines
 from etcompile.plan.step import ACTIONS, Plan
 from etcompile.webpage import page as webpage

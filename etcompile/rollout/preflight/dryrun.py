@@ -167,11 +167,11 @@ class DryRun:
             return None
         changes = ((at.path, repr(at.before), repr(at.after)) for at in difference.places)
         labels = difference.desired["metadata"].get("labels") or {}
-        likeness = alike(difference.ref, difference.job, labels), tuple(changes)
+        question = likeness(difference.ref, difference.job, labels), tuple(changes)
         with self._lock:
-            known = self._created.get(likeness)
+            known = self._created.get(question)
             if known is None:
-                answer = self._created[likeness] = Future()
+                answer = self._created[question] = Future()
         if known is not None:
             return known.result()
         try:
@@ -185,7 +185,7 @@ class DryRun:
         return made
 
 
-def alike(ref: "ObjectRef", job: str | None, labels: Mapping[str, Any]) -> object:
+def likeness(ref: "ObjectRef", job: str | None, labels: Mapping[str, Any]) -> object:
     """What an object has in common with those that admission treats as it: those of its role."""
     if job is None or ROLE_LABEL not in labels:
         return ref

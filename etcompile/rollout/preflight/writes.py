@@ -19,7 +19,7 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
-from etcompile.rollout.preflight.dryrun import alike, under_another_name
+from etcompile.rollout.preflight.dryrun import likeness, under_another_name
 from etcompile.rollout.refusals import (
     Refusal,
     RefusedError,
@@ -163,13 +163,13 @@ def _telling(
     made: dict[object, list[Step]] = defaultdict(list)
     for step in steps:
         if step.action == "create":
-            made[_likeness(step)].append(step)
+            labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
+            made[likeness(step.ref, step.job, labels)].append(step)
         elif step.action == "replace" or (
             step.action in ("update", "adopt", "release") and step.ref not in accepted
         ):
             chosen.append(step)
-    for alike_ones in made.values():
-        first, *others = alike_ones
+    for first, *others in made.values():
         chosen.append(first)
         if others and single_out(first.ref, "CREATE"):
             chosen += others
@@ -191,11 +191,6 @@ def _deletions(
 
 def _each(_ref: ObjectRef, _operation: str) -> bool:
     return True
-
-
-def _likeness(step: Step) -> object:
-    labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
-    return alike(step.ref, step.job, labels)
 
 
 def _makes(step: Step, kind: str) -> bool:

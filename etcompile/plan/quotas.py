@@ -106,7 +106,7 @@ def usage(value: Object) -> Amounts:
     return found | {f"limits.{name}": amount for name, amount in limits.items()}
 
 
-def with_room(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
+def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
     """The plan with what must be gone first, or refused where there would be no room.
 
     Args:
