@@ -11,10 +11,8 @@ from typing import Any
 from etcompile.k8s.objects import Object
 from etcompile.model.keypair import key_pair_of
 from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB, config_names
-from etcompile.plan.comparison import PART_OF
+from etcompile.plan.inventory import PART_OF
 
-INVENTORY_ID = "applyset.kubernetes.io/id"
-"""The label of an ApplySet's parent."""
 _TRACKING = "argocd.argoproj.io/tracking-id"
 _FLUX = {
     "kustomize.toolkit.fluxcd.io/name": "Flux Kustomization",

@@ -13,9 +13,10 @@ from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims, protection, secrecy
-from etcompile.plan.comparison import NOBODY, PART_OF, compared
+from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.immutable import Change, Verdict, changes
+from etcompile.plan.inventory import PART_OF
 from etcompile.plan.places import ABSENT, Raw, differing
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import (

@@ -18,10 +18,9 @@ from etcompile.k8s.managedfields import Fields, Others, Ownership, below, of_ite
 from etcompile.k8s.objects import SERVER_METADATA, Object
 from etcompile.model import quantity
 from etcompile.plan.defaults import default
+from etcompile.plan.inventory import PART_OF
 from etcompile.plan.places import ABSENT, Raw
 
-PART_OF = "applyset.kubernetes.io/part-of"
-"""The label of an ApplySet's members, which no input has."""
 NOBODY = Ownership(None, (), known=False)
 """The owners of fields where these are not known: only what is desired can differ."""
 

@@ -166,25 +166,9 @@ def _value(of: Object, path: KeyedPath) -> Any:
 # What a row accepts ----------------------------------------------------------------------------
 
 
-def _since_beta(_old: Any, _new: Any, _before: Object, after: Object) -> bool:
-    return not after["apiVersion"].rpartition("/")[2].startswith("v1alpha")
-
-
-def _set(_old: Any, new: Any, _before: Object, _after: Object) -> bool:
-    return bool(new)
-
-
 def _changed(old: Any, new: Any, _before: Object, _after: Object) -> bool:
     """Not one that comes or goes with its container."""
     return bool(old and new)
-
-
-def _set_or_lowered(old: Any, new: Any, _before: Object, _after: Object) -> bool:
-    return old is None or (new is not None and new <= old)
-
-
-def _negative_to_one(old: Any, new: Any, _before: Object, _after: Object) -> bool:
-    return isinstance(old, int) and old < 0 and new == 1
 
 
 def _only_added(old: Any, new: Any, _before: Object, _after: Object) -> bool:
@@ -195,10 +179,6 @@ def _only_added(old: Any, new: Any, _before: Object, _after: Object) -> bool:
 
     kept = [lasting(toleration) for toleration in new or ()]
     return all(lasting(toleration) in kept for toleration in old or ())
-
-
-def _only_removed(old: Any, new: Any, _before: Object, _after: Object) -> bool:
-    return all(item in (old or ()) for item in new or ())
 
 
 def _unless_immutable(_old: Any, _new: Any, before: Object, _after: Object) -> bool:
@@ -214,10 +194,6 @@ def _grown(old: Any, new: Any, _before: Object, _after: Object) -> bool:
         return False
     before, after = quantity.number(old), quantity.number(new)
     return before is not None and after is not None and after >= before
-
-
-def _while_suspended(_old: Any, _new: Any, before: Object, _after: Object) -> bool:
-    return before.get("spec", {}).get("suspend") is True
 
 
 def _elastic(old: Any, new: Any, before: Object, after: Object) -> bool:
@@ -242,11 +218,6 @@ def _secondary(old: Any, new: Any, before: Object, after: Object) -> bool:
     return same or _of_external_name(old, new, before, after)
 
 
-def _with_another_type(_old: Any, _new: Any, before: Object, after: Object) -> bool:
-    types = before.get("spec", {}).get("type"), after.get("spec", {}).get("type")
-    return types != ("LoadBalancer", "LoadBalancer")
-
-
 # The table -------------------------------------------------------------------------------------
 
 _POD = "ValidatePodUpdate: "
@@ -258,7 +229,13 @@ _TABLE = (
     Row("", "Pod", "spec.containers[*].image", _changed, _POD + "may not be empty", restarts=True),
     # It runs again with its Pod only, which a change of the image does not restart.
     Row("", "Pod", "spec.initContainers[*].image", _changed, _POD + "may not be empty"),
-    Row("", "Pod", "spec.activeDeadlineSeconds", _set_or_lowered, _POD + "set or lowered"),
+    Row(
+        "",
+        "Pod",
+        "spec.activeDeadlineSeconds",
+        lambda old, new, *_: old is None or (new is not None and new <= old),
+        _POD + "set or lowered",
+    ),
     Row(
         "",
         "Pod",
@@ -271,14 +248,14 @@ _TABLE = (
         "",
         "Pod",
         "spec.terminationGracePeriodSeconds",
-        _negative_to_one,
+        lambda old, new, *_: isinstance(old, int) and old < 0 and new == 1,
         _POD + "from a negative value to 1",
     ),
     Row(
         "",
         "Pod",
         "spec.schedulingGates",
-        _only_removed,
+        lambda old, new, *_: all(gate in (old or ()) for gate in new or ()),
         "validatePodSchedulingGates: only deletion is allowed",
         whole=True,
     ),
@@ -298,7 +275,9 @@ _TABLE = (
         "",
         "Service",
         "spec.loadBalancerClass",
-        _with_another_type,
+        lambda _old, _new, *objects: any(
+            value.get("spec", {}).get("type") != "LoadBalancer" for value in objects
+        ),
         "validateLoadBalancerClassField: may not change once set",
     ),
     Row(
@@ -324,7 +303,7 @@ _TABLE = (
         "",
         "PersistentVolumeClaim",
         "spec.volumeAttributesClassName",
-        _set,
+        lambda _old, new, *_: bool(new),
         _CLAIM + "may change, once the claim is bound, but not be unset",
     ),
     Row("", "PersistentVolumeClaim", "spec", None, _CLAIM + "spec is immutable"),
@@ -345,7 +324,7 @@ _TABLE = (
             "batch",
             "Job",
             f"spec.template.{field}",
-            _while_suspended,
+            lambda _old, _new, before, _: before.get("spec", {}).get("suspend") is True,
             "validatePodTemplateUpdate: scheduling directives, until it has started",
         )
         for field in (
@@ -369,7 +348,7 @@ _TABLE = (
         "scheduling.k8s.io",
         "PodGroup",
         "spec.schedulingPolicy.gang.minCount",
-        _since_beta,
+        lambda _old, _new, _, after: "/v1alpha" not in after["apiVersion"],
         "ValidatePodGroupUpdate: mutable since v1beta1",
     ),
     *(

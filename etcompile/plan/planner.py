@@ -22,6 +22,7 @@ from etcompile.plan.classes import (
     resolved,
     unchanged,
 )
+from etcompile.plan.inventory import INVENTORY_ID
 from etcompile.plan.mounts import Mounts, ReadPods
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.rights import Rights
@@ -162,7 +163,7 @@ def _matched(
             job = group.job if group and not rights.whole else None
             if job and (other := claims.other_job(desired, value)):
                 others[job] = other
-            if claims.INVENTORY_ID not in (value["metadata"].get("labels") or {}):
+            if INVENTORY_ID not in (value["metadata"].get("labels") or {}):
                 left[key] = value
             continue
         desired, group = wanted[key]

@@ -25,7 +25,8 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.classes import Answer, Difference
-from etcompile.plan.comparison import PART_OF, compared, same
+from etcompile.plan.comparison import compared, same
+from etcompile.plan.inventory import PART_OF
 from etcompile.plan.places import Raw, changed_at, value_at
 from etcompile.rollout.refusals import cannot_change, is_fatal, may_not
 
