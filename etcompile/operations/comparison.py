@@ -14,13 +14,12 @@ from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
 from etcompile.operations.declarations import declarations
-from etcompile.operations.targets import not_found
 from etcompile.overlays.files import shipped
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.planner import plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Plan
-from etcompile.plan.targets import targeted
+from etcompile.plan.targets import not_found, targeted
 
 
 class Comparison(Struct, frozen=True):

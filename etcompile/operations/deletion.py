@@ -73,7 +73,9 @@ def delete_proposal(
                 empty.append(deletion(parent, EMPTY_INVENTORY))
         members[title] = [reference(value) for _, value in mine if is_member(value)]
         if parent is None and not mine and compilation is None:
-            unknown.append(_unknown(where, name))
+            advice = f"etcompile status -n {where}"
+            facts = {"job": name, "where": where, "advice": advice}
+            unknown.append(diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts))
         elif parent is None and not mine and absent is not None:
             absent(where, name)
     if unknown:
@@ -95,11 +97,6 @@ def delete_proposal(
     stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
     kept = {title: [ref for ref in refs if ref in stays] for title, refs in members.items()}
     return Proposal(plan=plan, rights=Rights(adopt=adopt, prune=True), kept=kept, versions=versions)
-
-
-def _unknown(where: str, name: str) -> Diagnostic:
-    advice = f"etcompile status -n {where}"
-    return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=name, where=where, advice=advice)
 
 
 def _used(

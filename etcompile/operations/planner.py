@@ -16,7 +16,6 @@ from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run import is_only_another_run
 from etcompile.operations.declarations import declarations, job_title
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
-from etcompile.operations.targets import not_found
 from etcompile.plan import inventory
 from etcompile.plan.claims import config_of_others, is_member
 from etcompile.plan.classes import PRUNE
@@ -39,7 +38,7 @@ from etcompile.plan.step import (
     deletion,
     reference,
 )
-from etcompile.plan.targets import targeted
+from etcompile.plan.targets import not_found, targeted
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import (
@@ -163,8 +162,13 @@ def _proposal(
     )
     problems: list[Diagnostic] = []
     if not rights.adopt:
-        refused = (*_of_others(sets, job_set), *_operated(compilation, cluster, problems))
-        made = structs.replace(made, steps=(*made.steps, *refused))
+        others = (
+            of_other_set(reference(parent), title, other)
+            for title, parent in sets.parents.items()
+            if title is not None and (other := other_set(parent, job_set))
+        )
+        operated = _operated(compilation, cluster, problems)
+        made = structs.replace(made, steps=(*made.steps, *others, *operated))
     members: dict[str, tuple[ObjectRef, ...]] = {}
     if job_set is not None and job_set.whole:
         jobs = {
@@ -195,6 +199,10 @@ def _proposal(
     problems += _only_renamed(made.steps)
     made = structs.replace(made, cluster=cluster_identity(cluster), job_set=job_set)
     made = within_quotas(made, beyond, _quotas(cluster))
+    if server.denied:
+        where = cluster.context or cluster.server
+        facts = {"cluster": where, "problem": server.denied}
+        problems.insert(0, diagnose(codes.ADMISSION_NOT_ASKED, None, **facts))
     if unknown := not_found(made, targets):
         raise ImpossibleError(Result(INPUT, tuple(unknown)))
     made = targeted(made, targets)
@@ -215,7 +223,7 @@ def _proposal(
         orphans=frozenset(members),
         accepted=frozenset(server.accepted),
         versions=versions,
-        diagnostics=(*_unasked(server, cluster), *problems),
+        diagnostics=tuple(problems),
     )
 
 
@@ -228,13 +236,6 @@ def live_comparison(
         ClusterError: the cluster cannot be read.
     """
     return _proposal(compilation, cluster, rights, job_set, founds=False)
-
-
-def _of_others(sets: _Inventories, job_set: JobSet | None) -> Iterator[Step]:
-    """The refusals of jobs of other sets."""
-    for title, parent in sets.parents.items():
-        if title is not None and (other := other_set(parent, job_set)):
-            yield of_other_set(reference(parent), title, other)
 
 
 def _moved(
@@ -333,14 +334,6 @@ def _quotas(cluster: Cluster) -> Read:
         return []
 
     return read
-
-
-def _unasked(server: DryRun, cluster: Cluster) -> tuple[Diagnostic, ...]:
-    """That the API server was not asked which differences are some."""
-    if not server.denied:
-        return ()
-    where = cluster.context or cluster.server
-    return (diagnose(codes.ADMISSION_NOT_ASKED, None, cluster=where, problem=server.denied),)
 
 
 def _orphaned(

@@ -112,7 +112,10 @@ class Rollout:
                 if self._machine.is_written and self._writers.idle:
                     self._narrow()  # it may take days until all is ready
             self._narrow()
-            return self._machine.outcome(self._warnings(), self._refused or ())
+            # Events say what objects wait for that do not say it themselves.
+            asks = self._machine.can_ask and self._is_patient()
+            warnings = self._watches.warnings(self._machine.vague) if asks else {}
+            return self._machine.outcome(warnings, self._refused or ())
         finally:
             self._watches.close()
             self._writers.close()
@@ -201,8 +204,3 @@ class Rollout:
                 self._refused.append(error.refusal)
             except ClusterError as error:
                 self._refused.append(refusal(self._sets.parent(job), error))
-
-    def _warnings(self) -> dict[str | None, str]:
-        """What Kubernetes Events say of objects that do not say themselves what they wait for."""
-        asks = self._machine.can_ask and self._is_patient()
-        return self._watches.warnings(self._machine.vague) if asks else {}

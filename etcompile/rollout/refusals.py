@@ -98,7 +98,8 @@ def refusal(
         reasons = tuple(dict.fromkeys(owners))
         hint = f"--take-ownership {error.conflicts[0].manager} takes the field over"
         return Refusal(ref, "conflict", reasons, changes, hint)
-    if error.conflict or _other_uid(error):
+    other_uid = error.status == 422 and any(cause.field == "metadata.uid" for cause in error.causes)
+    if error.conflict or other_uid:
         words = "it was changed or replaced by another client in the meantime"
         return Refusal(ref, "conflict", (words,), hint="check the object, then apply again")
     if fields := cannot_change(error):
@@ -200,10 +201,6 @@ def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Obje
         manager=conflict.manager,
         steps=steps,
     )
-
-
-def _other_uid(error: ClusterError) -> bool:
-    return error.status == 422 and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
 def _short(message: str) -> str:

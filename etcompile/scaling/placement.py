@@ -59,7 +59,10 @@ def place(
     unnumbered = [
         intent for intent in in_order if intent.sequence is None and intent.created is None
     ]
-    while (stem := f"scale-{number:0{width}}-{way}") in taken or _is_there(stem, there):
+    stems = [name.partition(".")[0] for name in there]
+    while (stem := f"scale-{number:0{width}}-{way}") in taken or any(
+        other.endswith(stem) for other in stems
+    ):
         number += 1
     if not unnumbered:
         return Place(folder / f"{stem}.yaml", stem, number)
@@ -68,7 +71,3 @@ def place(
         # '_' comes after the dot of the other's suffix.
         name = f"{Path(last).stem}_{name}"
     return Place(folder / name, stem, None)
-
-
-def _is_there(stem: str, names: Collection[str]) -> bool:
-    return any(name.partition(".")[0].endswith(stem) for name in names)

@@ -57,12 +57,11 @@ def refusals(
     """
     coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
     kinds = {
-        (names["group"], names["kind"])
+        (spec.get("group"), (spec.get("names") or {}).get("kind"))
         for step in plan.steps
         if _makes(step, "CustomResourceDefinition")
-        for names in [_names(step)]
+        for spec in [(step.manifest or {}).get("spec") or {}]
     }
-
     accounts = {
         (step.ref.namespace, step.ref.name) for step in plan.steps if _makes(step, "ServiceAccount")
     }
@@ -98,7 +97,7 @@ def refusals(
             return None if no_dry_run(error) else refusal(step.ref, error)
         return None
 
-    single_out = _each if dry_run else Policies(cluster).single_out
+    single_out = (lambda *_: True) if dry_run else Policies(cluster).single_out
     chosen = _telling(plan.steps, accepted, single_out)
     with ThreadPoolExecutor(concurrency) as pool:
         deletions = pool.map(tried_deletion, _deletions(plan.steps, single_out))
@@ -189,17 +188,8 @@ def _deletions(
             yield step
 
 
-def _each(_ref: ObjectRef, _operation: str) -> bool:
-    return True
-
-
 def _makes(step: Step, kind: str) -> bool:
     return step.ref.kind == kind and step.action in ("create", "replace")
-
-
-def _names(step: Step) -> dict[str, Any]:
-    spec = (step.manifest or {}).get("spec") or {}
-    return {"group": spec.get("group"), "kind": (spec.get("names") or {}).get("kind")}
 
 
 # Policies ---------------------------------------------------------------------------------------
