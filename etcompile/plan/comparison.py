@@ -61,7 +61,7 @@ def compared(desired: Object, live: Object, owned: Ownership | None) -> Comparis
         return Comparison(live, ())
     as_it_is = live
     if desired["kind"] == "Secret":
-        desired, live = _encoded(desired), _encoded(live)
+        desired, live = encoded(desired), encoded(live)
     places: list[Raw] = []
     whole = owned is None
     ours, others = (_ALL, ()) if owned is None else (owned.ours, owned.others)
@@ -114,7 +114,7 @@ def _is_nothing(name: str, value: Any) -> bool:
     return value is None or (value == "" and name != "storageClassName")
 
 
-def _encoded(secret: Object) -> dict[str, Any]:
+def encoded(secret: Object) -> dict[str, Any]:
     """The Secret with its texts as the API server keeps them."""
     texts = secret.get("stringData") or {}
     data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}

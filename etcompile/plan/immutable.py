@@ -15,7 +15,7 @@ from msgspec import Struct
 from etcompile.k8s.fieldpath import KeyedPath, keyed
 from etcompile.k8s.objects import Object
 from etcompile.model import quantity
-from etcompile.plan.comparison import compared
+from etcompile.plan.comparison import compared, encoded
 from etcompile.plan.defaults import default
 from etcompile.plan.places import ABSENT, Raw, value_at
 from etcompile.plan.secrecy import masked
@@ -105,6 +105,8 @@ def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> li
         has is one, whatever is inside it.
     """
     rows = ROWS.get((old["apiVersion"].rpartition("/")[0], old["kind"]), ())
+    if old["kind"] == "Secret":
+        old, new = encoded(old), encoded(new)
     if places is None:
         places = compared(new, old, None).places if rows else ()
     found: dict[tuple[KeyedPath, Verdict], Change] = {}

@@ -73,6 +73,9 @@ def test_the_values_of_a_secret_are_marked() -> None:
     old = {"apiVersion": "v1", "kind": "Secret", "data": {"k": "dg=="}, "immutable": True}
     [change] = immutable.changes(old, {**old, "data": {"k": "dw=="}})
     assert change.secret
+    text = {**old, "data": {}, "stringData": {"k": "v"}}
+    [change] = immutable.changes(text, {**text, "stringData": {"k": "w"}})
+    assert (change.field, change.secret) == ("data.k", True)
 
 
 def test_every_changed_field_is_one_change_and_an_image_one_more() -> None:
