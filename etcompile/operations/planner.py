@@ -132,13 +132,13 @@ def _proposal(
     job_set: JobSet | None,
     targets: Sequence[str] = (),
     *,
-    founds: bool = True,
+    new_sets: bool = True,
 ) -> Proposal:
     live = Live(cluster)
     sets = _Inventories(compilation, live)
     now = cluster.now()
     versions = {title: seen_version(sets.parents.get(title), now) for title in sets.wanted if title}
-    declared = declarations(compilation, sets.wanted if founds else sets.ids, generated=True)
+    declared = declarations(compilation, sets.wanted if new_sets else sets.ids, generated=True)
     references = [reference(value) for value in compilation.in_order()]
     references += [reference(value) for group in compilation.groups for value in group.generated]
     # A job of another kind may have the name, and its ConfigMap another one.
@@ -235,7 +235,7 @@ def live_comparison(
     Raises:
         ClusterError: the cluster cannot be read.
     """
-    return _proposal(compilation, cluster, rights, job_set, founds=False)
+    return _proposal(compilation, cluster, rights, job_set, new_sets=False)
 
 
 def _moved(
