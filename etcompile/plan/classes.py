@@ -1,7 +1,7 @@
 """One object, desired and live, to the step that it needs.
 
-A table in words: what is declared, what is there, whose it is, and what the API accepts decide
-the action; the first rule that speaks wins.
+What is declared, what exists, whose it is, and what the API server accepts decide the action. The
+rules are tried in order, and the first that applies decides.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,9 +1,9 @@
-"""A desired and a live object to what applying the one would make of the other.
+"""Compares a desired and a live object: what would applying the one change in the other?
 
-The result is the live object itself where nothing differs, so that ten thousand unchanged objects
-cost one walk each. What only the server writes, its defaults, other spellings of a quantity and
-the fields of other managers are no difference (reference/gitops.md 4.3 and 4.4). Two declarations,
-such as those of two revisions, are compared by the same walk: then every field counts.
+If nothing differs, the result is the live object itself, so ten thousand unchanged objects cost one
+walk each. Fields that only the server writes, its defaults, other spellings of a quantity and the
+fields of other managers are not differences (reference/gitops.md 4.3 and 4.4). Two declarations,
+such as those of two revisions, are compared in the same way, except that every field counts.
 """
 
 import base64

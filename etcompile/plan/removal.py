@@ -1,7 +1,7 @@
-"""What belongs to a job to the plan that removes it: launchers first, and what others need last.
+"""The plan that removes a job: launchers first, and what other objects need last.
 
-The counterpart of `planner`: nothing is desired here, so what decides is whose an object is, and
-whether what it holds can be made again.
+Nothing is desired here, as it is in `planner`. Whose an object is, and whether it holds data that
+cannot be made again, decides what happens to it.
 """
 
 from collections.abc import Callable, Collection, Iterable

@@ -1,8 +1,8 @@
-"""A job's live Pods, and those that it is to have, to the plans that run it again.
+"""The plans that run a job again, from its live Pods and its declared ones.
 
-All Pods go before the first new one comes, which no single plan says: within a job what is made
-comes before what goes. In between goes what the watcher wrote down of the run, or new Pods would
-find that they are done (`docs/protocol.md`).
+All old Pods must be gone before the first new one is created. A single plan cannot do that, because
+within a job it creates before it deletes. Between the two, the watcher's record of the run is
+deleted; otherwise the new Pods would find that they are done (`docs/protocol.md`).
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,8 +1,8 @@
-"""A plan to whose turn it is: which steps can begin, given those that are done.
+"""Decides which steps of a plan can begin, given those that are done.
 
-Apart from the plan because waves go without saying there: `after` names only what a step needs
-for a reason of its own, and a thousand Pods that wait for a thousand Services are a million pairs.
-Here each wave is one point that all of its steps lead to.
+A step lists in `after` only what it needs for a reason of its own. Waves are added here, and each
+wave is a single point that all of its steps lead to: a thousand Pods that wait for a thousand
+Services would be a million pairs.
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
-"""A plan limited to the objects that somebody named.
+"""Limits a plan to the objects that the user named with `--target`.
 
-What is not named keeps its place in the plan as left alone: so it stays in its inventory, and
-whoever reads the plan sees what was not looked after.
+All other objects stay in the plan, marked as left alone. So they stay in their inventory, and the
+reader of the plan sees what was not changed.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,8 @@
-"""A plan, step by step, until it is done or cannot go on.
+"""Runs a plan until it is done or cannot go on.
 
-One thread asks the `machine` what to do and hears from all others through one queue: threads
-that write, watches, and whoever interrupts. So what happens next depends on what was heard and on
-nothing else. Nothing is remembered between runs: the plan of the next run is made from what is
-there.
+One thread asks the `machine` what to do. All other threads, those that write, those that watch and
+whoever interrupts, report to it through one queue. So what happens next depends only on the events
+in that queue. Nothing is remembered between runs: the next run makes its plan from the cluster.
 """
 
 import queue

@@ -1,7 +1,6 @@
-"""What the API server has against a write, to whose business it is and what to do about it.
+"""Errors of the API server to refusals: who can do something about each, and what.
 
-Apart from writing because the same refusals come from a dry run, before anything is done, and
-from the write itself when the world has changed in between.
+A dry run before the rollout and a write during it report refusals in the same way.
 """
 
 import re

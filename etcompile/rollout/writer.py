@@ -1,8 +1,8 @@
-"""Steps to the requests that do them, and the threads that send these: so many at once, no more.
+"""Carries out steps as requests, with a limited number of threads.
 
-Each request says what it expects to find, so that nothing is ever written over an object that
-the plan has not seen: a create expects nothing, an update and a deletion that very UID. What is
-found instead is judged by the plan's own rules, or refused.
+Each request names what it expects, so that no object is overwritten that the plan has not seen: a
+create expects no object, an update or a deletion expects that very UID. If something else exists,
+the rules of the plan decide, or the step is refused.
 """
 
 import copy

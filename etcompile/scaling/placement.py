@@ -1,8 +1,9 @@
-"""Where a new intent belongs, so that it counts after all that there are.
+"""Chooses the file and the name of a new intent, so that it counts after all others.
 
-By its sequence number, if all the others have one or were created in a cluster. An intent without
-a number counts after every one that has, in the order of the files; behind such a one, only a
-file without a number whose name comes later will do (docs/scaling.md).
+If all others have a sequence number, or were created in a cluster, the new one gets the next
+number. An intent without a number counts after every one that has one, in the order of the files.
+After such an intent, the new one needs a file whose name sorts later, and no number
+(docs/scaling.md).
 """
 
 import re

@@ -1,7 +1,7 @@
-"""A job's name to its documents in a source tree: itself, and the intents that select it.
+"""Finds the documents of a job in a source tree: the job itself and the intents that select it.
 
-Only these are looked at: the mistakes of other jobs are theirs, and a folder may hold YAML that is
-nobody's manifest. But a file that cannot be read and names the job may hold one of its intents.
+Mistakes in other jobs are not reported, and a folder may hold YAML that is no manifest. A file that
+cannot be read is reported if it names the job, because it may hold one of its intents.
 """
 
 from collections.abc import Iterable, Sequence
