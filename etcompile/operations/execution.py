@@ -156,8 +156,11 @@ def _unusable_namespaces(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
     """A warning for each namespace that is missing, or being deleted."""
     for refusal in refusals:
         if refusal.cause == "namespace":
-            problem = refusal.reasons[0].removeprefix("it ")
-            facts = {"namespace": refusal.ref.name, "problem": problem, "advice": refusal.hint}
+            facts = {
+                "namespace": refusal.ref.name,
+                "problem": refusal.clause,
+                "advice": refusal.hint,
+            }
             yield diagnose(codes.UNUSABLE_NAMESPACE, None, **facts)
 
 

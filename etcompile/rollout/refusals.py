@@ -51,6 +51,7 @@ class Refusal(Struct, frozen=True):
         fatal: Nothing else will work either: the server cannot be reached, or does not know us.
         full: A quota has no room for it now.
         passes: The plan itself makes room before it is done.
+        clause: What is wrong with a namespace: `does not exist`.
     """
 
     ref: ObjectRef
@@ -61,6 +62,7 @@ class Refusal(Struct, frozen=True):
     fatal: bool = False
     full: bool = False
     passes: bool = False
+    clause: str = ""
 
     @property
     def code(self) -> int:
@@ -184,7 +186,8 @@ def _without_namespace(ref: ObjectRef, error: ClusterError) -> Refusal:
     hint = "wait until it is gone and create it again, or apply to another namespace"
     if error.not_found:
         hint = f"kubectl create namespace {ref.namespace}"
-    return Refusal(namespace, "namespace", (f"it {of_namespace(error)}",), hint=hint)
+    clause = of_namespace(error)
+    return Refusal(namespace, "namespace", (f"it {clause}",), hint=hint, clause=clause)
 
 
 def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Object) -> FieldChange:
