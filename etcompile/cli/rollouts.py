@@ -20,7 +20,7 @@ from etcompile.cli.structs import Decorator, adds
 from etcompile.cli.suggestion import Choice
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CLUSTER, INTERNAL, INTERRUPTED, REFUSED
-from etcompile.plan.show.alike import MARKS, destroyed, toll
+from etcompile.plan.show.groups import MARKS, destroyed, toll
 from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:

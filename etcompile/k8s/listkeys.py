@@ -46,7 +46,7 @@ _PATCHED: dict[tuple[str, ValuePath], str] = {
 }
 _DEFAULTS = {"protocol": "TCP"}
 _SETS = frozenset({"finalizers"})
-_IN_ORDER = frozenset({"env", "initContainers"})
+_IN_ORDER = frozenset({"containers", "env", "initContainers"})
 """Lists whose order means something, although their items have keys."""
 _ONE = frozenset(
     {

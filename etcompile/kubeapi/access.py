@@ -1,7 +1,7 @@
-"""What it takes to talk to a cluster: where it is, who asks, and what proves it.
+"""The values needed to talk to a cluster: its address, the user, and the credentials.
 
-Apart from the kubeconfig that says so, because a Pod's mount says it too, and because the code
-that sends requests should not know which of them it was.
+They come from a kubeconfig or from the files that a Pod mounts. The code that sends requests does
+not need to know which.
 """
 
 from pathlib import Path

@@ -7,9 +7,9 @@
             print(step.action, step.ref)
         result = operations.execute(cluster, proposal, tell=print)
 
-Apart from the command line, which adds options, questions, signals and exit codes. `planner` is
-what `apply` and `diff` compare with a cluster, `comparison` what `diff` compares with a folder or
-a Git revision, `saved` a plan that was written to a file.
+The command line adds options, questions, signals and exit codes. `planner` makes the plan against a
+cluster for `apply` and `diff`, `comparison` the one against a folder or a Git revision, and `saved`
+reads a plan from a file.
 """
 
 import importlib

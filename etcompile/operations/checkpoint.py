@@ -100,9 +100,9 @@ def request_checkpoint(
     spoken_to = [pod for pod in running if first is None or _is(pod, *first)]
     if not spoken_to:
         raise _impossible(job, "the supervisor of its first replica tells all, and does not run")
-    told = _told(cluster, spoken_to, new, concurrency)
+    told = _annotate(cluster, spoken_to, new, concurrency)
     pause(REMINDED)
-    _told(cluster, told, new.again(), concurrency)
+    _annotate(cluster, told, new.again(), concurrency)
     asked = running if first is not None and told else told
     return CheckpointRequest(
         title, in_place.checkpoint_signal, tuple(_name(pod) for pod in asked), others
@@ -136,7 +136,7 @@ def _is(pod: LiveObject, role: Role, member: Member) -> bool:
     return labels.get(ROLE_LABEL) == role.name and labels.get(INDEX_LABEL) == index
 
 
-def _told(
+def _annotate(
     cluster: Cluster, told: Sequence[LiveObject], given: Notice, concurrency: int
 ) -> list[LiveObject]:
     """Gives a notice to Pods; those that are still there."""

@@ -14,13 +14,12 @@ from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
 from etcompile.operations.declarations import declarations
-from etcompile.operations.targets import not_found
 from etcompile.overlays.files import shipped
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.planner import plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Plan
-from etcompile.plan.targets import targeted
+from etcompile.plan.targets import not_found, targeted
 
 
 class Comparison(Struct, frozen=True):
@@ -122,7 +121,7 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
         inside = posixpath.normpath(inside)
         if posixpath.isabs(inside) or not unpack(of, [inside], folder):
             raise RevisionError(f"'{inside}' is not in {name}")
-        return _told_of(_folder(str(folder / inside), options), against, folder / inside)
+        return _placed_in(_folder(str(folder / inside), options), against, folder / inside)
     wanted = [_inside(of, path) for path in paths]
     there = unpack(of, wanted, folder)
     if not there:
@@ -138,7 +137,7 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
         templates=_templates(of, options.templates, folder),
     )
     inputs = [str(folder / path) for path in there]
-    return _told_of(_nothing_is_nothing(compile(inputs, options)), name, folder)
+    return _placed_in(_nothing_is_nothing(compile(inputs, options)), name, folder)
 
 
 def _inside(of: Revision, path: str) -> str:
@@ -171,7 +170,7 @@ def _templates(of: Revision, templates: Path | None, folder: Path) -> Path | Non
     return folder / inside if unpack(of, [inside], folder, every=True) else None
 
 
-def _told_of(found: Compilation, name: str, folder: Path) -> Compilation:
+def _placed_in(found: Compilation, name: str, folder: Path) -> Compilation:
     """The compilation whose diagnostics name files as git does: `main:jobs/bert.yaml`."""
 
     def placed(diagnostic: Diagnostic) -> Diagnostic:

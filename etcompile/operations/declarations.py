@@ -1,13 +1,10 @@
 """What a compilation made, to what a plan compares: the right side of `diff` and of `apply`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from etcompile.compiler import Compilation
-from etcompile.k8s.objects import Object
-from etcompile.plan import inventory
-from etcompile.plan.live import LiveObjects
 from etcompile.plan.planner import Declared
-from etcompile.plan.step import ObjectKey, ObjectRef, reference
+from etcompile.plan.step import reference
 
 
 def declarations(
@@ -30,7 +27,7 @@ def declarations(
             waits=group.waits,
             origin=", ".join(group.sources) or None,
             inventory=(inventories or {}).get(title),
-            kept=frozenset(reference(value).key for value in group.generated),
+            create_only=frozenset(reference(value).key for value in group.generated),
         )
         for group in compilation.groups
     ]
@@ -39,39 +36,3 @@ def declarations(
 def job_title(namespace: str | None, name: str | None) -> str | None:
     """A job as people call it: `nlp/bert`."""
     return f"{namespace}/{name}" if namespace and name else name
-
-
-class Inventories:
-    """The ApplySets of the jobs of a compilation, as far as the cluster has them.
-
-    Args:
-        compilation: What was compiled.
-        live: The cluster.
-    """
-
-    def __init__(self, compilation: Compilation, live: LiveObjects) -> None:
-        self.ids: dict[str | None, str] = {}
-        """Of the sets that are there."""
-        self.wanted: dict[str | None, str] = {}
-        """Of all, also those that are still to be made."""
-        self.parents: dict[str | None, Object] = {}
-        """The parents of those, by job."""
-        parents: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
-        for group in compilation.groups:
-            if group.name:
-                ref = inventory.parent(group.name, group.namespace or live.namespace)
-                title = job_title(group.namespace, group.name)
-                parents[ref.key] = ref, title
-                self.wanted[title] = inventory.applyset_id(ref)
-        for found in live.get([ref for ref, _ in parents.values()]):
-            ref, title = parents[reference(found).key]
-            if inventory.is_parent(found, ref):
-                self.ids[title] = inventory.applyset_id(ref)
-                self.parents[title] = found
-
-    def members(self, live: LiveObjects) -> Iterator[Object]:
-        """The objects of the sets."""
-        for found in self.parents.values():
-            kinds, namespaces = inventory.members(found)
-            label = found["metadata"]["labels"][inventory.INVENTORY_ID]
-            yield from live.labelled(kinds, namespaces, {inventory.PART_OF: label})

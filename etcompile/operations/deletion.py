@@ -13,7 +13,7 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.claims import config_of_others, is_member, other_job
-from etcompile.plan.removal import EMPTY_INVENTORY, left_beside, named_by, removal
+from etcompile.plan.removal import EMPTY_INVENTORY, left_behind, named_by, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.sets import of_other_set, other_set
 from etcompile.plan.step import JobSet, ObjectRef, Plan, Step, deletion, reference
@@ -73,7 +73,9 @@ def delete_proposal(
                 empty.append(deletion(parent, EMPTY_INVENTORY))
         members[title] = [reference(value) for _, value in mine if is_member(value)]
         if parent is None and not mine and compilation is None:
-            unknown.append(_unknown(where, name))
+            advice = f"etcompile status -n {where}"
+            facts = {"job": name, "where": where, "advice": advice}
+            unknown.append(diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts))
         elif parent is None and not mine and absent is not None:
             absent(where, name)
     if unknown:
@@ -97,11 +99,6 @@ def delete_proposal(
     return Proposal(plan=plan, rights=Rights(adopt=adopt, prune=True), kept=kept, versions=versions)
 
 
-def _unknown(where: str, name: str) -> Diagnostic:
-    advice = f"etcompile status -n {where}"
-    return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=name, where=where, advice=advice)
-
-
 def _used(
     cluster: Cluster, values: Sequence[Object], plan: Plan, others: Sequence[Object]
 ) -> Iterator[Step]:
@@ -121,7 +118,7 @@ def _used(
                 raise
             continue  # who may not read it cannot be told of it
         if live is not None:
-            yield left_beside({**live, "apiVersion": ref.api_version, "kind": ref.kind}, None)
+            yield left_behind({**live, "apiVersion": ref.api_version, "kind": ref.kind}, None)
 
 
 def _others(

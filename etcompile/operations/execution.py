@@ -12,7 +12,7 @@ from etcompile.diagnostics.excerpts import excerpt, excerpts
 from etcompile.exitcodes import CLUSTER, CONFLICT, REPLACEMENT
 from etcompile.kubeapi import Cluster
 from etcompile.operations.proposal import Proposal, Result
-from etcompile.plan.show.alike import listed, value
+from etcompile.plan.show.groups import listed, value
 from etcompile.plan.step import FieldChange, Plan, Step
 from etcompile.rollout import Choices, Outcome, Refusal, Rollout, StepEvent
 from etcompile.rollout.inventory import Inventories
@@ -26,6 +26,7 @@ _CODES = {
     "replace": codes.MUST_BE_REPLACED,
     "invalid": codes.OBJECT_REFUSED,
     "cluster": codes.CLUSTER_REFUSES,
+    "namespace": codes.CLUSTER_REFUSES,
 }
 _HINTS = {
     "replace-data": "save what it holds, then name it: --replace-data {object}",
@@ -98,10 +99,10 @@ def execute(
     )
     if found or dry_run:
         ends = (refusal.code for refusal in found if not refusal.passes)
-        return Result(min(ends, default=0), (*_all_told(found), *warned(cluster)))
+        return Result(min(ends, default=0), (*_diagnostics(found), *warned(cluster)))
     if found := sets.take(choices.concurrency):
         ends = (refusal.code for refusal in found)
-        return Result(min(ends), (*_all_told(found), *warned(cluster)))
+        return Result(min(ends), (*_diagnostics(found), *warned(cluster)))
     outcome = Outcome(interrupted=True)
     until = None if choices.timeout is None else time.monotonic() + choices.timeout
     parts = (*proposal.before, proposal.plan)
@@ -126,7 +127,7 @@ def execute(
     finally:
         sets.release(reachable=not any(refusal.fatal for refusal in outcome.refusals))
         end(outcome)
-    return Result(outcome.code, (*_all_told(outcome.refusals), *warned(cluster)), outcome)
+    return Result(outcome.code, (*_diagnostics(outcome.refusals), *warned(cluster)), outcome)
 
 
 def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
@@ -143,7 +144,24 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
     if not found and not proposal.whole.refused:
         writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
         found = refusals(cluster, proposal.whole, writer, _AT_ONCE, accepted=proposal.accepted)
-    return _all_told(refusal for refusal in found if refusal.full or refusal.cause != "cluster")
+    told = _diagnostics(
+        refusal
+        for refusal in found
+        if refusal.full or refusal.cause not in ("cluster", "namespace")
+    )
+    return (*told, *_unusable_namespaces(found))
+
+
+def _unusable_namespaces(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
+    """A warning for each namespace that is missing, or being deleted."""
+    for refusal in refusals:
+        if refusal.cause == "namespace":
+            facts = {
+                "namespace": refusal.ref.name,
+                "problem": refusal.clause,
+                "advice": refusal.hint,
+            }
+            yield diagnose(codes.UNUSABLE_NAMESPACE, None, **facts)
 
 
 def warned(cluster: Cluster) -> Iterator[Diagnostic]:
@@ -189,7 +207,7 @@ def _of_steps(steps: Sequence[Step]) -> Diagnostic:
     return diagnose(code, None, object=objects, problem=problem, advice=hint)
 
 
-def _all_told(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
+def _diagnostics(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
     """What speaks against steps: what it says of several objects alike is said once."""
     alike: dict[object, list[Refusal]] = {}
     for refusal in refusals:
@@ -197,10 +215,10 @@ def _all_told(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
         alike.setdefault(
             (refusal.cause, refusal.passes, reasons, refusal.changes, refusal.hint), []
         ).append(refusal)
-    return tuple(map(_told, alike.values()))
+    return tuple(map(_diagnostic, alike.values()))
 
 
-def _told(refusals: Sequence[Refusal]) -> Diagnostic:
+def _diagnostic(refusals: Sequence[Refusal]) -> Diagnostic:
     """What speaks against steps that are refused alike, found by the API server."""
     refusal = refusals[0]
     refs = dict.fromkeys(other.ref for other in refusals)
@@ -211,7 +229,7 @@ def _told(refusals: Sequence[Refusal]) -> Diagnostic:
     facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
     if refusal.passes:
         return diagnose(codes.NOT_TRIED, None, object=listed(refs), problem=problem)
-    if refusal.cause == "cluster":
+    if refusal.cause in ("cluster", "namespace"):
         return diagnose(
             codes.CLUSTER_REFUSES, None, **{**facts, "problem": f"{listed(refs)}: {problem}"}
         )

@@ -51,17 +51,13 @@ def job_set(
         return None
     names = ["/".join(filter(None, address)) for address in addresses]
     stem = re.sub(r"[^A-Za-z0-9]+", "-", names[0].rpartition("/")[2]).strip("-")[:40].strip("-")
+    text = "\n".join(names).encode(errors="surrogateescape")
     return JobSet(
-        f"{stem or 'jobs'}-{_digest(names)}",
+        f"{stem or 'jobs'}-{hashlib.sha256(text).hexdigest()[:10]}",
         ", ".join(names),
         addresses[0][0],
         bool(paths) and "-" not in paths and all(place.is_dir() for place in places),
     )
-
-
-def _digest(parts: Sequence[str]) -> str:
-    text = "\n".join(parts).encode(errors="surrogateescape")
-    return hashlib.sha256(text).hexdigest()[:10]
 
 
 def _address(folder: Path, repository: tuple[str, str] | None) -> tuple[str, str] | None:

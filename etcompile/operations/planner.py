@@ -14,16 +14,15 @@ from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run import is_only_another_run
-from etcompile.operations.declarations import Inventories, declarations, job_title
+from etcompile.operations.declarations import declarations, job_title
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
-from etcompile.operations.targets import not_found
+from etcompile.plan import inventory
 from etcompile.plan.claims import config_of_others, is_member
 from etcompile.plan.classes import PRUNE
-from etcompile.plan.live import LiveObjects
 from etcompile.plan.planner import plan
+from etcompile.plan.quotas import Read, within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.rights import Rights
-from etcompile.plan.room import Read, with_room
 from etcompile.plan.schedule import ring
 from etcompile.plan.sets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.step import (
@@ -39,7 +38,7 @@ from etcompile.plan.step import (
     deletion,
     reference,
 )
-from etcompile.plan.targets import targeted
+from etcompile.plan.targets import not_found, targeted
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import (
@@ -54,8 +53,43 @@ from etcompile.rollout.live import (
 from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
 from etcompile.rollout.machine.targets import Key
 from etcompile.rollout.preflight.dryrun import DryRun, under_another_name
-from etcompile.rollout.preflight.writes import unusable_namespaces
 from etcompile.rollout.refusals import quota_of
+
+
+class _Inventories:
+    """The ApplySets of the jobs of a compilation, as far as the cluster has them.
+
+    Args:
+        compilation: What was compiled.
+        live: The cluster.
+    """
+
+    def __init__(self, compilation: Compilation, live: Live) -> None:
+        self.ids: dict[str | None, str] = {}
+        """Of the sets that are there."""
+        self.wanted: dict[str | None, str] = {}
+        """Of all, also those that are still to be made."""
+        self.parents: dict[str | None, Object] = {}
+        """The parents of those, by job."""
+        parents: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
+        for group in compilation.groups:
+            if group.name:
+                ref = inventory.parent(group.name, group.namespace or live.namespace)
+                title = job_title(group.namespace, group.name)
+                parents[ref.key] = ref, title
+                self.wanted[title] = inventory.applyset_id(ref)
+        for found in live.get([ref for ref, _ in parents.values()]):
+            ref, title = parents[reference(found).key]
+            if inventory.is_parent(found, ref):
+                self.ids[title] = inventory.applyset_id(ref)
+                self.parents[title] = found
+
+    def members(self, live: Live) -> Iterator[Object]:
+        """The objects of the sets."""
+        for found in self.parents.values():
+            kinds, namespaces = inventory.members(found)
+            label = found["metadata"]["labels"][inventory.INVENTORY_ID]
+            yield from live.labelled(kinds, namespaces, {inventory.PART_OF: label})
 
 
 def apply_proposal(
@@ -98,13 +132,13 @@ def _proposal(
     job_set: JobSet | None,
     targets: Sequence[str] = (),
     *,
-    founds: bool = True,
+    new_sets: bool = True,
 ) -> Proposal:
     live = Live(cluster)
-    sets = Inventories(compilation, live)
+    sets = _Inventories(compilation, live)
     now = cluster.now()
     versions = {title: seen_version(sets.parents.get(title), now) for title in sets.wanted if title}
-    declared = declarations(compilation, sets.wanted if founds else sets.ids, generated=True)
+    declared = declarations(compilation, sets.wanted if new_sets else sets.ids, generated=True)
     references = [reference(value) for value in compilation.in_order()]
     references += [reference(value) for group in compilation.groups for value in group.generated]
     # A job of another kind may have the name, and its ConfigMap another one.
@@ -128,8 +162,13 @@ def _proposal(
     )
     problems: list[Diagnostic] = []
     if not rights.adopt:
-        refused = (*_of_others(sets, job_set), *_operated(compilation, cluster, problems))
-        made = structs.replace(made, steps=(*made.steps, *refused))
+        others = (
+            of_other_set(reference(parent), title, other)
+            for title, parent in sets.parents.items()
+            if title is not None and (other := other_set(parent, job_set))
+        )
+        operated = _operated(compilation, cluster, problems)
+        made = structs.replace(made, steps=(*made.steps, *others, *operated))
     members: dict[str, tuple[ObjectRef, ...]] = {}
     if job_set is not None and job_set.whole:
         jobs = {
@@ -159,7 +198,11 @@ def _proposal(
         versions |= {orphan.title: seen_version(orphan.inventory, now) for orphan in left}
     problems += _only_renamed(made.steps)
     made = structs.replace(made, cluster=cluster_identity(cluster), job_set=job_set)
-    made = with_room(made, beyond, _quotas(cluster))
+    made = within_quotas(made, beyond, _quotas(cluster))
+    if server.denied:
+        where = cluster.context or cluster.server
+        facts = {"cluster": where, "problem": server.denied}
+        problems.insert(0, diagnose(codes.ADMISSION_NOT_ASKED, None, **facts))
     if unknown := not_found(made, targets):
         raise ImpossibleError(Result(INPUT, tuple(unknown)))
     made = targeted(made, targets)
@@ -175,12 +218,12 @@ def _proposal(
             if (title := job_title(group.namespace, group.name))
         },
         seen=seen,
-        kept=_kept(members, made),
+        kept=_members_left(members, made),
         job_set=job_set,
         orphans=frozenset(members),
         accepted=frozenset(server.accepted),
         versions=versions,
-        diagnostics=(*_unasked(server, cluster), *problems),
+        diagnostics=tuple(problems),
     )
 
 
@@ -192,20 +235,11 @@ def live_comparison(
     Raises:
         ClusterError: the cluster cannot be read.
     """
-    found = _proposal(compilation, cluster, rights, job_set, founds=False)
-    unusable = unusable_namespaces(cluster, found.plan)
-    return structs.replace(found, diagnostics=(*found.diagnostics, *unusable))
-
-
-def _of_others(sets: Inventories, job_set: JobSet | None) -> Iterator[Step]:
-    """The refusals of jobs of other sets."""
-    for title, parent in sets.parents.items():
-        if title is not None and (other := other_set(parent, job_set)):
-            yield of_other_set(reference(parent), title, other)
+    return _proposal(compilation, cluster, rights, job_set, new_sets=False)
 
 
 def _moved(
-    sets: Inventories,
+    sets: _Inventories,
     job_set: JobSet,
     declared: Collection[tuple[str, str]],
     cluster: Cluster,
@@ -302,14 +336,6 @@ def _quotas(cluster: Cluster) -> Read:
     return read
 
 
-def _unasked(server: DryRun, cluster: Cluster) -> tuple[Diagnostic, ...]:
-    """That the API server was not asked which differences are some."""
-    if not server.denied:
-        return ()
-    where = cluster.context or cluster.server
-    return (diagnose(codes.ADMISSION_NOT_ASKED, None, cluster=where, problem=server.denied),)
-
-
 def _orphaned(
     cluster: Cluster, left: Sequence[Orphan], rights: Rights, job_set: JobSet
 ) -> tuple[Step, ...]:
@@ -343,7 +369,9 @@ def _unmanaged(step: Step, why: tuple[Reason, ...]) -> Step:
     return structs.replace(step, action="unmanaged", why=why, needs=None, after=())
 
 
-def _kept(members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan) -> dict[str, list[ObjectRef]]:
+def _members_left(
+    members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan
+) -> dict[str, list[ObjectRef]]:
     """The members of each job's ApplySet that are not declared and that a plan leaves alone."""
     removed = {step.ref for step in plan.steps if step.action in REMOVES}
     orphaned = {job: [ref for ref in refs if ref not in removed] for job, refs in members.items()}
@@ -351,8 +379,8 @@ def _kept(members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan) -> dict[str,
 
 
 def _once(
-    live: LiveObjects,
-    sets: Inventories,
+    live: Live,
+    sets: _Inventories,
     references: list[ObjectRef],
     seen: dict[Key, ObjectState],
     beyond: dict[ObjectKey, Object],

@@ -5,9 +5,11 @@ A thousand workers are one worker, a thousand times, and so are their Services.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from etcompile.plan.graph import Edge, Graph, Node
+from msgspec import structs
+
+from etcompile.plan.graph import Edge, Graph
 
 _NUMBERED = re.compile(r"(.*-)(0|[1-9][0-9]*)", re.DOTALL)
 _FEW = 3
@@ -25,7 +27,7 @@ def bundled(graph: Graph) -> Graph:
     needs: dict[int, set[tuple[str, str, str]]] = defaultdict(set)
     for edge in graph.edges:
         target = graph.nodes[edge.target]
-        needs[edge.source].add((edge.how, target.kind, _stem(target.names[0])))
+        needs[edge.source].add((edge.how, target.kind, split(target.names[0])[0]))
     alike: dict[object, list[int]] = defaultdict(list)
     for place, node in enumerate(graph.nodes):
         stem, number = split(node.names[0])
@@ -39,56 +41,50 @@ def bundled(graph: Graph) -> Graph:
     ]
     bundles.sort(key=lambda bundle: bundle[0])
     new = {place: number for number, bundle in enumerate(bundles) for place in bundle}
-    nodes = tuple(_taken_together([graph.nodes[place] for place in bundle]) for bundle in bundles)
+    nodes = tuple(
+        structs.replace(
+            graph.nodes[bundle[0]], names=tuple(graph.nodes[place].names[0] for place in bundle)
+        )
+        for bundle in bundles
+    )
     edges = dict.fromkeys(
         Edge(new[edge.source], new[edge.target], edge.how, edge.binds) for edge in graph.edges
     )
     return Graph(nodes, tuple(edge for edge in edges if edge.source != edge.target))
 
 
-def name(node: Node) -> str:
-    """The node's name, or those of a bundle: `mnist-worker-0 … 99`."""
-    if len(node.names) == 1:
-        return node.names[0]
-    stem = _stem(node.names[0])
-    runs = _runs(int(number) for _, number in map(split, node.names) if number)
+def name(names: Sequence[str]) -> str:
+    """A name, or those of a bundle: `mnist-worker-0 … 99`."""
+    if len(names) == 1:
+        return names[0]
+    runs = _runs(int(number) for _, number in map(split, names) if number)
     if len(runs) > _RUNS:
         runs = [(runs[0][0], runs[-1][1])]
-    return stem + ", ".join(
+    return split(names[0])[0] + ", ".join(
         f"{first} … {last}" if last - first > 1 else ", ".join(map(str, range(first, last + 1)))
         for first, last in runs
     )
 
 
-def count(node: Node) -> str:
-    """The kind with its number: `Pod`, `100 Pods`."""
-    if len(node.names) == 1:
-        return node.kind
-    plural = re.sub(r"([^aeiou])y$", r"\1ie", node.kind)
+def count(kind: str, names: Sequence[str]) -> str:
+    """A kind with how many there are: `Pod`, `100 Pods`."""
+    if len(names) == 1:
+        return kind
+    plural = re.sub(r"([^aeiou])y$", r"\1ie", kind)
     plural += "es" if plural.endswith(("s", "x", "ch", "sh")) else "s"
-    return f"{len(node.names)} {plural}"
+    return f"{len(names)} {plural}"
 
 
-def label(node: Node) -> str:
+def label(kind: str, names: Sequence[str]) -> str:
     """Kind and name in one line: `Pod mnist-worker-0 … 99 (100 Pods)`."""
-    several = f" ({count(node)})" if len(node.names) > 1 else ""
-    return f"{node.kind} {name(node)}{several}"
-
-
-def _taken_together(nodes: list[Node]) -> Node:
-    first = nodes[0]
-    names = tuple(node.names[0] for node in nodes)
-    return Node(first.kind, names, first.namespace, first.group, first.job, first.wave)
+    several = f" ({count(kind, names)})" if len(names) > 1 else ""
+    return f"{kind} {name(names)}{several}"
 
 
 def split(text: str) -> tuple[str, str | None]:
     """A name without its last number, and that number: `mnist-worker-`, `12`."""
     found = _NUMBERED.fullmatch(text)
     return (found[1], found[2]) if found else (text, None)
-
-
-def _stem(text: str) -> str:
-    return split(text)[0]
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:

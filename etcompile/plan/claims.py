@@ -11,10 +11,8 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at
 from etcompile.model.keypair import key_pair_of
 from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB, config_names
-from etcompile.plan.comparison import PART_OF
+from etcompile.plan.inventory import PART_OF
 
-INVENTORY_ID = "applyset.kubernetes.io/id"
-"""The label of an ApplySet's parent."""
 _TRACKING = "argocd.argoproj.io/tracking-id"
 _FLUX = {
     "kustomize.toolkit.fluxcd.io/name": "Flux Kustomization",
@@ -44,7 +42,9 @@ def tracker(live: Object) -> str | None:
     labels = mapping_at(live, ("metadata", "labels"))
     annotations = mapping_at(live, ("metadata", "annotations"))
     application, _, of = str(annotations.get(_TRACKING, "")).partition(":")
-    if application and of == _own_tracking(live):
+    metadata, group = live["metadata"], live["apiVersion"].rpartition("/")[0]
+    own = f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
+    if application and of == own:  # else it was copied from another object
         return f"Argo CD application {application}"
     for key, tool in _FLUX.items():
         if name := labels.get(key):
@@ -151,7 +151,7 @@ def inventory(live: Object) -> str | None:
     return found
 
 
-def kept_by(live: Object) -> str | None:
+def keep_annotation(live: Object) -> str | None:
     """The annotation by which somebody asks that the object is never pruned."""
     annotations = mapping_at(live, ("metadata", "annotations"))
     return next(
@@ -198,13 +198,6 @@ def going(live: Object) -> str:
     finalizers = live["metadata"].get("finalizers") or ()
     kept = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
     return f"the one that exists is being deleted{kept}"
-
-
-def _own_tracking(live: Object) -> str:
-    """What a tracking-id says after the application; another object's was copied and is none."""
-    metadata = live["metadata"]
-    group = live["apiVersion"].rpartition("/")[0]
-    return f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
 
 
 def missing_keys(desired: Object, live: Object) -> list[str]:

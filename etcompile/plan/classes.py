@@ -1,22 +1,22 @@
 """One object, desired and live, to the step that it needs.
 
-A table in words: what is declared, what is there, whose it is, and what the API accepts decide
-the action; the first rule that speaks wins.
+What is declared, what exists, whose it is, and what the API server accepts decide the action. The
+rules are tried in order, and the first that applies decides.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.path import keyed, overlap
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims, protection, secrecy
-from etcompile.plan.admission import Ask, Doubt, Told
-from etcompile.plan.comparison import PART_OF, compared
+from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.immutable import Change, Verdict, changes
+from etcompile.plan.inventory import PART_OF
 from etcompile.plan.places import ABSENT, Raw, differing
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import (
@@ -36,7 +36,55 @@ from etcompile.plan.targets import is_named
 PRUNE = Remedy("prune", "--prune deletes it")
 """What to do about an object that is left because nobody asked for its deletion."""
 _REPLACE = Remedy("replace", "--replace deletes and recreates it")
-_UNKNOWN = Ownership(None, (), known=False)
+
+
+class Difference(Struct, frozen=True):
+    """An object that is there and that seems to differ from what is declared.
+
+    Args:
+        ref: The object.
+        declared: As it is declared.
+        desired: What is to be applied: as declared, but for fields that stay as they are.
+        live: As it is.
+        inventory: The id of the ApplySet that it should be in; None for none.
+        places: Where they seem to differ.
+        result: The live object after an update, as far as it can be foreseen.
+        owned: Who owns the live object's fields; None if that is a declaration, too.
+        job: The job that it belongs to, as people call it.
+    """
+
+    ref: ObjectRef
+    declared: Object
+    desired: Object
+    live: Object
+    inventory: str | None
+    places: tuple[Raw, ...]
+    result: Object
+    owned: Ownership | None
+    job: str | None = None
+
+
+class Answer(Struct, frozen=True):
+    """What the API server says about a difference.
+
+    Args:
+        desired: What is to be sent: as declared, but for what admission makes of new objects.
+        places: Where applying that would change the live object.
+        result: The live object afterwards, as far as it can be known.
+        accepted: The API server accepts the update.
+        immutable: Why the object must be replaced, in the API server's words; empty if it need
+            not be.
+    """
+
+    desired: Object
+    places: tuple[Raw, ...]
+    result: Object
+    accepted: bool
+    immutable: tuple[str, ...] = ()
+
+
+Ask = Callable[[Sequence[Difference]], Iterable[Answer | None]]
+"""Asks the API server about differences; None for those that it says nothing about."""
 
 
 def created(desired: Object, ref: ObjectRef, reason: str = "it does not exist") -> Step:
@@ -44,14 +92,14 @@ def created(desired: Object, ref: ObjectRef, reason: str = "it does not exist") 
     return Step("create", ref, (Reason(reason),), manifest=_manifest(desired))
 
 
-def seeming(
+def difference(
     desired: Object,
     live: Object,
     ref: ObjectRef,
     rights: Rights,
     inventory: str | None,
     job: str | None = None,
-) -> Doubt | None:
+) -> Difference | None:
     """The difference of a declared object that is there, as far as it shows without a cluster.
 
     Args:
@@ -65,11 +113,11 @@ def seeming(
     Returns:
         The difference; None if there is none.
     """
-    owned = _owned(live, rights)
+    owned = None if rights.whole else ownership(live, rights.manager)
     declared = desired
     if rights.ignored:
-        desired = as_live(desired, live, ref, rights.ignored, owned)
-    found = compared(desired, live, owned, whole=rights.whole)
+        desired = as_live(desired, live, ref, rights.ignored, owned or NOBODY)
+    found = compared(desired, live, owned)
     places = found.places
     now = claims.inventory(live)
     if inventory and now != inventory:
@@ -77,7 +125,7 @@ def seeming(
         places = (*places, Raw(label, ABSENT if now is None else now, inventory))
     if not places:
         return None
-    return Doubt(ref, declared, desired, live, inventory, places, found.result, owned, job)
+    return Difference(ref, declared, desired, live, inventory, places, found.result, owned, job)
 
 
 def matched(
@@ -100,11 +148,11 @@ def matched(
         inventories: The ids of all that the declarations are of: it may come from another one.
         ask: Asks the API server whether a difference is one; None without a cluster.
     """
-    doubt = seeming(desired, live, ref, rights, inventory)
-    if doubt is None:
+    found = difference(desired, live, ref, rights, inventory)
+    if found is None:
         return unchanged(live, ref)
-    (answer,) = ask([doubt]) if ask is not None else (None,)
-    return judged(doubt, answer, rights, inventories)
+    (answer,) = ask([found]) if ask is not None else (None,)
+    return resolved(found, answer, rights, inventories)
 
 
 def unchanged(live: Object, ref: ObjectRef) -> Step:
@@ -114,55 +162,54 @@ def unchanged(live: Object, ref: ObjectRef) -> Step:
     return Step("unchanged", ref, uid=uid, resource_version=version)
 
 
-def judged(
-    doubt: Doubt, answer: Told | None, rights: Rights, inventories: frozenset[str] = frozenset()
+def resolved(
+    found: Difference,
+    answer: Answer | None,
+    rights: Rights,
+    inventories: frozenset[str] = frozenset(),
 ) -> Step:
     """The step for an object that seems to differ.
 
     Args:
-        doubt: How it seems to differ.
+        found: How it seems to differ.
         answer: What the API server says about that; None if it does not.
         rights: What the plan may do.
         inventories: The ids of all ApplySets that the declarations are of.
     """
-    desired, live = doubt.desired, doubt.live
-    places, result = doubt.places, doubt.result
-    step = unchanged(live, doubt.ref)
+    desired, live = found.desired, found.live
+    places, result = found.places, found.result
+    step = unchanged(live, found.ref)
     if answer is not None:
         desired, places, result = answer.desired, answer.places, answer.result
         if not places:
             return step
-    # Not the desired object: what it leaves out stays as it is.
-    found = changes(live, result) if result is not live else []
+    limits = changes(live, result, places)
     if answer is not None and answer.accepted:
-        found = [change for change in found if change.verdict is not Verdict.REFUSED]
+        limits = [change for change in limits if change.verdict is not Verdict.REFUSED]
     step = structs.replace(
-        step, changes=_changes(desired, places, found, rights), manifest=_manifest(desired)
+        step, changes=_changes(desired, places, limits, rights), manifest=_manifest(desired)
     )
-    if rights.whole:
-        return _decided(step, found, rights)
-    owned = doubt.owned
+    owned = found.owned
+    if owned is None:
+        return _decided(step, limits, rights)
     ours = owned.ours is not None or (
         claims.inventory(live) in inventories and claims.stranger(live, rights.manager) is None
     )
     if not owned.known:
-        ours = ours or _says_ours(live)
+        # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
+        ours = ours or JOB_LABEL in (live["metadata"].get("labels") or {})
     holder = claims.holder(live, inventories) or (
         None if ours else f"{claims.makers(live)} made it"
     )
     if refused := _foreign(step, desired, live, rights, holder):
         return refused
     fields = answer.immutable if answer is not None else ()
-    decided = _decided(step, found, rights, holder, fields)
+    decided = _decided(step, limits, rights, holder, fields)
     if decided.action != "replace":
         return decided
     # A new object is as it is declared, and admission makes of it what it makes of all.
-    decided = structs.replace(decided, manifest=_manifest(doubt.declared))
+    decided = structs.replace(decided, manifest=_manifest(found.declared))
     return _guarded(decided, desired, live, rights)
-
-
-def _owned(live: Object, rights: Rights) -> Ownership:
-    return _UNKNOWN if rights.whole else ownership(live, rights.manager)
 
 
 def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
@@ -185,7 +232,7 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
         why = f"{tool} manages it"
     elif owner := claims.owner(live):
         why = f"it is deleted with its owner {owner}"
-    elif annotation := claims.kept_by(live):
+    elif annotation := claims.keep_annotation(live):
         why = f"it has the annotation {annotation}"
     elif (maker := claims.stranger(live, rights.manager)) and not rights.adopt:
         why = f"{maker} made it, with labels of the job"
@@ -300,8 +347,3 @@ def _changes(
 
 def _manifest(desired: Object) -> Object | None:
     return None if secrecy.has_values(desired) else desired
-
-
-def _says_ours(live: Object) -> bool:
-    # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
-    return JOB_LABEL in (live["metadata"].get("labels") or {})

@@ -1,10 +1,12 @@
-"""A desired and a live object to what applying the one would make of the other.
+"""Compares a desired and a live object: what would applying the one change in the other?
 
-The result is the live object itself where nothing differs, so that ten thousand unchanged objects
-cost one walk each. What only the server writes, its defaults, other spellings of a quantity and
-the fields of other managers are no difference (reference/gitops.md 4.3 and 4.4).
+If nothing differs, the result is the live object itself, so ten thousand unchanged objects cost one
+walk each. Fields that only the server writes, its defaults, other spellings of a quantity and the
+fields of other managers are not differences (reference/gitops.md 4.3 and 4.4). Two declarations,
+such as those of two revisions, are compared in the same way, except that every field counts.
 """
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,17 +16,23 @@ from etcompile.k8s import listkeys
 from etcompile.k8s.managedfields import Fields, Others, Ownership, below, of_item, others_below
 from etcompile.k8s.objects import SERVER_METADATA, Object
 from etcompile.k8s.path import KeyedPath
-from etcompile.plan.defaults import default, settled
-from etcompile.plan.noise import is_nothing, same, without_taints
+from etcompile.model import quantity
+from etcompile.plan.defaults import default
+from etcompile.plan.inventory import PART_OF
 from etcompile.plan.places import ABSENT, Raw
 
-PART_OF = "applyset.kubernetes.io/part-of"
-"""The label of an ApplySet's members, which no input has."""
+NOBODY = Ownership(None, (), known=False)
+"""The owners of fields where these are not known: only what is desired can differ."""
 
 _ALL: Fields = {".": {}}
 """Stands for all fields below: every one of them is a declaration."""
 
-_SETTLED = frozenset({"Job", "Pod", "Secret"})
+_AMOUNTS = frozenset({"capacity", "hard", "limits", "overhead", "requests"})
+_LIMIT_RANGE = frozenset({"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"})
+_DROPPED = frozenset({"hostIPC", "hostNetwork", "hostPID", "publishNotReadyAddresses", "readOnly"})
+"""Fields of which the API server does not keep a false."""
+_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""The tolerations that the admission plugin DefaultTolerationSeconds adds."""
 
 
 class Comparison(Struct, frozen=True):
@@ -39,24 +47,23 @@ class Comparison(Struct, frozen=True):
     places: tuple[Raw, ...]
 
 
-def compared(desired: Object, live: Object, owned: Ownership, *, whole: bool) -> Comparison:
+def compared(desired: Object, live: Object, owned: Ownership | None) -> Comparison:
     """What applying a desired object makes of the live one.
 
     Args:
         desired: The object as it is declared.
         live: The object as the cluster has it.
-        owned: Who owns the live object's fields.
-        whole: The live object is a declaration too: what is not desired goes.
+        owned: Who owns the live object's fields; None if that is a declaration, too, and what is
+            not desired goes.
     """
     if desired == live:
         return Comparison(live, ())
     as_it_is = live
-    if desired["kind"] in _SETTLED:
-        desired = settled(desired, live)
-        if whole:
-            live = settled(live, desired)
+    if desired["kind"] == "Secret":
+        desired, live = encoded(desired), encoded(live)
     places: list[Raw] = []
-    ours = _ALL if whole else owned.ours
+    whole = owned is None
+    ours, others = (_ALL, ()) if owned is None else (owned.ours, owned.others)
     result = dict(live)
     for name in desired.keys() | (live.keys() if whole else owned_keys(ours, live)):
         if name in ("apiVersion", "kind", "status"):
@@ -66,8 +73,54 @@ def compared(desired: Object, live: Object, owned: Ownership, *, whole: bool) ->
             wanted = {
                 key: value for key, value in desired[name].items() if key not in SERVER_METADATA
             }
-        _field((), name, wanted, live, result, (desired["kind"], ours, owned.others, places))
+        _field((), name, wanted, live, result, (desired["kind"], ours, others, places))
     return Comparison(result if places else as_it_is, tuple(places))
+
+
+def same(path: KeyedPath, one: Any, other: Any) -> bool:
+    """Whether two values of a field mean the same."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            same((*path, key), one[key], other[key]) for key in one
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(
+            same((*path, "[]"), a, b) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if one == other:
+        return True
+    if not _is_amount(path) or isinstance(one, dict | list) or isinstance(other, dict | list):
+        return False
+    before, after = quantity.number(one), quantity.number(other)
+    return before is not None and before == after
+
+
+def _is_amount(path: KeyedPath) -> bool:
+    return path[-1] in ("divisor", "sizeLimit", "storage") or (
+        len(path) > 1
+        and (path[-2] in _AMOUNTS or (path[-2] in _LIMIT_RANGE and path[:2] == ("spec", "limits")))
+    )
+
+
+def _is_nothing(name: str, value: Any) -> bool:
+    """Whether the API server does not keep such a value, or it means the same as none."""
+    if value is False:
+        return name in _DROPPED
+    if isinstance(value, list):
+        return not value
+    if isinstance(value, Mapping):
+        return not value and name in ("annotations", "data", "labels", "limits", "requests")
+    return value is None or (value == "" and name != "storageClassName")
+
+
+def encoded(secret: Object) -> dict[str, Any]:
+    """The Secret with its texts as the API server keeps them."""
+    texts = secret.get("stringData") or {}
+    data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+    rest = {name: value for name, value in secret.items() if name != "stringData"}
+    return {**rest, "data": {**(secret.get("data") or {}), **data}}
 
 
 def owned_keys(fields: Fields | None, live: Mapping[str, Any]) -> set[str]:
@@ -175,7 +228,9 @@ def _field(
         else:
             made[name] = left
     elif is_there is None:
-        if is_nothing(name, wanted) or same(field, wanted, default(kind, field, around_it)):
+        if _is_nothing(name, wanted) or same(field, wanted, default(kind, field, around_it)):
+            return
+        if whole and isinstance(wanted, Mapping) and _only_defaults(field, wanted, kind):
             return
         _note(field, ABSENT, wanted, inner)
         made[name] = wanted
@@ -186,7 +241,7 @@ def _field(
 def _without(path: KeyedPath, live: Any, usual: Any, around: _Around) -> Any:
     """What is left of a value that is no longer declared: nothing, or what others own of it."""
     kind, ours, others, _ = around
-    if same(path, live, usual) or is_nothing(path[-1], live):
+    if same(path, live, usual) or _is_nothing(path[-1], live):
         return live
     if ours and ours is not _ALL and isinstance(live, Mapping):
         return _mapping(path, {}, live, around) or ABSENT
@@ -201,19 +256,20 @@ def _without(path: KeyedPath, live: Any, usual: Any, around: _Around) -> Any:
     return ABSENT
 
 
-def _only_defaults(path: KeyedPath, live: Mapping[str, Any], kind: str) -> bool:
-    return bool(live) and all(
-        _only_defaults((*path, name), value, kind)
-        if isinstance(value, Mapping)
-        else same((*path, name), value, default(kind, (*path, name), {}))
-        for name, value in live.items()
+def _only_defaults(path: KeyedPath, value: Mapping[str, Any], kind: str) -> bool:
+    return bool(value) and all(
+        _only_defaults((*path, name), inner, kind)
+        if isinstance(inner, Mapping)
+        else same((*path, name), inner, default(kind, (*path, name), {}))
+        for name, inner in value.items()
     )
 
 
 def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around) -> Any:
     kind, ours, others, places = around
     if path[-1] == "tolerations" and ours is not _ALL:
-        written = without_taints(desired, live)
+        keys = {toleration.get("key") for toleration in desired}
+        written = [item for item in live if item.get("key") not in _TAINTS - keys]
         if len(written) < len(live):
             left = _list(path, desired, written, around)
             return (
@@ -228,7 +284,9 @@ def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around)
     if names and wanted is not None and is_there is not None:
         made = _keyed(path, names, wanted, is_there, around)
         return live if made is None else made
-    if len(desired) == len(live):
+    if same(path, desired, live):
+        return live
+    if len(desired) == len(live) and all(isinstance(item, dict) for item in desired):
         before = len(places)
         inner = (kind, _ALL, others, places)
         made = [

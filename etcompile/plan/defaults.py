@@ -1,17 +1,13 @@
 """What the API server fills in where a file says nothing.
 
 Only defaults of fields that may not change later are here: a table, from the SetDefaults
-functions of Kubernetes' pkg/apis (core/v1, batch/v1, apps/v1) and from the admission plugins
-ServiceAccount and Priority, which every cluster has. `settled` fills in those that depend on
-more than their own place.
+functions of Kubernetes' pkg/apis (core/v1, batch/v1) and from the admission plugins
+ServiceAccount and Priority, which every cluster has.
 """
 
-import base64
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-
-from etcompile.k8s.path import changed_at, mapping_at
 
 _Default = Callable[[Mapping[str, Any]], Any]
 """From the mapping that lacks the field."""
@@ -34,80 +30,6 @@ def default(kind: str, path: tuple[str, ...], around: Mapping[str, Any]) -> Any:
             table, steps = _POD, path[len(anchor) :]
     found = table.get(".".join("[]" if step.startswith("[") else step for step in steps))
     return found(around) if callable(found) else found
-
-
-def settled(value: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with what one of its fields says about another.
-
-    Args:
-        value: A Kubernetes object, JSON; it is not changed.
-        other: Its other state. What neither of the two writes stays as it is on the live
-            object, so only a field that one of them writes is filled in.
-
-    Returns:
-        A copy without legacy spellings, and with the requests that follow from limits.
-    """
-    made = dict(value)
-    kind = made.get("kind", "")
-    requested = {
-        name: frozenset(_requests(container))
-        for anchor in _POD_SPECS.get(kind, ())
-        for name, container in _containers(mapping_at(other, anchor)).items()
-    }
-    for anchor in _POD_SPECS.get(kind, ()):
-        made = changed_at(made, anchor, lambda spec: _settled_pod(spec, requested))
-    if kind == "Secret":
-        made["data"] = {**made.get("data", {}), **_encoded(made.pop("stringData", {}))}
-    return made
-
-
-def _containers(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    return {
-        container.get("name", ""): container
-        for field in ("containers", "initContainers")
-        for container in spec.get(field, ())
-    }
-
-
-def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    requests: Mapping[str, Any] = container.get("resources", {}).get("requests", {})
-    return requests
-
-
-def _settled_pod(
-    spec: Mapping[str, Any], requested: Mapping[str, frozenset[str]]
-) -> dict[str, Any]:
-    made = dict(spec)
-    account = made.pop("serviceAccount", None)
-    if account and not made.get("serviceAccountName"):
-        made["serviceAccountName"] = account
-    for field in ("containers", "initContainers"):
-        if field in made:
-            made[field] = [
-                _settled_container(container, requested.get(container.get("name"), frozenset()))
-                for container in made[field]
-            ]
-    if "volumes" in made:
-        made["volumes"] = [
-            {**volume, "emptyDir": {}} if set(volume) == {"name"} else volume
-            for volume in made["volumes"]
-        ]
-    return made
-
-
-def _settled_container(container: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    """The container with the requests of these names that its limits imply."""
-    resources = container.get("resources", {})
-    limits = resources.get("limits", {})
-    implied = {name: limits[name] for name in names if name in limits}
-    if not implied:
-        return dict(container)
-    requests = {**implied, **_requests(container)}
-    return {**container, "resources": {**resources, "requests": requests}}
-
-
-def _encoded(texts: Mapping[str, str]) -> dict[str, str]:
-    return {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
 
 
 def _pull_policy(container: Mapping[str, Any]) -> str:
@@ -149,6 +71,7 @@ _CONTAINER = {
     "ports[].hostPort": 0,
     "ports[].name": "",
     "ports[].protocol": "TCP",
+    "resources.requests": lambda resources: resources.get("limits"),
     "stdin": False,
     "stdinOnce": False,
     "terminationMessagePath": "/dev/termination-log",
@@ -199,11 +122,8 @@ _WRITTEN: dict[str, dict[str, Any]] = {
         "spec.suspend": False,
     },
     "PersistentVolumeClaim": {"spec.volumeMode": "Filesystem"},
-    "PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
     "Secret": {"type": "Opaque"},
     "Service": {"spec.type": "ClusterIP"},
-    "StatefulSet": {"spec.podManagementPolicy": "OrderedReady", "spec.serviceName": ""},
-    "StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
 }
 
 

@@ -123,7 +123,7 @@ def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
         "against": plan.against,
         **({"context": plan.context} if plan.context else {}),
         **({"namespace": plan.namespace} if plan.namespace else {}),
-        **_made_for(plan),
+        **_context(plan),
         "digest": digest(plan),
         "differs": plan.differs,
         "counts": plan.counts(),
@@ -216,27 +216,24 @@ def digest(plan: Plan) -> str:
     be done if a new one still has its digest.
     """
     acting = [
-        _digested(step) for step in plan.steps if step.action not in ("unchanged", "unmanaged")
+        _step_value(step, whole=True)
+        for step in plan.steps
+        if step.action not in ("unchanged", "unmanaged")
     ]
-    made_for = _made_for(plan)
+    for value in acting:
+        value.pop("remedies", None)  # they say nothing that reasons do not
+    made_for = _context(plan)
     digested: Any = {**made_for, "steps": acting} if made_for else acting
     text = json.dumps(digested, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _made_for(plan: Plan) -> dict[str, Any]:
+def _context(plan: Plan) -> dict[str, Any]:
     """The cluster and the set of jobs that a plan is for."""
     return {
         **({"cluster": plan.cluster} if plan.cluster else {}),
         **({"set": msgspec.to_builtins(plan.job_set)} if plan.job_set else {}),
     }
-
-
-def _digested(step: Step) -> dict[str, Any]:
-    """What a digest is of: remedies say nothing that reasons do not."""
-    value = _step_value(step, whole=True)
-    value.pop("remedies", None)
-    return value
 
 
 def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:

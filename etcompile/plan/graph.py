@@ -5,8 +5,10 @@ The graph is built without a cluster, so it can be drawn in a review, and a dead
 before anybody meets it.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from msgspec import Struct, field
@@ -109,7 +111,10 @@ def graph(groups: Iterable[Group], wave: Callable[[Object], int]) -> Graph:
                 gates.append((len(nodes), hosts))
             objects.append(value)
             nodes.append(node)
-    places = {_identity(node): place for place, node in enumerate(nodes)}
+    places = {
+        (node.group, node.kind, node.namespace or "default", node.names[0]): place
+        for place, node in enumerate(nodes)
+    }
     edges = [
         Edge(pod, target, GATE, binds=True)
         for pod, hosts in gates
@@ -129,7 +134,7 @@ def deadlock(graph: Graph) -> str | None:
     wave, or stays within one wave.
     """
     nodes = graph.nodes
-    ahead: dict[int, list[Edge]] = defaultdict(list)
+    ahead: dict[tuple[int, int], Edge] = {}
     for edge in graph.edges:
         early, late = nodes[edge.source].wave, nodes[edge.target].wave
         if not edge.binds or early is None or late is None or early > late:
@@ -139,36 +144,19 @@ def deadlock(graph: Graph) -> str | None:
                 f"{nodes[edge.source]} {edge.how} {nodes[edge.target]}, which is in wave {late}"
                 f" and so waits for {nodes[edge.source]} in wave {early}"
             )
-        ahead[edge.source].append(edge)
-    ring = _ring(ahead)
-    if not ring:
-        return None
-    first, *others = ring
-    told = f"{nodes[first.source]} {first.how} {nodes[first.target]}"
-    return told + "".join(f", which {edge.how} {nodes[edge.target]}" for edge in others)
-
-
-def _ring(ahead: Mapping[int, Sequence[Edge]]) -> list[Edge]:
-    """The first ring of edges, from any node back to itself."""
-    done: set[int] = set()
-    for start in ahead:
-        trail: list[Edge] = []
-        on_trail = {start: 0}
-        waiting = [iter(ahead[start])] if start not in done else []
-        while waiting:
-            edge = next(waiting[-1], None)
-            if edge is None:
-                waiting.pop()
-                left = trail.pop().target if trail else start
-                on_trail.pop(left)
-                done.add(left)
-            elif edge.target in on_trail:
-                return [*trail[on_trail[edge.target] :], edge]
-            elif edge.target not in done:
-                trail.append(edge)
-                on_trail[edge.target] = len(trail)
-                waiting.append(iter(ahead.get(edge.target, ())))
-    return []
+        ahead.setdefault((edge.source, edge.target), edge)
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for needing, needed in ahead:
+        sorter.add(needing, needed)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        # graphlib names them from what is needed to what needs it.
+        ring = [*reversed(error.args[1])]
+        first, *others = [ahead[pair] for pair in itertools.pairwise(ring)]
+        words = f"{nodes[first.source]} {first.how} {nodes[first.target]}"
+        return words + "".join(f", which {edge.how} {nodes[edge.target]}" for edge in others)
+    return None
 
 
 def _node(value: Object, job: str | None, wave: int) -> Node:
@@ -181,10 +169,6 @@ def _node(value: Object, job: str | None, wave: int) -> Node:
         job=job,
         wave=wave,
     )
-
-
-def _identity(node: Node) -> _Identity:
-    return node.group, node.kind, node.namespace or "default", node.names[0]
 
 
 def _named(

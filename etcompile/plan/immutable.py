@@ -2,20 +2,22 @@
 
 A row is a field, what may become of it, and the name of the function in Kubernetes
 (pkg/apis/*/validation) that says so. The rows of a kind are tried in order and the first that
-names the field decides; a field that no row names may change.
+names the field decides; a field that no row names may change. Only kinds that we make have rows:
+what becomes of others the API server says when it is asked.
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
-from etcompile.k8s.path import KeyedPath
+from etcompile.k8s.path import KeyedPath, keyed
 from etcompile.model import quantity
-from etcompile.plan.defaults import settled
-from etcompile.plan.fields import Difference, differences, matches
+from etcompile.plan.comparison import compared, encoded
+from etcompile.plan.defaults import default
+from etcompile.plan.places import ABSENT, Raw, value_at
 from etcompile.plan.secrecy import masked
 
 
@@ -28,8 +30,8 @@ class Verdict(enum.Enum):
     REFUSED = "refused"
 
 
-_Judge = Callable[[Difference, Object, Object], bool]
-"""Whether the API accepts a difference between two states of an object."""
+_Judge = Callable[[Any, Any, Object, Object], bool]
+"""Whether the API accepts a change, from the field's old and new value and both objects."""
 
 
 class Row(Struct, frozen=True):
@@ -37,18 +39,32 @@ class Row(Struct, frozen=True):
 
     Args:
         group: The API group.
-        field: A path, as `etcompile.plan.fields.matches` reads it.
-        accepts: Whether a difference is accepted.
+        field: A path, such as `spec.containers[*].image`; the row is about all that is below it.
+        accepts: Whether a change is accepted; None if none is.
         rule: The function of Kubernetes that decides it, and what it demands.
         restarts: An accepted change restarts a container.
+        whole: The rule is about all that is in the field together.
     """
 
     group: str
     kind: str
     field: str
-    accepts: _Judge
+    accepts: _Judge | None
     rule: str
     restarts: bool = False
+    whole: bool = False
+
+    @property
+    def steps(self) -> KeyedPath:
+        """The path in steps."""
+        return tuple(self.field.replace("[", ".[").split("."))
+
+    def is_about(self, path: KeyedPath) -> bool:
+        """Whether a field is the row's, or is below it."""
+        return len(path) >= len(self.steps) and all(
+            step in (own, "*") or (step == "[*]" and own.startswith("["))
+            for step, own in zip(self.steps, path, strict=False)
+        )
 
 
 class Change(Struct, frozen=True):
@@ -56,149 +72,152 @@ class Change(Struct, frozen=True):
 
     Args:
         verdict: Refused, or accepted with a restart.
-        field: The field, such as `spec.containers[main].command`.
-        path: The same in steps, as `etcompile.plan.fields` writes them.
-        old: Its value; None for absent.
-        new: What it is to be; None for absent.
+        path: The field, in steps.
+        old: Its value, or its default; None if it has none.
+        new: What it is to be.
         secret: The values must not be shown.
         row: The row that decided.
     """
 
     verdict: Verdict
-    field: str
     path: KeyedPath
     old: Any
     new: Any
     secret: bool
     row: Row
 
+    @property
+    def field(self) -> str:
+        """The path in one line: `spec.containers[main].command`."""
+        return keyed(self.path)
 
-def changes(old: Object, new: Object) -> list[Change]:
+
+def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> list[Change]:
     """The changes of an object that are refused, or restart something.
 
     Args:
         old: The object as it was declared: JSON, without nulls, of a kind and with a name.
         new: The same object as it is declared now.
+        places: Where they differ, if that is known.
 
     Returns:
         One change per field, in the order of the fields; a field that only one of the states
         has is one, whatever is inside it.
     """
-    rows = ROWS.get((_group(old), old["kind"]))
-    if not rows or old == new:
-        return []
-    before, after = settled(old, new), settled(new, old)
-    found: dict[tuple[str, Verdict], Change] = {}
-    for difference in differences(before, after):
-        row = next((row for row in rows if matches(row.field, difference.path)), None)
-        if row is None:
-            continue
-        if not row.accepts(difference, before, after):
-            verdict = Verdict.REFUSED
-        elif row.restarts:
-            verdict = Verdict.RESTARTS
-        else:
-            continue
-        seen = difference.visible
-        secret = any(
-            state is not None and masked(old["kind"], seen.path, state) != state
-            for state in (seen.old, seen.new)
-        )
-        change = Change(verdict, seen.field, seen.path, seen.old, seen.new, secret, row)
-        found.setdefault((seen.field, verdict), change)
+    rows = ROWS.get((old["apiVersion"].rpartition("/")[0], old["kind"]), ())
+    if old["kind"] == "Secret":
+        old, new = encoded(old), encoded(new)
+    if places is None:
+        places = compared(new, old, None).places if rows else ()
+    found: dict[tuple[KeyedPath, Verdict], Change] = {}
+    for place in sorted(places, key=lambda place: place.path):
+        for leaf in leaves(place):
+            row = next((row for row in rows if row.is_about(leaf)), None)
+            if row is None:
+                continue
+            field = leaf[: len(row.steps)]
+            values = _value(old, field), _value(new, field)
+            if row.accepts is None or not row.accepts(*values, old, new):
+                verdict = Verdict.REFUSED
+            elif row.restarts:
+                verdict = Verdict.RESTARTS
+            else:
+                continue
+            shown = field if row.whole and len(field) <= len(place.path) else place.path
+            if shown[-1].startswith("[") and ABSENT in (place.before, place.after):
+                shown = shown[:-1]  # the list has another item
+            before, after = _value(old, shown), _value(new, shown)
+            secret = any(
+                value is not None and masked(old["kind"], shown, value) != value
+                for value in (before, after)
+            )
+            change = Change(verdict, shown, before, after, secret, row)
+            found.setdefault((shown, verdict), change)
     return list(found.values())
 
 
-def _group(value: Object) -> str:
-    version: str = value["apiVersion"]
-    return version.rpartition("/")[0]
+def leaves(place: Raw) -> Iterator[KeyedPath]:
+    """The fields in a place: several where only one of the states has a mapping.
+
+    Args:
+        place: Where two states of an object differ.
+    """
+    value = place.after if place.before is ABSENT else place.before
+    if isinstance(value, Mapping) and ABSENT in (place.before, place.after):
+        yield from _below(place.path, value)
+    else:
+        yield place.path
+
+
+def _below(path: KeyedPath, value: Any) -> Iterator[KeyedPath]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _below((*path, key), inner)
+    else:
+        yield path
+
+
+def _value(of: Object, path: KeyedPath) -> Any:
+    """The value of a field, or the default that the API server fills in."""
+    around, found = value_at(of, path[:-1]), value_at(of, path)
+    if found is not ABSENT:
+        return found
+    return default(of["kind"], path, around if isinstance(around, Mapping) else {})
 
 
 # What a row accepts ----------------------------------------------------------------------------
 
 
-def _since_beta(_change: Difference, _old: Object, new: Object) -> bool:
-    return not new["apiVersion"].rpartition("/")[2].startswith("v1alpha")
+def _changed(old: Any, new: Any, _before: Object, _after: Object) -> bool:
+    """Not one that comes or goes with its container."""
+    return bool(old and new)
 
 
-def _always(_change: Difference, _old: Object, _new: Object) -> bool:
-    return True
-
-
-def _never(_change: Difference, _old: Object, _new: Object) -> bool:
-    return False
-
-
-def _set(change: Difference, _old: Object, _new: Object) -> bool:
-    return bool(change.new)
-
-
-def _set_or_lowered(change: Difference, _old: Object, _new: Object) -> bool:
-    if change.old is None:
-        return True
-    return change.new is not None and change.new <= change.old
-
-
-def _negative_to_one(change: Difference, _old: Object, _new: Object) -> bool:
-    return isinstance(change.old, int) and change.old < 0 and change.new == 1
-
-
-def _only_added(change: Difference, _old: Object, _new: Object) -> bool:
+def _only_added(old: Any, new: Any, _before: Object, _after: Object) -> bool:
     """Every toleration is still there; how many seconds it lasts may change."""
 
     def lasting(toleration: Object) -> Object:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
-    kept = [lasting(toleration) for toleration in change.new or ()]
-    return all(lasting(toleration) in kept for toleration in change.old or ())
+    kept = [lasting(toleration) for toleration in new or ()]
+    return all(lasting(toleration) in kept for toleration in old or ())
 
 
-def _only_removed(change: Difference, _old: Object, _new: Object) -> bool:
-    return all(item in (change.old or ()) for item in change.new or ())
+def _unless_immutable(_old: Any, _new: Any, before: Object, _after: Object) -> bool:
+    return before.get("immutable") is not True
 
 
-def _unless_immutable(_change: Difference, old: Object, _new: Object) -> bool:
-    return old.get("immutable") is not True
+def _not_taken_back(old: Any, _new: Any, _before: Object, _after: Object) -> bool:
+    return old is not True
 
 
-def _not_taken_back(change: Difference, _old: Object, _new: Object) -> bool:
-    return change.old is not True
-
-
-def _grown(change: Difference, _old: Object, _new: Object) -> bool:
-    if change.old is None or change.new is None:
+def _grown(old: Any, new: Any, _before: Object, _after: Object) -> bool:
+    if old is None or new is None:
         return False
-    before, after = quantity.number(change.old), quantity.number(change.new)
+    before, after = quantity.number(old), quantity.number(new)
     return before is not None and after is not None and after >= before
 
 
-def _while_suspended(_change: Difference, old: Object, _new: Object) -> bool:
-    return old.get("spec", {}).get("suspend") is True
-
-
-def _elastic(change: Difference, old: Object, new: Object) -> bool:
+def _elastic(old: Any, new: Any, before: Object, after: Object) -> bool:
     """An Indexed job scales when both of its counts stay equal."""
-    before, after = old.get("spec", {}), new.get("spec", {})
-    counts = [(change.old, before.get("parallelism", 1)), (change.new, after.get("parallelism", 1))]
-    return before.get("completionMode") == "Indexed" and all(
+    counts = [
+        (completions, job.get("spec", {}).get("parallelism", 1))
+        for completions, job in ((old, before), (new, after))
+    ]
+    return before.get("spec", {}).get("completionMode") == "Indexed" and all(
         completions is not None and completions == parallelism
         for completions, parallelism in counts
     )
 
 
-def _of_external_name(_change: Difference, old: Object, new: Object) -> bool:
-    return "ExternalName" in (old.get("spec", {}).get("type"), new.get("spec", {}).get("type"))
+def _of_external_name(_old: Any, _new: Any, before: Object, after: Object) -> bool:
+    return "ExternalName" in (before.get("spec", {}).get("type"), after.get("spec", {}).get("type"))
 
 
-def _secondary(change: Difference, old: Object, new: Object) -> bool:
+def _secondary(old: Any, new: Any, before: Object, after: Object) -> bool:
     """The first entry is the primary family's, which stays; so does what a removal leaves."""
-    before, after = change.old or [], change.new or []
-    return bool(before[:1] == after[:1]) or _of_external_name(change, old, new)
-
-
-def _with_another_type(_change: Difference, old: Object, new: Object) -> bool:
-    before, after = old.get("spec", {}).get("type"), new.get("spec", {}).get("type")
-    return not before == after == "LoadBalancer"
+    same = (old or [])[:1] == (new or [])[:1]
+    return same or _of_external_name(old, new, before, after)
 
 
 # The table -------------------------------------------------------------------------------------
@@ -207,35 +226,42 @@ _POD = "ValidatePodUpdate: "
 _JOB = "ValidateJobUpdate: "
 _SERVICE = "ValidateServiceUpdate: "
 _CLAIM = "ValidatePersistentVolumeClaimUpdate: "
-_SET = "ValidateStatefulSetUpdate: "
 
 _TABLE = (
-    Row("", "Pod", "spec.containers[*].image", _set, _POD + "may not be empty", restarts=True),
+    Row("", "Pod", "spec.containers[*].image", _changed, _POD + "may not be empty", restarts=True),
     # It runs again with its Pod only, which a change of the image does not restart.
-    Row("", "Pod", "spec.initContainers[*].image", _set, _POD + "may not be empty"),
-    Row("", "Pod", "spec.activeDeadlineSeconds", _set_or_lowered, _POD + "set or lowered"),
+    Row("", "Pod", "spec.initContainers[*].image", _changed, _POD + "may not be empty"),
+    Row(
+        "",
+        "Pod",
+        "spec.activeDeadlineSeconds",
+        lambda old, new, *_: old is None or (new is not None and new <= old),
+        _POD + "set or lowered",
+    ),
     Row(
         "",
         "Pod",
         "spec.tolerations",
         _only_added,
         "validateOnlyAddedTolerations: existing ones keep all but tolerationSeconds",
+        whole=True,
     ),
     Row(
         "",
         "Pod",
         "spec.terminationGracePeriodSeconds",
-        _negative_to_one,
+        lambda old, new, *_: isinstance(old, int) and old < 0 and new == 1,
         _POD + "from a negative value to 1",
     ),
     Row(
         "",
         "Pod",
         "spec.schedulingGates",
-        _only_removed,
+        lambda old, new, *_: all(gate in (old or ()) for gate in new or ()),
         "validatePodSchedulingGates: only deletion is allowed",
+        whole=True,
     ),
-    Row("", "Pod", "spec.**", _never, _POD + "may not change fields other than those above"),
+    Row("", "Pod", "spec", None, _POD + "may not change fields other than those above"),
     Row(
         "",
         "Service",
@@ -243,13 +269,17 @@ _TABLE = (
         _of_external_name,
         _SERVICE + "immutable; patchAllocatedValues: kept when it is left out",
     ),
-    Row("", "Service", "spec.clusterIPs", _secondary, _SERVICE + "the primary one is immutable"),
-    Row("", "Service", "spec.ipFamilies", _secondary, _SERVICE + "the primary one is immutable"),
+    *(
+        Row("", "Service", field, _secondary, _SERVICE + "the primary one is immutable", whole=True)
+        for field in ("spec.clusterIPs", "spec.ipFamilies")
+    ),
     Row(
         "",
         "Service",
         "spec.loadBalancerClass",
-        _with_another_type,
+        lambda _old, _new, *objects: any(
+            value.get("spec", {}).get("type") != "LoadBalancer" for value in objects
+        ),
         "validateLoadBalancerClassField: may not change once set",
     ),
     Row(
@@ -259,11 +289,11 @@ _TABLE = (
         _not_taken_back,
         "ValidateConfigMapUpdate: may not be unset",
     ),
-    Row("", "ConfigMap", "data.**", _unless_immutable, "ValidateConfigMapUpdate: immutable"),
-    Row("", "ConfigMap", "binaryData.**", _unless_immutable, "ValidateConfigMapUpdate: immutable"),
-    Row("", "Secret", "type", _never, "ValidateSecretUpdate: field is immutable"),
+    Row("", "ConfigMap", "data", _unless_immutable, "ValidateConfigMapUpdate: immutable"),
+    Row("", "ConfigMap", "binaryData", _unless_immutable, "ValidateConfigMapUpdate: immutable"),
+    Row("", "Secret", "type", None, "ValidateSecretUpdate: field is immutable"),
     Row("", "Secret", "immutable", _not_taken_back, "ValidateSecretUpdate: may not be unset"),
-    Row("", "Secret", "data.**", _unless_immutable, "ValidateSecretUpdate: immutable"),
+    Row("", "Secret", "data", _unless_immutable, "ValidateSecretUpdate: immutable"),
     Row(
         "",
         "PersistentVolumeClaim",
@@ -275,18 +305,18 @@ _TABLE = (
         "",
         "PersistentVolumeClaim",
         "spec.volumeAttributesClassName",
-        _set,
+        lambda _old, new, *_: bool(new),
         _CLAIM + "may change, once the claim is bound, but not be unset",
     ),
-    Row("", "PersistentVolumeClaim", "spec.**", _never, _CLAIM + "spec is immutable"),
+    Row("", "PersistentVolumeClaim", "spec", None, _CLAIM + "spec is immutable"),
     Row("batch", "Job", "spec.completions", _elastic, _JOB + "with parallelism, if Indexed"),
     *(
-        Row("batch", "Job", f"spec.{field}", _never, _JOB + "field is immutable")
+        Row("batch", "Job", f"spec.{field}", None, _JOB + "field is immutable")
         for field in (
-            "selector.**",
+            "selector",
             "completionMode",
-            "podFailurePolicy.**",
-            "successPolicy.**",
+            "podFailurePolicy",
+            "successPolicy",
             "backoffLimitPerIndex",
             "managedBy",
         )
@@ -296,73 +326,43 @@ _TABLE = (
             "batch",
             "Job",
             f"spec.template.{field}",
-            _while_suspended,
+            lambda _old, _new, before, _: before.get("spec", {}).get("suspend") is True,
             "validatePodTemplateUpdate: scheduling directives, until it has started",
         )
         for field in (
-            "metadata.annotations.**",
-            "metadata.labels.**",
-            "spec.affinity.nodeAffinity.**",
-            "spec.nodeSelector.**",
+            "metadata.annotations",
+            "metadata.labels",
+            "spec.affinity.nodeAffinity",
+            "spec.nodeSelector",
             "spec.schedulingGates",
             "spec.tolerations",
         )
     ),
-    Row("batch", "Job", "spec.template.**", _never, "validatePodTemplateUpdate: immutable"),
-    *(
-        Row("apps", "StatefulSet", f"spec.{field}", _always, _SET + "may change")
-        for field in (
-            "replicas",
-            "ordinals.**",
-            "template.**",
-            "updateStrategy.**",
-            "revisionHistoryLimit",
-            "persistentVolumeClaimRetentionPolicy.**",
-            "minReadySeconds",
-        )
-    ),
-    Row("apps", "StatefulSet", "spec.**", _never, _SET + "other fields are forbidden"),
-    *(
-        Row("apps", kind, "spec.selector.**", _never, f"Validate{kind}Update: field is immutable")
-        for kind in ("DaemonSet", "Deployment", "ReplicaSet")
-    ),
-    *(
-        Row(
-            "rbac.authorization.k8s.io",
-            kind,
-            "roleRef.**",
-            _never,
-            f"Validate{kind}Update: cannot change roleRef",
-        )
-        for kind in ("ClusterRoleBinding", "RoleBinding")
-    ),
-    *(
-        Row("scheduling.k8s.io", "PriorityClass", field, _never, "ValidatePriorityClassUpdate")
-        for field in ("value", "preemptionPolicy")
+    Row("batch", "Job", "spec.template", None, "validatePodTemplateUpdate: immutable"),
+    Row(
+        "rbac.authorization.k8s.io",
+        "RoleBinding",
+        "roleRef",
+        None,
+        "ValidateRoleBindingUpdate: cannot change roleRef",
     ),
     Row(
         "scheduling.k8s.io",
         "PodGroup",
         "spec.schedulingPolicy.gang.minCount",
-        _since_beta,
+        lambda _old, _new, _, after: "/v1alpha" not in after["apiVersion"],
         "ValidatePodGroupUpdate: mutable since v1beta1",
     ),
     *(
-        Row("scheduling.k8s.io", kind, "spec.**", _never, f"Validate{kind}Update: immutable")
+        Row("scheduling.k8s.io", kind, "spec", None, f"Validate{kind}Update: immutable")
         for kind in ("PodGroup", "Workload")
-    ),
-    *(
-        Row("storage.k8s.io", "StorageClass", field, _never, "ValidateStorageClassUpdate")
-        for field in ("parameters.**", "provisioner", "reclaimPolicy", "volumeBindingMode")
     ),
 )
 
 
-def _by_kind(table: tuple[Row, ...]) -> dict[tuple[str, str], tuple[Row, ...]]:
-    kinds = dict.fromkeys((row.group, row.kind) for row in table)
-    return {kind: tuple(row for row in table if (row.group, row.kind) == kind) for kind in kinds}
-
-
-ROWS: dict[tuple[str, str], tuple[Row, ...]] = _by_kind(_TABLE)
+ROWS: dict[tuple[str, str], tuple[Row, ...]] = {
+    kind: tuple(row for row in _TABLE if (row.group, row.kind) == kind)
+    for kind in dict.fromkeys((row.group, row.kind) for row in _TABLE)
+}
 """The rows by API group and kind. PodTemplate, ServiceAccount, PodDisruptionBudget, Namespace
 and all kinds that are not here have none: no update of theirs is refused for what it changes."""

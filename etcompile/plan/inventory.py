@@ -8,22 +8,12 @@ import base64
 import hashlib
 
 from etcompile.k8s.objects import Object
-from etcompile.plan.claims import INVENTORY_ID
-from etcompile.plan.comparison import PART_OF
 from etcompile.plan.step import ObjectRef
 
-__all__ = [
-    "INVENTORY_ID",
-    "KINDS",
-    "NAMESPACES",
-    "PART_OF",
-    "applyset_id",
-    "is_parent",
-    "listed",
-    "members",
-    "parent",
-]
-
+INVENTORY_ID = "applyset.kubernetes.io/id"
+"""The label of an ApplySet's parent."""
+PART_OF = "applyset.kubernetes.io/part-of"
+"""The label of an ApplySet's members, which no input has."""
 KINDS = "applyset.kubernetes.io/contains-group-kinds"
 NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
 

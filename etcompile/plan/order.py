@@ -165,7 +165,11 @@ class _Training:
 
     def _scale_in(self, after: _After) -> Iterator[Step]:
         """The host list, a while to drain, the Pod, then the Service."""
-        launchers = [draft.step.id for draft in self.gone if _role(draft) == "launcher"]
+        launchers = [
+            draft.step.id
+            for draft in self.gone
+            if (draft.value["metadata"].get("labels") or {}).get(ROLE_LABEL) == "launcher"
+        ]
         for pod in self.gone:
             drained = Step(
                 "wait",
@@ -232,11 +236,6 @@ def _hosts(pod: Draft) -> tuple[str, ...]:
     return (own, host) if isinstance(host, str) and host != own else (own,)
 
 
-def _role(pod: Draft) -> str:
-    labels = pod.value["metadata"].get("labels") or {}
-    return str(labels.get(ROLE_LABEL, ""))
-
-
 def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
     """The hosts that a change of a ConfigMap adds to its host lists, and those that it drops."""
     added: set[str] = set()
@@ -270,7 +269,8 @@ def _named(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple
                 yield source.id, target.id
     for draft in made:
         for owner in draft.value["metadata"].get("ownerReferences") or ():
-            ref = _owner_ref(owner, draft.step.ref)
+            version, kind, name = (owner.get(key, "") for key in ("apiVersion", "kind", "name"))
+            ref = ObjectRef(version, kind, draft.step.ref.namespace, name)
             if draft.step.action in _MAKING and (needed := by_ref.get(ref.key)):
                 yield draft.step.id, needed.step.id
 
@@ -295,12 +295,6 @@ def _housed(drafts: list[Draft]) -> Iterator[tuple[str, str]]:
         if draft.step.action in _MAKING:
             homes = (namespaces.get(ref.namespace), kinds.get((ref.group, ref.kind)))
             yield from ((draft.step.id, home) for home in homes if home)
-
-
-def _owner_ref(owner: Mapping[str, str], of: ObjectRef) -> ObjectRef:
-    return ObjectRef(
-        owner.get("apiVersion", ""), owner.get("kind", ""), of.namespace, owner.get("name", "")
-    )
 
 
 def _released(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple[str, str]]:

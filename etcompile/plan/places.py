@@ -1,6 +1,7 @@
-"""A place where two states of an object part, and what differs inside it.
+"""Places where two states of an object differ, and how to read or change the value there.
 
-Apart from the comparison because only who shows a difference needs to take it apart.
+`differing` splits a list or mapping that changes as a whole into the parts that a reader wants to
+see.
 """
 
 from collections.abc import Iterator, Mapping

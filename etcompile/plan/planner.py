@@ -1,8 +1,8 @@
 """Desired and live objects to a plan: what to do about each, why, and in what order.
 
-The one function that strings the parts together: `comparison` says which fields seem to differ,
-`admission` which of them the API server would change, `classes` what follows for one object,
-`order` what waits for what, `schedule` whose turn it is.
+The one function that strings the parts together: `comparison` says which fields seem to differ, the
+API server which of them it would change (`Ask`), `classes` what follows for one object, `order`
+what waits for what, `schedule` whose turn it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +13,16 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims
-from etcompile.plan.admission import Ask, Doubt
-from etcompile.plan.classes import created, judged, left_over, seeming, unchanged
+from etcompile.plan.classes import (
+    Ask,
+    Difference,
+    created,
+    difference,
+    left_over,
+    resolved,
+    unchanged,
+)
+from etcompile.plan.inventory import INVENTORY_ID
 from etcompile.plan.mounts import Mounts, ReadPods
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.rights import Rights
@@ -32,8 +40,8 @@ class Declared(Struct, frozen=True):
             (`etcompile.compiler.JobObjects.waits`).
         origin: Where they come from, as people name it: `jobs/bert.yaml`.
         inventory: The id of the ApplySet that they are members of; None for none.
-        kept: The keys (`ObjectRef.key`) of objects that are created if they are not there and
-            otherwise left as they are, such as a generated key pair.
+        create_only: The keys (`ObjectRef.key`) of objects that are created if they are not there
+            and otherwise left as they are, such as a generated key pair.
     """
 
     job: str | None
@@ -41,7 +49,7 @@ class Declared(Struct, frozen=True):
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: str | None = None
     inventory: str | None = None
-    kept: frozenset[ObjectKey] = frozenset()
+    create_only: frozenset[ObjectKey] = frozenset()
 
 
 def plan(
@@ -87,7 +95,11 @@ def plan(
     live = mounts.noted(live)
     found, left, unready, others = _matched(wanted, live, rights, namespace, inventories, ask)
     titles = {group.inventory: group.job for group in groups if group.inventory}
-    jobs = {(job.rpartition("/")[0], job.rpartition("/")[2]): job for job in _jobs(groups)}
+    jobs = {
+        (group.job.rpartition("/")[0], group.job.rpartition("/")[2]): group.job
+        for group in groups
+        if group.job
+    }
     drafts: list[Draft] = []
     idle: list[Step] = []
     late: list[Draft] = []
@@ -137,7 +149,7 @@ def _matched(
     others: dict[str, str] = {}
     unready: set[ObjectKey] = set()
     found: dict[ObjectKey, list[Step]] = {}
-    doubts: dict[ObjectKey, Doubt] = {}
+    differences: dict[ObjectKey, Difference] = {}
     left: dict[ObjectKey, Object] = {}
     beside = {
         structs.replace(reference(desired), name=name).key_in(namespace): (desired, group)
@@ -151,32 +163,37 @@ def _matched(
             job = group.job if group and not rights.whole else None
             if job and (other := claims.other_job(desired, value)):
                 others[job] = other
-            if claims.INVENTORY_ID not in (value["metadata"].get("labels") or {}):
+            if INVENTORY_ID not in (value["metadata"].get("labels") or {}):
                 left[key] = value
             continue
         desired, group = wanted[key]
         ref = reference(desired)
         if group.job and not rights.whole and (other := claims.other_job(desired, value)):
             others[group.job] = other
-        if ref.key in group.kept and not is_going(value):
-            found[key] = [_kept(desired, value, ref)]
+        if ref.key in group.create_only and not is_going(value):
+            found[key] = [_left_as_it_is(desired, value, ref)]
         elif not rights.whole and is_going(value):
-            found[key] = _made_anew(desired, value, ref)
+            found[key] = _recreated(desired, value, ref)
         else:
-            doubt = seeming(desired, value, ref, rights, group.inventory, group.job)
-            if doubt is None:
+            seeming = difference(desired, value, ref, rights, group.inventory, group.job)
+            if seeming is None:
                 found[key] = [unchanged(value, ref)]
             else:
-                doubts[key] = doubt
-            if not rights.whole and ref.kind == "Pod" and not _is_ready(value):
+                differences[key] = seeming
+            is_run = not rights.whole and ref.kind == "Pod" and pods.phase(value) != "Succeeded"
+            if is_run and not pods.is_ready(value):
                 unready.add(key)
-    answers = ask([*doubts.values()]) if ask is not None and doubts else [None] * len(doubts)
-    for (key, doubt), answer in zip(doubts.items(), answers, strict=True):
-        found[key] = [judged(doubt, answer, rights, inventories)]
+    answers = (
+        ask([*differences.values()])
+        if ask is not None and differences
+        else [None] * len(differences)
+    )
+    for (key, seeming), answer in zip(differences.items(), answers, strict=True):
+        found[key] = [resolved(seeming, answer, rights, inventories)]
     return found, list(left.values()), unready, others
 
 
-def _kept(desired: Object, live: Object, ref: ObjectRef) -> Step:
+def _left_as_it_is(desired: Object, live: Object, ref: ObjectRef) -> Step:
     """The step for an object that is left as it is, if it holds what it is there for."""
     step = unchanged(live, ref)
     missing = claims.missing_keys(desired, live)
@@ -206,20 +223,12 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
     )
 
 
-def _is_ready(pod: Object) -> bool:
-    return pods.phase(pod) == "Succeeded" or pods.is_ready(pod)
-
-
-def _made_anew(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
+def _recreated(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
     """What to do about an object that is being deleted: wait until it is gone, and make it."""
     uid = live["metadata"].get("uid")
     gone = Step("wait", ref, (Reason(claims.going(live)),), until="gone", uid=uid)
     made = created(desired, ref, "the one that exists is being deleted")
     return [gone, structs.replace(made, after=(gone.id,))]
-
-
-def _jobs(groups: Iterable[Declared]) -> list[str]:
-    return [group.job for group in groups if group.job]
 
 
 def _job(value: Object, jobs: Mapping[tuple[str, str], str]) -> str | None:

@@ -1,8 +1,8 @@
-"""What a plan never destroys unless somebody names it: data, and what says it must stay.
+"""Objects that a plan never destroys unless the user names them.
 
-Deleting most objects loses nothing, because the next apply makes them again. A claim, a Secret or
-a custom resource is different: what it holds is in no file. Apart from `claims`, which is about
-whose an object is, because these rules hold for our own objects, too.
+Most objects can be deleted safely because the next apply creates them again. A claim, a Secret or
+a custom resource may hold data that is in no file. These rules also apply to objects that
+etcompile created; whose an object is, `claims` decides.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,7 +1,7 @@
-"""What belongs to a job to the plan that removes it: launchers first, and what others need last.
+"""The plan that removes a job: launchers first, and what other objects need last.
 
-The counterpart of `planner`: nothing is desired here, so what decides is whose an object is, and
-whether what it holds can be made again.
+Nothing is desired here, as it is in `planner`. Whose an object is, and whether it holds data that
+cannot be made again, decides what happens to it.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -90,15 +90,13 @@ def removal(
     # A watcher brings Pods back as long as the ConfigMap that declares their job is there.
     first = max((step.wave for step in steps), default=0)
     steps = [
-        structs.replace(step, wave=first, after=()) if _declares_a_job(step) else step
+        structs.replace(step, wave=first, after=())
+        if step.ref.kind == "ConfigMap"
+        and step.ref.name in config_names((step.job or "").rpartition("/")[2])
+        else step
         for step in steps
     ]
     return Plan((*in_turn(steps), *left), context=context)
-
-
-def _declares_a_job(step: Step) -> bool:
-    name = (step.job or "").rpartition("/")[2]
-    return step.ref.kind == "ConfigMap" and step.ref.name in config_names(name)
 
 
 def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
@@ -122,7 +120,7 @@ def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
     return list(dict.fromkeys(found))
 
 
-def left_beside(live: Object, job: str | None) -> Step:
+def left_behind(live: Object, job: str | None) -> Step:
     """The step of an object that jobs used, and that is not theirs."""
     words = "the job used it, and etcompile did not create it"
     if tool := claims.tracker(live):
@@ -151,7 +149,7 @@ def _step(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> S
     owners = live["metadata"].get("ownerReferences") or ()
     if any(owner.get("uid") not in uids for owner in owners):
         why = f"it is deleted with its owner {claims.owner(live)}"
-    elif annotation := claims.kept_by(live):
+    elif annotation := claims.keep_annotation(live):
         why = f"it has the annotation {annotation}"
     else:
         return protection.spared(step, live, MANAGER)

@@ -1,8 +1,8 @@
-"""A job's live Pods, and those that it is to have, to the plans that run it again.
+"""The plans that run a job again, from its live Pods and its declared ones.
 
-All Pods go before the first new one comes, which no single plan says: within a job what is made
-comes before what goes. In between goes what the watcher wrote down of the run, or new Pods would
-find that they are done (`docs/protocol.md`).
+All old Pods must be gone before the first new one is created. A single plan cannot do that, because
+within a job it creates before it deletes. Between the two, the watcher's record of the run is
+deleted; otherwise the new Pods would find that they are done (`docs/protocol.md`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -96,12 +96,17 @@ def restart(
         context=context,
         reason=_REASON,
     ).steps
-    steps = [_refused(step) if step.action == "unmanaged" else step for step in removed]
+    # A Pod that is in the way and must not be deleted.
+    steps = [
+        structs.replace(step, action="conflict", needs=None) if step.action == "unmanaged" else step
+        for step in removed
+    ]
     member = job if applied else None
     there = {reference(value) for _, value in going}
     drafts = [
-        Draft(structs.replace(created(value, ref, _made(ref in there)), job=member), value)
+        Draft(structs.replace(created(value, ref, reason), job=member), value)
         for ref, value in wanted.items()
+        for reason in [_REASON if ref in there else "it does not exist"]
     ]
     made = in_turn(ordered(drafts, {member: waits}, wave))
     return Restart(
@@ -111,10 +116,6 @@ def restart(
         ),
         Plan(tuple(made), context=context, namespace=namespace),
     )
-
-
-def _made(there: bool) -> str:  # noqa: FBT001 - a fact about one object
-    return _REASON if there else "it does not exist"
 
 
 def _follows(value: Object, config: str) -> bool:
@@ -130,11 +131,6 @@ def _unowned(value: Object, config: str) -> dict[str, Any]:
         owner for owner in metadata.get("ownerReferences") or () if owner.get("uid") != config
     ]
     return {**value, "metadata": {**metadata, "ownerReferences": owners}}
-
-
-def _refused(step: Step) -> Step:
-    """A Pod that is in the way and must not be deleted."""
-    return structs.replace(step, action="conflict", needs=None)
 
 
 def _record(value: Object, job: str) -> Step:

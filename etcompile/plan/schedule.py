@@ -1,8 +1,8 @@
-"""A plan to whose turn it is: which steps can begin, given those that are done.
+"""Decides which steps of a plan can begin, given those that are done.
 
-Apart from the plan because waves go without saying there: `after` names only what a step needs
-for a reason of its own, and a thousand Pods that wait for a thousand Services are a million pairs.
-Here each wave is one point that all of its steps lead to.
+A step lists in `after` only what it needs for a reason of its own. Waves are added here, and each
+wave is a single point that all of its steps lead to: a thousand Pods that wait for a thousand
+Services would be a million pairs.
 """
 
 from collections import defaultdict
@@ -61,7 +61,7 @@ def ring(steps: Iterable[Step]) -> str | None:
         _sorter(found).prepare()
     except CycleError as error:
         # graphlib names them from what is waited for to who waits.
-        first, *others = [_told(name) for name in reversed(error.args[1])]
+        first, *others = [name.removeprefix(_POINT) for name in reversed(error.args[1])]
         return f"{first} waits for {', which waits for '.join(others)}"
     return None
 
@@ -104,7 +104,7 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
         sorter.add(step.id, *(name for name in step.after if name in steps))
         if step.makes_room:
             rooms.add(step.ref.namespace)
-            sorter.add(_room(step.ref.namespace), step.id)
+            sorter.add(_room_point(step.ref.namespace), step.id)
         elif step.action != "wait":
             side = leaving if step.action in REMOVES else making
             side[step.job][step.wave].append(step)
@@ -117,7 +117,8 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
         if is_made and step.job in filled.get(where, ()):
             # An object that names no namespace is in the plan's own, which may be any of them.
             sorter.add(
-                step.id, *(_room(namespace) for namespace in rooms if where in ("", namespace))
+                step.id,
+                *(_room_point(namespace) for namespace in rooms if where in ("", namespace)),
             )
     everything = f"{_POINT}all that is made"
     shared = sorted(making.get(None, ()))
@@ -126,17 +127,17 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
         for wave in sorted(waves):
             # Objects of no job, such as a Namespace, are there for all jobs.
             earlier = [
-                _made(None, number) for number in shared if job is not None and number < wave
+                _wave_point(None, number) for number in shared if job is not None and number < wave
             ][-1:]
             for step in waves[wave]:
                 sorter.add(step.id, *before, *earlier)
-            point = _made(job, wave)
+            point = _wave_point(job, wave)
             sorter.add(point, *before, *(step.id for step in waves[wave]))
             before = [point]
         sorter.add(everything, *before)
     for job, waves in leaving.items():
         own = making.get(job) if job is not None else None
-        before = [_made(job, max(own))] if own else [everything]
+        before = [_wave_point(job, max(own))] if own else [everything]
         for wave in sorted(waves, reverse=True):
             for step in waves[wave]:
                 sorter.add(step.id, *before)
@@ -146,17 +147,13 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
     return sorter
 
 
-def _room(namespace: str) -> str:
+def _room_point(namespace: str) -> str:
     return f"{_POINT}room in the namespace {namespace}"
 
 
-def _made(job: str | None, wave: int) -> str:
+def _wave_point(job: str | None, wave: int) -> str:
     return f"{_POINT}wave {wave}{_of(job)}"
 
 
 def _of(job: str | None) -> str:
     return f" of job {job}" if job else ""
-
-
-def _told(name: str) -> str:
-    return name.removeprefix(_POINT)

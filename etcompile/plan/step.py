@@ -1,7 +1,7 @@
-"""What is to be done about objects: a plan, its steps, and what each of them waits for.
+"""The steps of a plan: what is done to each object, and what each step waits for.
 
-These are the values that `diff` shows, that a plan file holds and that `apply` does. Apart from
-how they are made (`etcompile.plan.planner`), so that who only reads a plan needs nothing else.
+`diff` shows these values, a plan file holds them, and `apply` carries them out. How they are made
+is in `etcompile.plan.planner`.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,15 @@
-"""A plan limited to the objects that somebody named.
+"""Limits a plan to the objects that the user named with `--target`.
 
-What is not named keeps its place in the plan as left alone: so it stays in its inventory, and
-whoever reads the plan sees what was not looked after.
+All other objects stay in the plan, marked as left alone. So they stay in their inventory, and the
+reader of the plan sees what was not changed.
 """
 
 from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics.spelling import probably
 from etcompile.plan.step import IDLE, ObjectRef, Plan, Reason, Step
 
 _SHORT_NAMES = {
@@ -59,10 +61,20 @@ def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
     return structs.replace(plan, steps=(*acting, *idle, *left.values()))
 
 
-def unmatched(plan: Plan, targets: Sequence[str]) -> list[str]:
-    """The targets that name no object of the plan."""
-    refs: list[ObjectRef] = [step.ref for step in plan.steps]
-    return [name for name in targets if not any(is_named(ref, [name]) for ref in refs)]
+def not_found(plan: Plan, targets: Sequence[str]) -> list[Diagnostic]:
+    """An error for each target that is no object of a plan."""
+    errors = []
+    for target in targets:
+        if any(is_named(step.ref, [target]) for step in plan.steps):
+            continue
+        names = [
+            f"{step.ref.kind}/{step.ref.name}" if "/" in target else step.ref.name
+            for step in plan.steps
+        ]
+        near = probably(target, names)
+        advice = f"did you mean {near}?" if near else "etcompile diff lists the objects"
+        errors.append(diagnose(codes.NO_SUCH_TARGET, None, target=target, advice=advice))
+    return errors
 
 
 def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:

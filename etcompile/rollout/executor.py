@@ -1,9 +1,8 @@
-"""A plan, step by step, until it is done or cannot go on.
+"""Runs a plan until it is done or cannot go on.
 
-One thread asks the `machine` what to do and hears from all others through one queue: threads
-that write, watches, and whoever interrupts. So what happens next depends on what was heard and on
-nothing else. Nothing is remembered between runs: the plan of the next run is made from what is
-there.
+One thread asks the `machine` what to do. All other threads, those that write, those that watch and
+whoever interrupts, report to it through one queue. So what happens next depends only on the events
+in that queue. Nothing is remembered between runs: the next run makes its plan from the cluster.
 """
 
 import queue
@@ -112,7 +111,10 @@ class Rollout:
                 if self._machine.is_written and self._writers.idle:
                     self._narrow()  # it may take days until all is ready
             self._narrow()
-            return self._machine.outcome(self._warnings(), self._refused or ())
+            # Events say what objects wait for that do not say it themselves.
+            asks = self._machine.can_ask and self._is_patient()
+            warnings = self._watches.warnings(self._machine.vague) if asks else {}
+            return self._machine.outcome(warnings, self._refused or ())
         finally:
             self._watches.close()
             self._writers.close()
@@ -201,8 +203,3 @@ class Rollout:
                 self._refused.append(error.refusal)
             except ClusterError as error:
                 self._refused.append(refusal(self._sets.parent(job), error))
-
-    def _warnings(self) -> dict[str | None, str]:
-        """What Kubernetes Events say of objects that do not say themselves what they wait for."""
-        asks = self._machine.can_ask and self._is_patient()
-        return self._watches.warnings(self._machine.vague) if asks else {}

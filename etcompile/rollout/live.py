@@ -1,7 +1,7 @@
 """The objects that are in a cluster: those that a plan asks for, and those that a job has.
 
-`Live` reads what a plan compares (`etcompile.plan.live.LiveObjects`), and decides how to ask: many
-objects of a kind and namespace are listed page by page, a few are asked for one by one.
+`Live` reads what a plan compares, and decides how to ask: many objects of a kind and namespace are
+listed page by page, a few are asked for one by one.
 
 A job's own objects are the members of its ApplySet, and those that carry its label. The labels are
 asked for too, because a key pair and the live host list are in no set, and because a job may have
@@ -48,7 +48,11 @@ class Live:
         return self._cluster.namespace
 
     def get(self, references: Sequence[ObjectRef]) -> Iterator[Object]:
-        """Those of these objects that exist, each in the version of its reference."""
+        """Those of these objects that exist, each in the version of its reference.
+
+        They come in any order, so that few need to be in memory at a time. A kind that the cluster
+        does not know has no objects.
+        """
         wanted: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         for ref in references:
             wanted[ref.api_version, ref.kind, ref.namespace or self.namespace].add(ref.name)
@@ -77,7 +81,13 @@ class Live:
         namespaces: Iterable[str],
         labels: Mapping[str, str],
     ) -> Iterator[Object]:
-        """All objects of these kinds with these labels, but perhaps for those that `get` gave."""
+        """All objects of these kinds with these labels, but perhaps for those that `get` gave.
+
+        Args:
+            kinds: API group and kind. One that the cluster does not know has no objects.
+            namespaces: Where to look for those that have one.
+            labels: What they must all carry.
+        """
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         places = list(dict.fromkeys(namespaces))
         for group, kind in dict.fromkeys(kinds):

@@ -1,7 +1,6 @@
-"""What the API server has against a write, to whose business it is and what to do about it.
+"""Errors of the API server to refusals: who can do something about each, and what.
 
-Apart from writing because the same refusals come from a dry run, before anything is done, and
-from the write itself when the world has changed in between.
+A dry run before the rollout and a write during it report refusals in the same way.
 """
 
 import re
@@ -16,14 +15,15 @@ from etcompile.kubeapi.errors import ClusterError, FieldConflict
 from etcompile.plan import secrecy
 from etcompile.plan.step import FieldChange, ObjectRef
 
-Cause = Literal["conflict", "replace", "cluster", "invalid"]
+Cause = Literal["conflict", "replace", "cluster", "namespace", "invalid"]
 """Somebody else's object or field; a field that cannot change; the API server or the way to it;
-an object that the API server does not accept."""
+a namespace in which nothing can be created; an object that the API server does not accept."""
 
 _CODES: dict[Cause, int] = {
     "conflict": CONFLICT,
     "replace": REPLACEMENT,
     "cluster": CLUSTER,
+    "namespace": CLUSTER,
     "invalid": INPUT,
 }
 
@@ -51,6 +51,7 @@ class Refusal(Struct, frozen=True):
         fatal: Nothing else will work either: the server cannot be reached, or does not know us.
         full: A quota has no room for it now.
         passes: The plan itself makes room before it is done.
+        clause: What is wrong with a namespace: `does not exist`.
     """
 
     ref: ObjectRef
@@ -61,6 +62,7 @@ class Refusal(Struct, frozen=True):
     fatal: bool = False
     full: bool = False
     passes: bool = False
+    clause: str = ""
 
     @property
     def code(self) -> int:
@@ -97,7 +99,8 @@ def refusal(
         reasons = tuple(dict.fromkeys(owners))
         hint = f"--take-ownership {error.conflicts[0].manager} takes the field over"
         return Refusal(ref, "conflict", reasons, changes, hint)
-    if error.conflict or _other_uid(error):
+    other_uid = error.status == 422 and any(cause.field == "metadata.uid" for cause in error.causes)
+    if error.conflict or other_uid:
         words = "it was changed or replaced by another client in the meantime"
         return Refusal(ref, "conflict", (words,), hint="check the object, then apply again")
     if fields := cannot_change(error):
@@ -183,7 +186,8 @@ def _without_namespace(ref: ObjectRef, error: ClusterError) -> Refusal:
     hint = "wait until it is gone and create it again, or apply to another namespace"
     if error.not_found:
         hint = f"kubectl create namespace {ref.namespace}"
-    return Refusal(namespace, "cluster", (f"it {of_namespace(error)}",), hint=hint)
+    clause = of_namespace(error)
+    return Refusal(namespace, "namespace", (f"it {clause}",), hint=hint, clause=clause)
 
 
 def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Object) -> FieldChange:
@@ -199,10 +203,6 @@ def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Obje
         manager=conflict.manager,
         steps=steps,
     )
-
-
-def _other_uid(error: ClusterError) -> bool:
-    return error.status == 422 and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
 def _short(message: str) -> str:

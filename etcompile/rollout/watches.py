@@ -1,8 +1,8 @@
-"""Objects of a cluster as they change, to messages in a queue: one watch a kind and namespace.
+"""Watches objects of a cluster and puts their changes into a queue.
 
-A watch is opened when something has to be waited for, lists once, and follows from there; what it
-has seen is told as states (`reasons`), never as objects, so that thousands of Pods cost little.
-Events are followed too where an object cannot say itself what it waits for.
+There is one watch for each kind and namespace. It is opened when a step has to wait, lists once,
+and follows from there. It reports states (`reasons`), not objects, so that thousands of Pods cost
+little. Kubernetes Events are watched as well for objects that do not say what they wait for.
 """
 
 import threading

@@ -1,8 +1,8 @@
-"""Steps to the requests that do them, and the threads that send these: so many at once, no more.
+"""Carries out steps as requests, with a limited number of threads.
 
-Each request says what it expects to find, so that nothing is ever written over an object that
-the plan has not seen: a create expects nothing, an update and a deletion that very UID. What is
-found instead is judged by the plan's own rules, or refused.
+Each request names what it expects, so that no object is overwritten that the plan has not seen: a
+create expects no object, an update or a deletion expects that very UID. If something else exists,
+the rules of the plan decide, or the step is refused.
 """
 
 import copy
@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.path import overlap
 from etcompile.k8s.serverpath import place
@@ -22,7 +21,7 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_key_pair
 from etcompile.plan.classes import matched
-from etcompile.plan.comparison import compared
+from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.inventory import PART_OF
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
@@ -96,7 +95,7 @@ class Writer:
                 return Written("created", live)
             found = self._get(step.ref)
             if found is not None:
-                return self._found(step, body, found)
+                return self._judge(step, body, found)
         raise _unsteady(step.ref)
 
     def _wait_until_served(self, ref: ObjectRef) -> None:
@@ -128,7 +127,7 @@ class Writer:
             if (agreed := self.shared(step, body, error)) is not None:
                 live = self._cluster.server_side_apply(_with(agreed, uid=step.uid))
                 return Written(status, live)
-            return Written(status, self._taken(step, body, error))
+            return Written(status, self._take_ownership(step, body, error))
 
     def delete(self, ref: ObjectRef, uid: str | None, *, dry_run: bool = False) -> Written:
         """Deletes that very object, if it is still there; or only asks whether it may."""
@@ -178,7 +177,7 @@ class Writer:
             return Written("created", self._get(step.ref, metadata_only=True))
         return Written("created", {key: live[key] for key in ("apiVersion", "kind", "metadata")})
 
-    def _found(self, step: Step, body: Object, found: Object) -> Written:
+    def _judge(self, step: Step, body: Object, found: Object) -> Written:
         if is_going(found):
             raise _unsteady(step.ref)
         inventory = self._inventory(step.job)
@@ -194,7 +193,7 @@ class Writer:
         reasons = ("it was created by another client in the meantime", *judged.reasons)
         raise RefusedError(Refusal(step.ref, cause, reasons, judged.changes))
 
-    def _taken(self, step: Step, body: Object, error: ClusterError) -> Object:
+    def _take_ownership(self, step: Step, body: Object, error: ClusterError) -> Object:
         """The object after its fields were taken from the managers that may lose them."""
         for _ in range(_TRIES):
             left = self.conflicts(step, error)
@@ -287,8 +286,6 @@ def _unsteady(ref: ObjectRef) -> RefusedError:
 
 # Conflicts about nothing ------------------------------------------------------------------------
 
-_NOBODY = Ownership(None, (), known=False)
-
 
 def shared(
     desired: Mapping[str, Any], live: Mapping[str, Any], error: ClusterError
@@ -308,7 +305,7 @@ def shared(
     Returns:
         The object; None if any conflict is about a real difference.
     """
-    differing = [found.path for found in compared(desired, live, _NOBODY, whole=False).places]
+    differing = [found.path for found in compared(desired, live, NOBODY).places]
     body: dict[str, Any] = copy.deepcopy(dict(desired))
     for conflict in error.conflicts:
         ours, theirs = place(body, conflict.field), place(live, conflict.field)

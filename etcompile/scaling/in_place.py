@@ -1,7 +1,7 @@
-"""A wish as another number in the job's own file, rather than as an intent beside it.
+"""Changes the number of workers in the job's own file (`scale --in-place`).
 
-The file is edited as `check --fix` edits: this number changes, and not a character besides. A job
-that has intents keeps its number, since they count from there.
+The file is edited as `check --fix` edits: only this number changes. A job that has intents keeps
+its number, because the intents count from there.
 """
 
 from pathlib import Path

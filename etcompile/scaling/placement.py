@@ -1,8 +1,9 @@
-"""Where a new intent belongs, so that it counts after all that there are.
+"""Chooses the file and the name of a new intent, so that it counts after all others.
 
-By its sequence number, if all the others have one or were created in a cluster. An intent without
-a number counts after every one that has, in the order of the files; behind such a one, only a
-file without a number whose name comes later will do (docs/scaling.md).
+If all others have a sequence number, or were created in a cluster, the new one gets the next
+number. An intent without a number counts after every one that has one, in the order of the files.
+After such an intent, the new one needs a file whose name sorts later, and no number
+(docs/scaling.md).
 """
 
 import re
@@ -59,7 +60,10 @@ def place(
     unnumbered = [
         intent for intent in in_order if intent.sequence is None and intent.created is None
     ]
-    while (stem := f"scale-{number:0{width}}-{way}") in taken or _is_there(stem, there):
+    stems = [name.partition(".")[0] for name in there]
+    while (stem := f"scale-{number:0{width}}-{way}") in taken or any(
+        other.endswith(stem) for other in stems
+    ):
         number += 1
     if not unnumbered:
         return Place(folder / f"{stem}.yaml", stem, number)
@@ -68,7 +72,3 @@ def place(
         # '_' comes after the dot of the other's suffix.
         name = f"{Path(last).stem}_{name}"
     return Place(folder / name, stem, None)
-
-
-def _is_there(stem: str, names: Collection[str]) -> bool:
-    return any(name.partition(".")[0].endswith(stem) for name in names)

@@ -1,4 +1,4 @@
-"""A job and a wish to the new file, and to what it changes; refused as render would refuse it."""
+"""Makes the file of a new intent, and shows what it changes; refused as render would refuse it."""
 
 from collections.abc import Sequence
 from pathlib import Path

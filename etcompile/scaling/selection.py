@@ -1,7 +1,7 @@
-"""A job's name to its documents in a source tree: itself, and the intents that select it.
+"""Finds the documents of a job in a source tree: the job itself and the intents that select it.
 
-Only these are looked at: the mistakes of other jobs are theirs, and a folder may hold YAML that is
-nobody's manifest. But a file that cannot be read and names the job may hold one of its intents.
+Mistakes in other jobs are not reported, and a folder may hold YAML that is no manifest. A file that
+cannot be read is reported if it names the job, because it may hold one of its intents.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,8 @@ def chosen(
     named = [
         document
         for document in jobs
-        if document.name == name and _is_in(document, options.namespace)
+        if document.name == name
+        and (options.namespace is None or document.namespace in (None, options.namespace))
     ]
     meant = [document for document in named if _is_of_kind(document, kind)]
     if not meant:
@@ -99,11 +100,6 @@ def _is_job(document: Document) -> bool:
 def _is_intent(document: Document) -> bool:
     kind = frontends.find(document.api_version, document.kind)
     return kind is not None and not kind.pod_templates
-
-
-def _is_in(document: Document, namespace: str | None) -> bool:
-    """Whether the document is in the namespace asked for, or will be."""
-    return namespace is None or document.namespace in (None, namespace)
 
 
 def _is_of_kind(document: Document, kind: str | None) -> bool:

@@ -95,7 +95,7 @@ def test_we_foresee_what_a_dry_run_would_change(
         change(desired)
         (live,) = Live(cluster).get([reference(desired)])
         told = cluster.server_side_apply(desired, dry_run=True)
-        found = compared(desired, live, ownership(live, "etcompile"), whole=False)
+        found = compared(desired, live, ownership(live, "etcompile"))
 
         def plain(value: Any) -> Any:
             metadata = {key: value["metadata"].get(key) or {} for key in ("labels", "annotations")}

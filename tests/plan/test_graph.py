@@ -208,7 +208,7 @@ def test_a_chain_of_thousands_is_followed_to_its_end() -> None:
 
 
 def labels(graph: Graph) -> list[str]:
-    return [label(node) for node in bundled(graph).nodes]
+    return [label(node.kind, node.names) for node in bundled(graph).nodes]
 
 
 def test_three_workers_stay_apart_and_four_become_one() -> None:

@@ -188,7 +188,9 @@ def test_an_object_joins_the_inventory_and_nothing_else_of_it_changes() -> None:
 
 def test_what_is_only_to_exist_is_left_as_it_is() -> None:
     kept = frozenset({("", "ConfigMap", "n", "c")})
-    found = plan([Declared(None, [config()], kept=kept)], [live(changed(config()))], emit.wave)
+    found = plan(
+        [Declared(None, [config()], create_only=kept)], [live(changed(config()))], emit.wave
+    )
     assert [step.action for step in found.steps] == ["unchanged"]
 
 

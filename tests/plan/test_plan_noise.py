@@ -37,11 +37,11 @@ def config(**data: str) -> dict[str, Any]:
 
 
 def result(desired: Any, there: Any) -> Any:
-    return compared(desired, there, ownership(there, "etcompile"), whole=False).result
+    return compared(desired, there, ownership(there, "etcompile")).result
 
 
 def paths(desired: Any, there: Any, *, whole: bool = False) -> list[str]:
-    found = compared(desired, there, ownership(there, "etcompile"), whole=whole)
+    found = compared(desired, there, None if whole else ownership(there, "etcompile"))
     if not found.places:
         assert found.result is there
     return sorted(keyed(place.path) for place in differing(found.places))

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.backend.gang import requests
 from etcompile.backend.gang.queues import QueueClaim, queue_claims
+from etcompile.k8s import requests
 from etcompile.k8s.objects import Object
 from etcompile.model import Gang, Job, Member, Role, Settings
 from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL

@@ -7,12 +7,12 @@ are in its module. They look at the objects as they are written, overlays includ
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.backend.gang import requests
 from etcompile.backend.gang.assignment import Written, priority_problems, scheduler_problems
 from etcompile.backend.gang.group import Group, place_of, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpts
+from etcompile.k8s import requests
 from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import dotted

@@ -10,7 +10,7 @@ from etcompile.diagnostics import Diagnostic
 from etcompile.diagnostics.redaction import shown
 from etcompile.kubeapi import Repeat
 from etcompile.naming import Natural, natural
-from etcompile.plan.show.alike import listed, side, summary
+from etcompile.plan.show.groups import listed, side, summary
 from etcompile.plan.step import ObjectRef, Plan, Step
 from etcompile.rollout import Outcome, StepEvent
 

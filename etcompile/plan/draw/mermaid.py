@@ -44,7 +44,7 @@ def mermaid(graph: Graph) -> str:
 
 
 def _node(place: int, node: Node) -> str:
-    return f'n{place}["{_text(count(node))}<br/>{_text(name(node))}"]'
+    return f'n{place}["{_text(count(node.kind, node.names))}<br/>{_text(name(node.names))}"]'
 
 
 def _text(text: str) -> str:

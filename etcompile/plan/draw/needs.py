@@ -1,6 +1,6 @@
-"""What every form draws: the nodes of each job, and what a node needs, told once for each pair.
+"""What every form of a graph shows: the nodes of each job, and what each node needs.
 
-Apart so that the forms only differ in how they look.
+A node may need another for several reasons; they are listed together.
 """
 
 from collections import defaultdict

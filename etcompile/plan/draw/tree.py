@@ -26,16 +26,17 @@ def tree(graph: Graph) -> str:
             lines.append(f"{stem}wave {wave}")
             inside = [place for place in places if graph.nodes[place].wave == wave]
             for place, twig, deeper in _branches(inside):
-                lines.append(f"{below}{twig}{label(graph.nodes[place])}")
+                node = graph.nodes[place]
+                lines.append(f"{below}{twig}{label(node.kind, node.names)}")
                 for need, leaf, _ in _branches(by_source[place]):
-                    lines.append(f"{below}{deeper}{leaf}{_told(graph, need)}")
+                    lines.append(f"{below}{deeper}{leaf}{_need_line(graph, need)}")
     return "".join(_UNPRINTABLE.sub("\ufffd", line) + "\n" for line in lines)
 
 
-def _told(graph: Graph, need: Need) -> str:
+def _need_line(graph: Graph, need: Need) -> str:
     target = graph.nodes[need.target]
     where = " (not in this output)" if target.wave is None else ""
-    return f"{need.how} {label(target)}{where}"
+    return f"{need.how} {label(target.kind, target.names)}{where}"
 
 
 def _branches(values: Sequence[_T]) -> Iterator[tuple[_T, str, str]]:

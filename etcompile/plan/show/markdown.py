@@ -7,7 +7,7 @@ import html
 import re
 
 from etcompile.diagnostics.redaction import redacted
-from etcompile.plan.show.alike import MARKS, Shown, refusals, shown, side, summary, toll
+from etcompile.plan.show.groups import MARKS, Shown, refusals, shown, side, summary, toll
 from etcompile.plan.show.lines import Line, Yaml, lines
 from etcompile.plan.step import Plan
 

@@ -10,7 +10,7 @@ from typing import Any
 from etcompile.diagnostics.redaction import redacted
 from etcompile.pages import page as webpage
 from etcompile.plan.schedule import turns
-from etcompile.plan.show.alike import MARKS, Shown, gist, refusals, shown, side, summary
+from etcompile.plan.show.groups import MARKS, Shown, gist, refusals, shown, side, summary
 from etcompile.plan.show.lines import Line, Yaml, limited, lines
 from etcompile.plan.step import ACTIONS, Plan
 

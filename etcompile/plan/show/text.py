@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from etcompile.diagnostics.excerpts import excerpts
-from etcompile.plan.show.alike import (
+from etcompile.plan.show.groups import (
     MARKS,
     Shown,
     destroyed,

@@ -113,7 +113,7 @@ class Machine:
         self._now = now
         self._end = None if self._choices.timeout is None else now + self._choices.timeout
         self._objects.resume(now)
-        return self._taken()
+        return self._commands_so_far()
 
     def advance(self, event: Event, now: float) -> list[Command]:
         """What is to be done after something was heard, in this order.
@@ -144,7 +144,7 @@ class Machine:
                 self._interrupted = True
             case Tick():
                 self._look_at_the_clock()
-        return self._taken()
+        return self._commands_so_far()
 
     @property
     def stopping(self) -> bool:
@@ -234,7 +234,7 @@ class Machine:
 
     # ---- steps ----------------------------------------------------------------------------------
 
-    def _taken(self) -> list[Command]:
+    def _commands_so_far(self) -> list[Command]:
         """The commands so far, with those of the steps that can begin now."""
         if not self.stopping:
             for step in self._turns.ready():

@@ -1,19 +1,33 @@
-"""What an API server would do, from its own dry runs: the answers that a plan asks for.
+"""Differences to what the API server would make of them, from its own dry runs.
 
-A dry run goes through the same admission, validation and field owners as the write would, and
-writes nothing (`etcompile.plan.admission` says why they are asked for, and judges the answers).
+Admission may change what is sent: a plugin that always pulls images, a policy that sets requests
+when a Pod is created, a webhook that rewrites images. No simulation knows that, so where a cluster
+is at hand a difference counts only if a dry run shows it: it goes through the same admission,
+validation and field owners as the write would (reference/gitops.md 4.3).
+
+Two requests are made. What would an update make of the live object? And what would the same
+manifest become if it were created now? Where that is what is there already, the live object is
+what the files declare: a policy for new objects made it so, and changing it back would go on for
+ever.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import KeyedPath, overlap
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.admission import Conflict, Doubt, Told, Updated, told
+from etcompile.model.protocol import ROLE_LABEL
+from etcompile.plan.classes import Answer, Difference
+from etcompile.plan.comparison import compared, same
+from etcompile.plan.inventory import PART_OF
+from etcompile.plan.places import Raw, changed_at, value_at
 from etcompile.rollout.refusals import cannot_change, is_fatal, may_not
 
 if TYPE_CHECKING:
@@ -22,6 +36,22 @@ if TYPE_CHECKING:
 _LONGEST = 50
 _ITSELF = frozenset({"CustomResourceDefinition", "Namespace"})
 """Kinds whose objects are not the same under another name."""
+
+
+class _Update(Struct, frozen=True):
+    """What an update would come to.
+
+    Args:
+        result: The object afterwards; None if the API server refuses the update.
+        places: Where the object would change.
+        accepted: It takes no field from another manager.
+        immutable: Why it is refused, if a field cannot change; empty if it can.
+    """
+
+    result: Object | None
+    places: tuple[Raw, ...] = ()
+    accepted: bool = False
+    immutable: tuple[str, ...] = ()
 
 
 class DryRun:
@@ -43,48 +73,106 @@ class DryRun:
         self.denied = ""
         self.accepted: set[ObjectRef] = set()
 
-    def ask(self, doubts: Sequence[Doubt]) -> Iterable[Told | None]:
+    def ask(self, differences: Sequence[Difference]) -> Iterable[Answer | None]:
         """What the API server says about differences, in their order.
+
+        A question that it does not answer, because a quota is full or a webhook knows no dry run,
+        is None.
 
         Raises:
             ClusterError: it cannot be reached.
         """
-        if len(doubts) < 2:
-            answers = [told(doubt, self) for doubt in doubts]
+        if len(differences) < 2:
+            answers = [*map(self._answer, differences)]
         else:
             with ThreadPoolExecutor(self._concurrency) as pool:
-                answers = [*pool.map(lambda doubt: told(doubt, self), doubts)]
-        for doubt, answer in zip(doubts, answers, strict=True):
+                answers = [*pool.map(self._answer, differences)]
+        for difference, answer in zip(differences, answers, strict=True):
             if answer is not None and answer.accepted:
-                self.accepted.add(doubt.ref)
+                self.accepted.add(difference.ref)
         return answers
 
-    def updated(self, desired: Object, live: Object) -> Updated | None:
+    def _answer(self, difference: Difference) -> Answer | None:
+        """What is left of a difference; None if the server does not say."""
+        desired, live = difference.desired, difference.live
+        body = _member(desired, live, difference.inventory)
+        update = self._updated(body, live)
+        if update is None:
+            return None
+        if update.result is not None and not update.places:
+            return Answer(desired, (), live, accepted=True)
+        created = self._as_created(body, difference)
+        foreseen = difference.places, difference.result
+        for changed in difference.places if created is not None else ():
+            # Where a new object would be as the live one is, what is there stays.
+            is_there = value_at(live, changed.path)
+            if same(changed.path, value_at(created, changed.path), is_there):
+                desired = changed_at(desired, changed.path, is_there)
+        if desired is not difference.desired:
+            body = _member(desired, live, difference.inventory)
+            left = compared(body, live, difference.owned)
+            foreseen = left.places, left.result
+            if not left.places:
+                return Answer(desired, (), live, accepted=True)
+            update = self._updated(body, live)
+            if update is None:
+                return None
+        if update.result is None:
+            return Answer(desired, *foreseen, accepted=False, immutable=update.immutable)
+        return Answer(desired, update.places, update.result, accepted=update.accepted)
+
+    def _updated(self, desired: Object, live: Object) -> _Update | None:
         """What an update would make of a live object; None if the API server does not say."""
         if self.denied:
             return None
         body = {**desired, "metadata": {**desired["metadata"], "uid": live["metadata"].get("uid")}}
+        taken: list[tuple[KeyedPath, str]] = []
         try:
-            return Updated(self._cluster.server_side_apply(body, dry_run=True))
+            result = self._cluster.server_side_apply(body, dry_run=True)
         except ClusterError as error:
             if not error.conflicts:
                 return self._refused(error)
-            conflicts = tuple(_conflicts(error, body, live))
-        try:
-            return Updated(
-                self._cluster.server_side_apply(body, dry_run=True, force=True), conflicts
+            for conflict in error.conflicts:
+                found = place(body, conflict.field) or place(live, conflict.field)
+                words = conflict.field.removeprefix(".").split(".")
+                taken.append((found.steps if found else tuple(words), conflict.manager))
+            try:
+                result = self._cluster.server_side_apply(body, dry_run=True, force=True)
+            except ClusterError as error:
+                return self._refused(error)
+        places = tuple(
+            Raw(
+                changed.path,
+                changed.before,
+                changed.after,
+                tuple(dict.fromkeys(name for path, name in taken if overlap(path, changed.path))),
             )
-        except ClusterError as error:
-            return self._refused(error)
+            for changed in compared(result, live, None).places
+        )
+        return _Update(result, places, accepted=not taken)
 
-    def created(self, desired: Object, likeness: object) -> Object | None:
-        """What the object would be if it were created now; None if the API server does not say."""
+    def _refused(self, error: ClusterError) -> _Update | None:
+        if is_fatal(error):
+            raise error
+        if may_not(error):
+            self.denied = error.message
+        fields = cannot_change(error)
+        return _Update(None, immutable=fields) if fields else None
+
+    def _as_created(self, desired: Object, difference: Difference) -> Object | None:
+        """What the object would be if it were created now; None if the API server does not say.
+
+        Alike objects, the Pods of a role with the same differences, need one answer.
+        """
         if desired["kind"] in _ITSELF:
             return None
+        changes = ((at.path, repr(at.before), repr(at.after)) for at in difference.places)
+        labels = difference.desired["metadata"].get("labels") or {}
+        question = likeness(difference.ref, difference.job, labels), tuple(changes)
         with self._lock:
-            known = self._created.get(likeness)
+            known = self._created.get(question)
             if known is None:
-                answer = self._created[likeness] = Future()
+                answer = self._created[question] = Future()
         if known is not None:
             return known.result()
         try:
@@ -97,13 +185,12 @@ class DryRun:
         answer.set_result(made)
         return made
 
-    def _refused(self, error: ClusterError) -> Updated | None:
-        if is_fatal(error):
-            raise error
-        if may_not(error):
-            self.denied = error.message
-        fields = cannot_change(error)
-        return Updated(None, immutable=fields) if fields else None
+
+def likeness(ref: "ObjectRef", job: str | None, labels: Mapping[str, Any]) -> object:
+    """What an object has in common with those that admission treats as it: those of its role."""
+    if job is None or ROLE_LABEL not in labels:
+        return ref
+    return job, ref.api_version, ref.kind, ref.namespace, labels[ROLE_LABEL]
 
 
 def under_another_name(value: Object) -> dict[str, Any]:
@@ -113,8 +200,11 @@ def under_another_name(value: Object) -> dict[str, Any]:
     return {**value, "metadata": {**metadata, "generateName": f"{name}-"}}
 
 
-def _conflicts(error: ClusterError, desired: Object, live: Object) -> Iterable[Conflict]:
-    for conflict in error.conflicts:
-        found = place(desired, conflict.field) or place(live, conflict.field)
-        steps = found.steps if found else tuple(conflict.field.removeprefix(".").split("."))
-        yield Conflict(steps, conflict.manager)
+def _member(desired: Object, live: Object, inventory: str | None) -> Object:
+    """The object with the label of its ApplySet: the given one, or that which it has."""
+    labels = live["metadata"].get("labels") or {}
+    if not (label := inventory or labels.get(PART_OF)):
+        return desired
+    metadata = desired["metadata"]
+    own = {**(metadata.get("labels") or {}), PART_OF: label}
+    return {**desired, "metadata": {**metadata, "labels": own}}

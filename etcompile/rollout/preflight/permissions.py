@@ -67,7 +67,7 @@ def denied(cluster: Cluster, needed: Needs, concurrency: int) -> list[Refusal]:
         if ref is not None:
             refused[place].append(verb)
             first.setdefault(place, ref)
-    return [_told(cluster, place, verbs, first[place]) for place, verbs in refused.items()]
+    return [_refusal(cluster, place, verbs, first[place]) for place, verbs in refused.items()]
 
 
 def _verbs(step: Step, *, waits: bool) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _allowed(cluster: Cluster, attributes: Mapping[str, str]) -> bool:
     return bool((answer.get("status") or {}).get("allowed"))
 
 
-def _told(cluster: Cluster, place: Place, verbs: list[str], ref: ObjectRef) -> Refusal:
+def _refusal(cluster: Cluster, place: Place, verbs: list[str], ref: ObjectRef) -> Refusal:
     version, kind, namespace = place
     resource = cluster.resource(version, kind)
     group = version.rpartition("/")[0]

@@ -14,14 +14,12 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
-from etcompile.plan.admission import alike
 from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
-from etcompile.rollout.preflight.dryrun import under_another_name
+from etcompile.rollout.preflight.dryrun import likeness, under_another_name
 from etcompile.rollout.refusals import (
     Refusal,
     RefusedError,
@@ -59,12 +57,11 @@ def refusals(
     """
     coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
     kinds = {
-        (names["group"], names["kind"])
+        (spec.get("group"), (spec.get("names") or {}).get("kind"))
         for step in plan.steps
         if _makes(step, "CustomResourceDefinition")
-        for names in [_names(step)]
+        for spec in [(step.manifest or {}).get("spec") or {}]
     }
-
     accounts = {
         (step.ref.namespace, step.ref.name) for step in plan.steps if _makes(step, "ServiceAccount")
     }
@@ -100,43 +97,13 @@ def refusals(
             return None if no_dry_run(error) else refusal(step.ref, error)
         return None
 
-    single_out = _each if dry_run else Policies(cluster).single_out
+    single_out = (lambda *_: True) if dry_run else Policies(cluster).single_out
     chosen = _telling(plan.steps, accepted, single_out)
     with ThreadPoolExecutor(concurrency) as pool:
         deletions = pool.map(tried_deletion, _deletions(plan.steps, single_out))
         found = [refused for refused in (*pool.map(tried, chosen), *deletions) if refused]
     fatal = [refused for refused in found if refused.fatal]
     return fatal[:1] or list(dict.fromkeys(found))
-
-
-def unusable_namespaces(cluster: Cluster, plan: Plan) -> Iterator[Diagnostic]:
-    """The namespaces in which nothing can be created, because they are missing or being deleted.
-
-    A dry run of a ConfigMap tells, which needs no right to read namespaces.
-
-    Args:
-        cluster: Which is asked; nothing is written.
-        plan: What is to be created, and where.
-
-    Yields:
-        A warning for each such namespace.
-    """
-    coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
-    first: dict[str, Step] = {}
-    for step in plan.steps:
-        namespace = step.ref.namespace or cluster.namespace
-        if step.action == "create" and namespace not in coming:
-            first.setdefault(namespace, step)
-    for namespace, step in first.items():
-        metadata = {"generateName": "etcompile-", "namespace": namespace}
-        probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        try:
-            cluster.create(probe, dry_run=True)
-        except ClusterError as error:
-            if problem := of_namespace(error):
-                found = refusal(structs.replace(step.ref, namespace=namespace), error)
-                facts = {"namespace": namespace, "problem": problem, "advice": found.hint}
-                yield diagnose(codes.UNUSABLE_NAMESPACE, None, **facts)
 
 
 def _admissible(body: Object, step: Step, accounts: Collection[tuple[str, str]]) -> Object:
@@ -170,7 +137,8 @@ def _tried(
         if may_pass(error) or no_dry_run(error):
             return None
         if of_namespace(error):
-            return refusal(step.ref, error)
+            where = step.ref.namespace or cluster.namespace
+            return refusal(structs.replace(step.ref, namespace=where), error)
         if writer.shared(step, body, error) is not None:
             return None
         left = writer.conflicts(step, error)
@@ -194,13 +162,13 @@ def _telling(
     made: dict[object, list[Step]] = defaultdict(list)
     for step in steps:
         if step.action == "create":
-            made[_likeness(step)].append(step)
+            labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
+            made[likeness(step.ref, step.job, labels)].append(step)
         elif step.action == "replace" or (
             step.action in ("update", "adopt", "release") and step.ref not in accepted
         ):
             chosen.append(step)
-    for alike_ones in made.values():
-        first, *others = alike_ones
+    for first, *others in made.values():
         chosen.append(first)
         if others and single_out(first.ref, "CREATE"):
             chosen += others
@@ -220,22 +188,8 @@ def _deletions(
             yield step
 
 
-def _each(_ref: ObjectRef, _operation: str) -> bool:
-    return True
-
-
-def _likeness(step: Step) -> object:
-    labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
-    return alike(step.ref, step.job, labels)
-
-
 def _makes(step: Step, kind: str) -> bool:
     return step.ref.kind == kind and step.action in ("create", "replace")
-
-
-def _names(step: Step) -> dict[str, Any]:
-    spec = (step.manifest or {}).get("spec") or {}
-    return {"group": spec.get("group"), "kind": (spec.get("names") or {}).get("kind")}
 
 
 # Policies ---------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from etcompile.k8s.objects import Object
 from etcompile.plan.bundles import label, split
-from etcompile.plan.graph import Node
 from etcompile.plan.step import DESTROYS, Action, FieldChange, ObjectRef, Plan, Step
 
 _LISTED = 5
@@ -107,11 +106,8 @@ def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
 
 def named(steps: Iterable[Step]) -> str:
     """Kind and names of steps: `Pod nlp/bert-worker-0 … 99 (100 Pods)`."""
-    several = list(steps)
-    ref = several[0].ref
-    where = f"{ref.namespace}/" if ref.namespace else ""
-    names = tuple(f"{where}{step.ref.name}" for step in several)
-    return label(Node(ref.kind, names, ref.namespace, ref.group, None, None))
+    refs = [step.ref for step in steps]
+    return _numbered(refs[0].kind, refs)
 
 
 def listed(refs: Iterable[ObjectRef]) -> str:
@@ -131,21 +127,17 @@ def listed(refs: Iterable[ObjectRef]) -> str:
     words: list[str] = []
     for group in alike.values():
         numbered = split(group[0].name)[1] is not None
-        words += [_numbered(group)] if numbered else map(str, group)
+        full = str(group[0]).partition(" ")[0]
+        words += [_numbered(full, group)] if numbered else map(str, group)
     if len(words) > _LISTED:
         words[_LISTED:] = [f"… ({len(several)} objects)"]
     return ", ".join(words)
 
 
-def _numbered(refs: Sequence[ObjectRef]) -> str:
+def _numbered(kind: str, refs: Sequence[ObjectRef]) -> str:
     """Objects whose names differ in their numbers."""
-    if len(refs) == 1:
-        return str(refs[0])
-    first = refs[0]
-    kind = str(first).partition(" ")[0]
-    where = f"{first.namespace}/" if first.namespace else ""
-    names = tuple(f"{where}{ref.name}" for ref in refs)
-    return label(Node(kind, names, first.namespace, first.group, None, None))
+    where = f"{refs[0].namespace}/" if refs[0].namespace else ""
+    return label(kind, [f"{where}{ref.name}" for ref in refs])
 
 
 def summary(plan: Plan) -> str:

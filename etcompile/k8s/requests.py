@@ -1,11 +1,11 @@
-"""What a Pod asks for as a scheduler counts it, and the sum of many.
+"""What a Pod asks for as schedulers and quotas count it, and the sum of many.
 
 Kubernetes' own arithmetic: containers and sidecars, or the largest init container, with the
 Pod's overhead, and limits where there are no requests. The operators' sums leave out most of
 that (reference/training-operator.md 7, defect 17).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -17,30 +17,45 @@ _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 _BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
 
 
-def requested(spec: Mapping[str, Any]) -> Amounts:
-    """The effective request of a Pod."""
+def of_container(container: Mapping[str, Any]) -> Amounts:
+    """What a container asks for; a limit is the request where there is none."""
+    resources = container.get("resources") or {}
+    return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
+
+
+def limits_of(container: Mapping[str, Any]) -> Amounts:
+    """The limits of a container."""
+    return _amounts((container.get("resources") or {}).get("limits"))
+
+
+def requested(
+    spec: Mapping[str, Any], of: Callable[[Mapping[str, Any]], Amounts] = of_container
+) -> Amounts:
+    """The effective request of a Pod.
+
+    Args:
+        spec: Its PodSpec, JSON.
+        of: What counts of a container: `limits_of` gives the effective limits.
+    """
     sidecars: Amounts = {}
     largest: Amounts = {}
-    for container in spec.get("initContainers", ()):
-        own = of_container(container)
+    for container in spec.get("initContainers") or ():
+        own = of(container)
         if container.get("restartPolicy") == "Always":
             sidecars = added(sidecars, own)
             largest = highest([largest, sidecars])
         else:
             largest = highest([largest, added(sidecars, own)])
     running = sidecars
-    for container in spec["containers"]:
-        running = added(running, of_container(container))
+    for container in spec.get("containers") or ():
+        running = added(running, of(container))
     total = highest([largest, running])
     # Since 1.34 a Pod may say it for all of its containers.
-    total |= of_container(spec)
-    return added(total, _amounts(spec.get("overhead")))
-
-
-def of_container(container: Mapping[str, Any]) -> Amounts:
-    """What a container asks for; a limit is the request where there is none."""
-    resources = container.get("resources") or {}
-    return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
+    total |= of(spec)
+    overhead = _amounts(spec.get("overhead"))
+    if of is limits_of:  # it raises a limit and makes none
+        overhead = {name: amount for name, amount in overhead.items() if name in total}
+    return added(total, overhead)
 
 
 def total(parts: Iterable[tuple[int, Amounts]]) -> Amounts:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.plan.room import usage, with_room
+from etcompile.plan.quotas import usage, within_quotas
 from etcompile.plan.step import FieldChange, Plan, Step, reference
 
 
@@ -38,7 +38,7 @@ def planned(*there: dict[str, Any], quota: dict[str, Any], **spec: Any) -> Plan:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "ml"}}
     switched = Step("update", reference(service), manifest=service, job="bert")
     live = {reference(one).key: one for one in there}
-    return with_room(Plan((switched, made, *gone)), live, lambda *_: [quota])
+    return within_quotas(Plan((switched, made, *gone)), live, lambda *_: [quota])
 
 
 def names(plan: Plan) -> list[str]:
@@ -129,6 +129,6 @@ def test_running_pods_are_not_cut_off_from_each_other_for_one_that_cannot_be_mad
         Step("unmanaged", reference(old), job="bert"),
     )
     quota = full({"pods": str(pods)}, {"pods": "1"})
-    found = with_room(Plan(steps), {reference(old).key: old}, lambda *_: [quota])
+    found = within_quotas(Plan(steps), {reference(old).key: old}, lambda *_: [quota])
     assert [step.ref.name for step in found.refused] == refused
     assert all(step.needs == "room" for step in found.refused)

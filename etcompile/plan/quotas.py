@@ -15,21 +15,13 @@ from msgspec import Struct, structs
 
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.objects import Object
+from etcompile.k8s.requests import limits_of, requested
 from etcompile.model import quantity
 from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import ObjectKey, Plan, Reason, Step
 
 Amounts = Mapping[str, Decimal]
 
-_PLURALS = {
-    ("", "ConfigMap"): "configmaps",
-    ("", "PersistentVolumeClaim"): "persistentvolumeclaims",
-    ("", "Pod"): "pods",
-    ("", "Secret"): "secrets",
-    ("", "Service"): "services",
-    ("batch", "Job"): "jobs",
-}
-"""The kinds of a job's objects that quotas count."""
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -88,48 +80,33 @@ def quota(value: Object) -> Quota:
 
 
 def usage(value: Object) -> Amounts:
-    """What an object counts for in quotas that it matches.
+    """What a Pod, or the Pods of a Job, count for in quotas that they match; nothing of others.
 
     The rules of the Pod and object count evaluators in Kubernetes' pkg/quota/v1/evaluator/core.
     """
-    group = value["apiVersion"].rpartition("/")[0]
-    plural = _PLURALS.get((group, value["kind"]))
-    if plural is None:
-        return {}
-    found: dict[str, Decimal] = defaultdict(Decimal)
-    found[f"count/{plural}.{group}" if group else f"count/{plural}"] = Decimal(1)
     spec = value.get("spec") or {}
-    if value["kind"] == "PersistentVolumeClaim":
-        requests = _numbers((spec.get("resources") or {}).get("requests") or {})
-        found |= {f"requests.{name}": amount for name, amount in requests.items()}
-    if value["kind"] == "Job":
-        return {**found, **_pods_of(value)}
-    if value["kind"] != "Pod":
-        return {**found, plural: Decimal(1)}
+    if value["kind"] == "Job" and value["apiVersion"].startswith("batch/"):
+        own = {"count/jobs.batch": Decimal(1)}
+        if jobs.is_over(value) or jobs.is_suspended(value):
+            return own
+        pod = {"apiVersion": "v1", "kind": "Pod", **(spec.get("template") or {})}
+        times = Decimal(1 if spec.get("parallelism") is None else spec["parallelism"])
+        return own | {name: amount * times for name, amount in usage(pod).items()}
+    if (value["apiVersion"], value["kind"]) != ("v1", "Pod"):
+        return {}
+    found = {"count/pods": Decimal(1)}
     if pods.has_ended(value):
         return found
     found["pods"] = Decimal(1)
-    for name, amount in _most(spec, _requests).items():
+    for name, amount in requested(spec).items():
         found[f"requests.{name}"] = amount
         if name in _COMPUTE:
             found[name] = amount
-    for name, amount in _most(spec, _limits).items():
-        found[f"limits.{name}"] = amount
-    return found
+    limits = requested(spec, limits_of)
+    return found | {f"limits.{name}": amount for name, amount in limits.items()}
 
 
-def _pods_of(job: Object) -> Amounts:
-    """What the Pods of a Job count for, which its controller makes."""
-    if jobs.is_over(job) or jobs.is_suspended(job):
-        return {}
-    spec = job.get("spec") or {}
-    pod = {"apiVersion": "v1", "kind": "Pod", **(spec.get("template") or {})}
-    count = spec.get("parallelism")
-    times = Decimal(1 if count is None else count)
-    return {name: amount * times for name, amount in usage(pod).items()}
-
-
-def with_room(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
+def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
     """The plan with what must be gone first, or refused where there would be no room.
 
     Args:
@@ -215,21 +192,17 @@ def _shortages(
 def _sum(of: Quota, values: Sequence[tuple[Step, Object]]) -> Amounts:
     total: dict[str, Decimal] = defaultdict(Decimal)
     for _, value in values:
-        if _counts(of, value):
+        if all(value["kind"] == "Pod" and _in_scope(scope, value) for scope in of.scopes):
             for name, amount in usage(value).items():
                 total[name] += amount
     return total
-
-
-def _counts(of: Quota, value: Object) -> bool:
-    return all(value["kind"] == "Pod" and _in_scope(scope, value) for scope in of.scopes)
 
 
 def _in_scope(selector: Mapping[str, Any], pod: Object) -> bool:
     """Whether a Pod is in a scope of a quota (pkg/quota/v1/evaluator/core/pods.go)."""
     spec = pod.get("spec") or {}
     name, operator = selector.get("scopeName"), selector.get("operator")
-    bare = not _most(spec, _requests) and not _most(spec, _limits)
+    bare = not requested(spec)
     if name == "PriorityClass":
         own, values = spec.get("priorityClassName") or "", selector.get("values") or ()
         return {
@@ -295,39 +268,6 @@ def _keep(
 
 def _is_workload(step: Step) -> bool:
     return (step.ref.group, step.ref.kind) in (("", "Pod"), ("batch", "Job"))
-
-
-def _most(spec: Mapping[str, Any], of: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
-    """What a Pod needs at any time: its containers and sidecars, or an init container more."""
-    total: dict[str, Decimal] = defaultdict(Decimal)
-    for container in spec.get("containers") or ():
-        for name, amount in of(container).items():
-            total[name] += amount
-    beside: dict[str, Decimal] = defaultdict(Decimal)
-    peak: dict[str, Decimal] = defaultdict(Decimal)
-    for container in spec.get("initContainers") or ():
-        for name, amount in of(container).items():
-            peak[name] = max(peak[name], beside[name] + amount)
-            if container.get("restartPolicy") == "Always":
-                beside[name] += amount
-    for name, amount in beside.items():
-        total[name] += amount
-    for name, amount in peak.items():
-        total[name] = max(total[name], amount)
-    for name, amount in _numbers(spec.get("overhead") or {}).items():
-        if name in total:
-            total[name] += amount
-    return total
-
-
-def _limits(container: Mapping[str, Any]) -> Amounts:
-    return _numbers((container.get("resources") or {}).get("limits") or {})
-
-
-def _requests(container: Mapping[str, Any]) -> Amounts:
-    """The requests of a container; a limit without one is one."""
-    given = _numbers((container.get("resources") or {}).get("requests") or {})
-    return {**_limits(container), **given}
 
 
 def _numbers(amounts: Mapping[str, Any]) -> dict[str, Decimal]:
