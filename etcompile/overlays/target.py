@@ -36,20 +36,6 @@ class Target(Struct, frozen=True):
         found = labels.get(ROLE_LABEL) if isinstance(labels, Mapping) else None
         return self.selects_document(value) and self.role in (None, found)
 
-    def read(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        """As much of an object as decides whether it is selected."""
-        metadata = value.get("metadata")
-        if not isinstance(metadata, Mapping):
-            return value
-        fields = {"namespace"} if self.name is None else {"namespace", "name"}
-        about = {key: text for key, text in metadata.items() if key in fields}
-        labels = metadata.get("labels")
-        if isinstance(labels, Mapping):
-            keys = {ROLE_LABEL, *self.labels}
-            about["labels"] = {key: text for key, text in labels.items() if key in keys}
-        read = {key: text for key, text in value.items() if key in ("apiVersion", "kind")}
-        return {**read, "metadata": about}
-
     def selects_document(self, value: Mapping[str, Any], default: str | None = None) -> bool:
         """Whether it selects a document, whatever roles that has.
 

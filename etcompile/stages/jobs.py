@@ -99,7 +99,7 @@ def job_objects(
         if _hosts_size(job) > STORED_LIMIT / 2:
             too_large += _config_problems(job, settings, texts)
         if too_large or has_errors(problems):
-            job = _without_replicas(job)  # what else is wrong is reported all the same
+            job = run.with_first_replicas(job)  # what else is wrong is reported all the same
         patched, its_run = run.objects(job, settings, texts, environment.edits)
         job = its_run.job
         made, matched = patched.objects, frozenset(patched.edits)
@@ -170,12 +170,6 @@ def _config_problems(job: Job, settings: Settings, texts: backend.Texts) -> list
     if not has_errors(problems):
         return []  # they are told with those of the other objects
     return [*problems, *sizes.check_sizes(job, made, settings.profiles)]
-
-
-def _without_replicas(job: Job) -> Job:
-    """The job with one replica of each role, of which every check is still true."""
-    roles = (structs.replace(role, members=role.members[:1]) for role in job.roles)
-    return structs.replace(job, roles=tuple(roles))
 
 
 def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> list[Diagnostic]:
