@@ -13,7 +13,8 @@ TERMS = {
     *("cli/completing", "cli/publishing", "diagnostics/catalogue/loading"),
     *("diagnostics/catalogue/scaling", "diagnostics/spelling", "frontends/scaling"),
     *("k8s/validation/pod/scheduling", "kubeapi/retrying", "model/bookkeeping", "model/scaling"),
-    *("naming", "stages/lowering", "stages/reporting", "watch/deciding"),
+    *("naming", "stages/folding", "stages/lowering", "stages/patching", "stages/reporting"),
+    *("watch/deciding",),
 }
 PRIVATE = {
     *("Happening", "Patience", "Ruling", "Standing", "Stock", "Trial", "Trouble", "Turns"),
