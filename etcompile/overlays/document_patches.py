@@ -10,11 +10,10 @@ from etcompile.k8s.fieldpath import dotted
 from etcompile.load import Document
 from etcompile.overlays import containers
 from etcompile.overlays.documents import Kinds
-from etcompile.overlays.errors import PatchError
 from etcompile.overlays.operations import operated
 from etcompile.overlays.overlay import Edit, ImageChange, Patch, Placement, ResourceChange
 from etcompile.overlays.strategic import merged
-from etcompile.overlays.traced import Step, Traced
+from etcompile.overlays.traced import PatchError, Step, Traced
 
 _IDENTITY: tuple[ValuePath, ...] = (
     ("apiVersion",),

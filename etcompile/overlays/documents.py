@@ -12,9 +12,8 @@ from msgspec import Struct, structs
 from etcompile.diagnostics import Diagnostic, ValuePath
 from etcompile.k8s.objects import without_nulls
 from etcompile.load import Document
-from etcompile.overlays.errors import PatchError
 from etcompile.overlays.overlay import Edit
-from etcompile.overlays.traced import Traced
+from etcompile.overlays.traced import PatchError, Traced
 
 
 class Kinds(Struct, frozen=True):

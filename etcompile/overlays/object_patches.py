@@ -19,11 +19,10 @@ from etcompile.model.protocol import (
     STORED_JOB,
 )
 from etcompile.overlays.document_patches import failed, patched
-from etcompile.overlays.errors import PatchError
 from etcompile.overlays.objects import PatchedObject, PatchedObjects
 from etcompile.overlays.overlay import Edit, Patch
 from etcompile.overlays.strategic import merged
-from etcompile.overlays.traced import Traced
+from etcompile.overlays.traced import PatchError, Traced
 
 
 class _Compiled(Struct, frozen=True):

@@ -8,8 +8,7 @@ inside job documents merge as Pods do, whatever the document's kind.
 from collections.abc import Mapping
 
 from etcompile.diagnostics import ValuePath
-from etcompile.overlays.errors import PatchError
-from etcompile.overlays.traced import Step, Traced
+from etcompile.overlays.traced import PatchError, Step, Traced
 
 _DIRECTIVE = "$patch"
 

@@ -107,3 +107,17 @@ class Traced(Struct, frozen=True, eq=False):
                 return place.source.locate(place.path, key=True)
             place = place.entries[step]
         return place.source.locate(place.path, key=key)
+
+
+class PatchError(Exception):
+    """A patch cannot be applied.
+
+    Args:
+        problem: What is wrong, to be put after the name of what was patched.
+        place: The part of the patch that is wrong.
+        advice: What to do.
+    """
+
+    def __init__(self, problem: str, place: Traced, advice: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.place, self.advice = problem, place, advice

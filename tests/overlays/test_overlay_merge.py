@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from etcompile.load import Document
-from etcompile.overlays.errors import PatchError
 from etcompile.overlays.strategic import merged
-from etcompile.overlays.traced import Traced
+from etcompile.overlays.traced import PatchError, Traced
 
 
 def traced(value: Any, file: str) -> Traced:

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etcompile.load import Document
-from etcompile.overlays.errors import PatchError
 from etcompile.overlays.operations import operated
-from etcompile.overlays.traced import Traced
+from etcompile.overlays.traced import PatchError, Traced
 
 
 def apply(base: Any, *operations: Any) -> Any:
