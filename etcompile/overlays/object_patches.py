@@ -50,6 +50,8 @@ def patch_objects(
         own_labels: Keys of labels that objects of the job are found by.
     """
     specs: _Specs = {}
+    values = {edit: _patch(edit).value for edit in edits}
+    with_nulls = {edit for edit, value in values.items() if without_nulls(value) is not value}
     patched_objects: list[Object] = []
     changed: dict[object, PatchedObject] = {}
     kinds: dict[Edit, set[str]] = {}
@@ -75,9 +77,7 @@ def patch_objects(
         if after is None:
             patched_objects.append(value)
             continue
-        # A merge leaves no nulls; a JSON patch may.
-        by_operations = any(not isinstance(_patch(edit).value, Mapping) for edit in applied)
-        data = without_nulls(after.value) if by_operations else after.value
+        data = after.value if with_nulls.isdisjoint(applied) else without_nulls(after.value)
         patched_objects.append(data)
         # Replicas of a role that the same edits changed differ in their numbers only.
         role = (data["metadata"].get("labels") or {}).get(ROLE_LABEL)
@@ -108,7 +108,7 @@ def _patched(value: Traced, edit: Edit, specs: _Specs) -> Traced:
     patch = _patch(edit)
     parts = patch.parts()
     spec = value.part("spec")
-    if spec is None or not isinstance(patch.value, Mapping) or "spec" not in parts:
+    if spec is None or not isinstance(patch.value, dict) or "spec" not in parts:
         return patched(value, Patch(patch), kind)
     wish = parts.pop("spec")
     after = patched(value, Patch(patch.with_fields(parts)), kind) if parts else value
@@ -116,7 +116,7 @@ def _patched(value: Traced, edit: Edit, specs: _Specs) -> Traced:
     if key not in specs:
         # With the spec itself, so that no other can get its identity.
         specs[key] = spec.value, merged(spec, wish, kind, ("spec",))
-    return after.with_fields({**after.parts(), "spec": specs[key][1]})
+    return after.with_changes({"spec": specs[key][1]})
 
 
 def _is_for(edit: Edit, value: Object) -> bool:
@@ -195,7 +195,7 @@ def _fixed(
         yield from _fixed_in_pod(before, changed)
     if ("metadata", "labels") in changed:
         labels, new = before["metadata"].get("labels", {}), after["metadata"].get("labels")
-        new = new if isinstance(new, Mapping) else {}
+        new = new if isinstance(new, dict) else {}
         moved = [key for key in own_labels if labels.get(key) != new.get(key)]
         yield from ((("metadata", "labels", key), _FOUND_BY) for key in sorted(moved))
 
@@ -223,7 +223,7 @@ def _is_supervised(pod: Object) -> bool:
 def _step(value: Any, step: str | int) -> str | int:
     """The step as a key or an index: an item of a list may be given by its name."""
     if isinstance(step, str) and isinstance(value, list | tuple):
-        names = [item.get("name") if isinstance(item, Mapping) else None for item in value]
+        names = [item.get("name") if isinstance(item, dict) else None for item in value]
         return names.index(step) if step in names else -1
     return step
 
@@ -232,7 +232,7 @@ def _value(value: Any, path: ValuePath) -> Any:
     """The value at a path, None if there is none."""
     for name in path:
         step = _step(value, name)
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             value = value.get(step)
         else:
             known = isinstance(value, list | tuple) and isinstance(step, int) and step >= 0
@@ -243,7 +243,7 @@ def _value(value: Any, path: ValuePath) -> Any:
 def _names(pod: Object, group: str) -> list[str]:
     items = _value(pod, ("spec", group))
     items = items if isinstance(items, list | tuple) else ()
-    return [item["name"] for item in items if isinstance(item, Mapping) and item.get("name")]
+    return [item["name"] for item in items if isinstance(item, dict) and item.get("name")]
 
 
 def _refused(value: Object, after: Traced, path: ValuePath, edit: Edit, reason: str) -> Diagnostic:

@@ -5,8 +5,6 @@ field of their items (`k8s.listkeys`): containers, volumes, environment and so o
 inside job documents merge as Pods do, whatever the document's kind.
 """
 
-from collections.abc import Mapping
-
 from etcompile.diagnostics import ValuePath
 from etcompile.overlays.traced import PatchError, Step, Traced
 
@@ -36,7 +34,7 @@ def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced
 
 def _merged(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced | None:
     """The value after the patch; None if the patch removes it."""
-    if isinstance(patch.value, Mapping):
+    if isinstance(patch.value, dict):
         return _merged_mapping(base, patch, kind, at)
     if isinstance(patch.value, list):
         return _merged_list(base, patch, kind, at)
@@ -47,20 +45,25 @@ def _merged_mapping(base: Traced | None, patch: Traced, kind: str, at: ValuePath
     directive = _directive(patch)
     if directive == "delete":
         return None
-    if directive == "replace" or (base and not isinstance(base.value, Mapping)):
+    if directive == "replace" or (base and not isinstance(base.value, dict)):
         base = None
-    parts: dict[Step, Traced] = base.parts() if base else {}
-    lost = False
+    changes: dict[Step, Traced] = {}
+    removed: set[Step] = set()
     for step, wish in patch.parts().items():
         if step == _DIRECTIVE:
             continue
-        value = None if wish.value is None else _merged(parts.get(step), wish, kind, (*at, step))
+        old = base.part(step) if base else None
+        value = None if wish.value is None else _merged(old, wish, kind, (*at, step))
         if value is not None:
-            parts[step] = value
-        elif step in parts:
-            del parts[step]
-            lost = True
-    return (base or patch).with_fields(parts, by=patch if lost else None)
+            changes[step] = value
+        elif old is not None:
+            removed.add(step)
+    if base is None:
+        return patch.with_fields(changes)
+    if not removed:
+        return base.with_changes(changes)
+    left = {step: part for step, part in base.parts().items() if step not in removed}
+    return base.with_fields({**left, **changes}, by=patch)
 
 
 def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced:
@@ -85,7 +88,7 @@ def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -
             kept = _merged(None, wish, kind, (*at, 0))
             items += [kept] if kept else []
             continue
-        named = wish.value.get(key) if isinstance(wish.value, Mapping) else None
+        named = wish.value.get(key) if isinstance(wish.value, dict) else None
         if named is None:
             raise PatchError(
                 f"needs '{key}' in each item of '{at[-1]}'",
@@ -109,22 +112,25 @@ def _before(items: list[Traced], key: str, wishes: list[Traced], wish: Traced) -
     A variable can only refer to those before it, so a patch's own order must count.
     """
     later = wishes[next(n for n, other in enumerate(wishes) if other is wish) + 1 :]
-    names = [variable.value.get(key) for variable in later if isinstance(variable.value, Mapping)]
+    if not later:
+        return len(items)
+    names = [variable.value.get(key) for variable in later if isinstance(variable.value, dict)]
     found = (n for n, item in enumerate(items) if any(_is(item, key, name) for name in names))
     return next(found, len(items))
 
 
 def _is(item: Traced, key: str, named: object) -> bool:
-    return isinstance(item.value, Mapping) and item.value.get(key) == named
+    return isinstance(item.value, dict) and item.value.get(key) == named
 
 
 def _directive(patch: Traced) -> str | None:
     """What `$patch` in a mapping says; None without it."""
-    if not isinstance(patch.value, Mapping):
+    if not isinstance(patch.value, dict):
         return None
-    for step, wish in patch.parts().items():
-        if not (isinstance(step, str) and step.startswith("$")):
+    for step in patch.value:
+        if not step.startswith("$"):
             continue
+        wish = patch.parts()[step]
         if step != _DIRECTIVE:
             problem = f"has the directive '{step}', which no overlay can follow"
             raise PatchError(problem, wish, "only $patch: delete, replace and merge are known")

@@ -33,7 +33,7 @@ class Target(Struct, frozen=True):
     def selects(self, value: Mapping[str, Any]) -> bool:
         """Whether it selects an object, whose role is that of its label."""
         labels = (value.get("metadata") or {}).get("labels")
-        found = labels.get(ROLE_LABEL) if isinstance(labels, Mapping) else None
+        found = labels.get(ROLE_LABEL) if isinstance(labels, dict) else None
         return self.selects_document(value) and self.role in (None, found)
 
     def selects_document(self, value: Mapping[str, Any], default: str | None = None) -> bool:
@@ -44,9 +44,9 @@ class Target(Struct, frozen=True):
             default: The namespace of a document that names none.
         """
         metadata = value.get("metadata")
-        metadata = metadata if isinstance(metadata, Mapping) else {}
+        metadata = metadata if isinstance(metadata, dict) else {}
         labels = metadata.get("labels")
-        labels = labels if isinstance(labels, Mapping) else {}
+        labels = labels if isinstance(labels, dict) else {}
         return (
             self.api_version in (None, value.get("apiVersion"))
             and self.kind in (None, value.get("kind"))
