@@ -11,6 +11,8 @@ from msgspec import Struct
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.objects import Object, without_nulls
+from etcompile.k8s.strategic import merged
+from etcompile.k8s.traced import PatchError, Traced
 from etcompile.model.protocol import (
     POD_ANNOTATIONS,
     ROLE_LABEL,
@@ -21,8 +23,6 @@ from etcompile.model.protocol import (
 from etcompile.overlays.document_patches import failed, patched
 from etcompile.overlays.objects import PatchedObject, PatchedObjects
 from etcompile.overlays.overlay import Edit, Patch
-from etcompile.overlays.strategic import merged
-from etcompile.overlays.traced import PatchError, Traced
 
 
 class _Compiled(Struct, frozen=True):

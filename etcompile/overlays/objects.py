@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath
 from etcompile.k8s.objects import Object
+from etcompile.k8s.traced import Traced
 from etcompile.overlays.overlay import Edit, Patch
-from etcompile.overlays.traced import Traced
 
 
 class PatchedObject(Struct, frozen=True):

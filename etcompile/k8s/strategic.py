@@ -5,13 +5,22 @@ field of their items (`k8s.listkeys`): containers, volumes, environment and so o
 inside job documents merge as Pods do, whatever the document's kind.
 """
 
+from msgspec import Struct
+
 from etcompile.diagnostics import ValuePath
-from etcompile.overlays.traced import PatchError, Step, Traced
+from etcompile.k8s.traced import PatchError, Step, Traced
 
 _DIRECTIVE = "$patch"
 
 
-def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced:
+class _Merge(Struct, frozen=True):
+    kind: str
+    new_first: bool
+
+
+def merged(
+    base: Traced, patch: Traced, kind: str, at: ValuePath = (), *, new_first: bool = False
+) -> Traced:
     """A value after a strategic merge patch.
 
     Args:
@@ -19,6 +28,8 @@ def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced
         patch: The patch, a mapping.
         kind: The kind of the whole object.
         at: Where in the object `base` stands.
+        new_first: The items of a patch stand before those that it does not name, as the API
+            server has them; else new items go to the end.
 
     Returns:
         The merged value; what the patch did not touch keeps its place.
@@ -26,22 +37,24 @@ def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced
     Raises:
         PatchError: the patch has a directive or an item that cannot be followed.
     """
-    result = _merged(base, patch, kind, at)
+    result = _merged(base, patch, _Merge(kind, new_first), at)
     if result is None:
         raise PatchError("cannot be removed by an overlay", patch, "remove it from the inputs")
     return result
 
 
-def _merged(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced | None:
+def _merged(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath) -> Traced | None:
     """The value after the patch; None if the patch removes it."""
     if isinstance(patch.value, dict):
-        return _merged_mapping(base, patch, kind, at)
+        return _merged_mapping(base, patch, merge, at)
     if isinstance(patch.value, list):
-        return _merged_list(base, patch, kind, at)
+        return _merged_list(base, patch, merge, at)
     return patch
 
 
-def _merged_mapping(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced | None:
+def _merged_mapping(
+    base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath
+) -> Traced | None:
     directive = _directive(patch)
     if directive == "delete":
         return None
@@ -53,7 +66,7 @@ def _merged_mapping(base: Traced | None, patch: Traced, kind: str, at: ValuePath
         if step == _DIRECTIVE:
             continue
         old = base.part(step) if base else None
-        value = None if wish.value is None else _merged(old, wish, kind, (*at, step))
+        value = None if wish.value is None else _merged(old, wish, merge, (*at, step))
         if value is not None:
             changes[step] = value
         elif old is not None:
@@ -66,10 +79,10 @@ def _merged_mapping(base: Traced | None, patch: Traced, kind: str, at: ValuePath
     return base.with_fields({**left, **changes}, by=patch)
 
 
-def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced:
+def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath) -> Traced:
     from etcompile.k8s.listkeys import patch_key  # noqa: PLC0415 - only patches need it
 
-    key = patch_key(kind, at)
+    key = patch_key(merge.kind, at)
     wishes = patch.items()
     # An item that is nothing but the directive speaks of the list.
     replaces = [_directive(wish) == "replace" and len(wish.value) == 1 for wish in wishes]
@@ -85,7 +98,7 @@ def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -
                     wish,
                     "write out the whole list that is to be",
                 )
-            kept = _merged(None, wish, kind, (*at, 0))
+            kept = _merged(None, wish, merge, (*at, 0))
             items += [kept] if kept else []
             continue
         named = wish.value.get(key) if isinstance(wish.value, dict) else None
@@ -97,13 +110,34 @@ def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -
             )
         place = next((n for n, item in enumerate(items) if _is(item, key, named)), None)
         old = items[place] if place is not None else None
-        new = _merged(old, wish, kind, (*at, 0))
+        new = _merged(old, wish, merge, (*at, 0))
         if place is None:
             where = len(items) if at[-1:] != ("env",) else _before(items, key, wishes, wish)
             items[where:where] = [new] if new else []
         else:
             items[place : place + 1] = [new] if new else []
+    if merge.new_first and key:
+        items = _new_first(base, items, key, [wish.value[key] for wish in wishes])
     return (base or patch).with_items(items, by=patch if base and len(items) < before else None)
+
+
+def _new_first(
+    base: Traced | None, items: list[Traced], key: str, names: list[object]
+) -> list[Traced]:
+    """Items in the order of the API server: both orders are kept, and the patch's go first.
+
+    Only an item of the base that stood in front of one of the patch's goes before that.
+    """
+    by_name = {item.value[key]: item for item in items}
+    order = [item.value[key] for item in base.items()] if base else []
+    changed = [name for name in names if name in by_name]
+    kept = [name for name in order if name in by_name and name not in names]
+    made: list[Traced] = []
+    while changed and kept:
+        mine, other = changed[0], kept[0]
+        is_later = mine in order and order.index(mine) > order.index(other)
+        made.append(by_name[(kept if is_later else changed).pop(0)])
+    return [*made, *(by_name[name] for name in (*changed, *kept))]
 
 
 def _before(items: list[Traced], key: str, wishes: list[Traced], wish: Traced) -> int:
