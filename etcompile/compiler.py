@@ -9,15 +9,14 @@ all other documents go on.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
-from etcompile import backend, emit, intents, stages
-from etcompile.check import objects, sizes
+from etcompile import emit, stages
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
 from etcompile.options import Input, Options, OverlayInput
-from etcompile.stages import JobObjects
+from etcompile.stages import JobObjects, Sources
 
 __all__ = ["Compilation", "Input", "JobObjects", "Options", "OverlayInput", "compile"]
 
@@ -69,10 +68,6 @@ class Compilation(Struct, frozen=True):
         return tuple(sorted({source for group in self.groups for source in group.sources}))
 
 
-_LARGE = 2_000
-"""Replicas of a job whose objects are not made beside an error, which renders nothing anyway."""
-
-
 def compile(  # noqa: A001 - it is what it does
     inputs: Input | Iterable[Input],
     options: Options | None = None,
@@ -93,146 +88,64 @@ def compile(  # noqa: A001 - it is what it does
     options = options or Options()
     if refused := stages.impossible_choices(options):
         return Compilation((), tuple(refused))
-    loaded = stages.loaded(inputs, options, stdin)
-    documents = loaded.documents
-    environment = stages.environment(options)
-    library = stages.library(options)
-    told = [*stages.ignored_problems(options.ignore), *stages.selected_problems(options.select)]
-    told += (
-        problem
-        for problem in loaded.diagnostics
-        if not (options.allow_empty and problem.code == codes.NO_DOCUMENTS)
-    )
-    told += [*environment.diagnostics, *library.diagnostics]
-    told += stages.credential_notes((*documents, *environment.documents, *library.documents))
-    groups: list[JobObjects] = []
-    skipped: tuple[Document, ...] = ()
-    texts, notes = stages.texts_of(options)
-    keys = stages.KeySource()
-    told += notes
-    if not has_errors(environment.diagnostics):
-        options = structs.replace(options, settings=environment.settings)
-        keys = stages.key_source(options, environment.place_of("secret"))
-        told += keys.diagnostics
-        groups, skipped = _compiled(
-            documents, options, environment, library.documents, texts, keys, told
-        )
-    named = [document.file for document in (*documents, *library.documents)]
-    files = tuple(dict.fromkeys((*named, *environment.files)))
-    failed = has_errors(told)
+    sources = stages.read(inputs, options, stdin)
+    options, environment = sources.options, sources.environment
+    if has_errors(environment.diagnostics):
+        return _compilation(sources, (), sources.diagnostics)
+    version = options.settings.kubernetes_version
+    patched = stages.patched(sources.documents, options, environment, sources.library)
+    lowered = stages.lowered(patched.documents, version, options.managed)
+    folded = stages.folded(lowered.jobs, lowered.intents, options.settings)
+    problems = [*sources.diagnostics, *_readable(patched.diagnostics, sources)]
+    problems += lowered.diagnostics
+    # What is said of several documents holds only if each of them could be read.
+    whole = not has_errors(problems)
+    problems += folded.diagnostics if whole else ()
+    built = stages.built(folded.jobs, lowered, patched, sources, whole=whole)
+    problems += built.diagnostics
+    if not (built.groups or options.allow_empty or has_errors(problems)):
+        first = next(iter(sources.documents), None)
+        place = first.locate(("kind",)) if first else None
+        problems.append(diagnose(codes.NOTHING_RENDERED, place))
+    return _compilation(sources, built.groups, problems, lowered.skipped)
+
+
+def _readable(problems: Iterable[Diagnostic], sources: Sources) -> list[Diagnostic]:
+    """The problems without missing runtimes, which may be in a file that could not be read."""
+    unread = has_errors(sources.diagnostics)
+    return [p for p in problems if not (unread and p.code == codes.NO_SUCH_RUNTIME)]
+
+
+def _compilation(
+    sources: Sources,
+    groups: Sequence[JobObjects],
+    problems: Sequence[Diagnostic],
+    skipped: tuple[Document, ...] = (),
+) -> Compilation:
+    """The outcome of a run, with what it says of its diagnostics in a reader's order."""
+    options, environment = sources.options, sources.environment
+    failed = has_errors(problems)
     if failed:
         # What is refused first is corrected first; advice is for what can run.
-        told = [diagnostic for diagnostic in told if not diagnostic.code.startswith("ET9")]
-    comments = [*loaded.comments, *environment.comments, *library.comments]
-    # What jobs take nothing from may change as it likes.
+        problems = [problem for problem in problems if not problem.code.startswith("ET9")]
+    unheard = stages.unheard(options) if sources.comments and not failed else frozenset()
+    reported, suppressed = stages.divided(
+        problems, sources.comments, options.ignore, whole=not failed, unheard=unheard
+    )
+    # Runtimes from which jobs take nothing may change as they like.
     taken = {source for group in groups for source in group.sources}
-    runtimes = [runtime for runtime in library.documents if runtime.relative in taken]
-    unheard = stages.unheard(options) if comments and not failed else frozenset()
-    heard, silenced = stages.divided(
-        told,
-        comments,
-        options.ignore,
-        whole=not failed,
-        unheard=unheard,
-    )
-    return Compilation(
-        groups=() if failed else tuple(groups),
-        diagnostics=stages.in_order(heard, files, environment.files),
-        files=files,
-        inputs=_digests((*documents, *environment.documents, *runtimes), texts, keys),
-        settings=options.settings,
-        suppressed=stages.in_order(silenced, files, environment.files),
-        skipped=skipped,
-    )
-
-
-def _compiled(
-    documents: Sequence[Document],
-    options: Options,
-    environment: stages.Environment,
-    library: Sequence[Document],
-    texts: backend.Texts,
-    keys: stages.KeySource,
-    told: list[Diagnostic],
-) -> tuple[list[JobObjects], tuple[Document, ...]]:
-    """The objects of the documents, by job, those that belong to none first; what was skipped.
-
-    Args:
-        documents: The documents of the input.
-        options: How to compile.
-        environment: What overlays come to.
-        library: The runtimes of `--runtimes`.
-        texts: The templates of scripts.
-        keys: What fills objects with what only the outside has.
-        told: What is wrong so far, to which this adds.
-    """
-    patched, problems = stages.patched(documents, options, environment, library)
-    unread = has_errors(told)  # maybe the runtime of a job
-    told += (p for p in problems if not (unread and p.code == codes.NO_SUCH_RUNTIME))
-    lowered = stages.lowered(
-        patched.documents, options.settings.kubernetes_version, options.managed
-    )
-    told += lowered.diagnostics
-    # What is said of several documents holds only if each of them could be read.
-    whole = not has_errors(told)
-    selected = intents.by_job(lowered.jobs, lowered.intents)
-    told += selected.diagnostics if whole else ()
-
-    advice = stages.advice(options, lowered.others) if options.lint else None
-    groups: list[JobObjects] = []
-    matched = environment.matched | patched.matched
-    # The objects of a large job are not made only to be thrown away.
-    pairs = [
-        (job, wishes)
-        for job, wishes in selected.pairs
-        if whole or sum(len(role.members) for role in job.roles) <= _LARGE
-    ]
-    for job, wishes in pairs:
-        group, edits, problems = stages.job_objects(
-            job, wishes, texts, environment, patched.sources, keys, advice=advice
-        )
-        groups.append(group)
-        matched |= edits
-        told += problems
-    neighbours, problems = stages.neighbour_objects(lowered.others, options, patched.sources)
-    told += problems
-
-    made = [(job, built.objects) for (job, _), built in zip(pairs, groups, strict=True)]
-    told += objects.check_jobs(made) if whole else ()
-    told += objects.check_neighbours(
-        lowered.others,
-        made,
-        allow_plain_secrets=options.allow_plain_secrets,
-    )
-    told += sizes.check_neighbour_sizes(lowered.others, options.settings.profiles)
-    told += objects.check_autoscalers(lowered.others, [job for job, _ in selected.pairs])
-    # What an overlay changes in a job that is skipped cannot be seen.
-    if (
-        environment.edits
-        and whole
-        and not lowered.skipped
-        and all(built.objects for built in groups)
-    ):
-        from etcompile.overlays.unmatched import unmatched  # noqa: PLC0415 - few runs have edits
-
-        values = [document.data for document in patched.documents]
-        compiled = (value for group in groups for value in group.objects)
-        told += unmatched(environment.edits, matched, values, compiled)
-    if neighbours.objects:
-        groups.insert(0, neighbours)
-    if not (groups or options.allow_empty or has_errors(told)):
-        first = next(iter(documents), None)
-        told.append(diagnose(codes.NOTHING_RENDERED, first.locate(("kind",)) if first else None))
-    return groups, lowered.skipped
-
-
-def _digests(
-    documents: Sequence[Document], texts: backend.Texts, keys: stages.KeySource
-) -> tuple[tuple[str, str], ...]:
-    """The digests of everything that was read, templates of the user's own included."""
+    runtimes = [runtime for runtime in sources.library if runtime.relative in taken]
     read = [
         (document.relative, document.digest)
-        for document in documents
+        for document in (*sources.documents, *environment.documents, *runtimes)
         if document.digest is not None
     ]
-    return tuple(sorted({*read, *texts.digests(), *keys.inputs}))
+    return Compilation(
+        groups=() if failed else tuple(groups),
+        diagnostics=stages.in_order(reported, sources.files, environment.files),
+        files=sources.files,
+        inputs=tuple(sorted({*read, *sources.texts.digests(), *sources.keys.inputs})),
+        settings=options.settings,
+        suppressed=stages.in_order(suppressed, sources.files, environment.files),
+        skipped=skipped,
+    )

@@ -15,7 +15,6 @@ from msgspec import Struct
 from etcompile.diagnostics import Location, Source, ValuePath
 from etcompile.frontends import torchtune, trainer_claims, trainer_policies
 from etcompile.frontends.sshports import ssh_arguments
-from etcompile.frontends.trainer_patches import written
 from etcompile.frontends.trainer_policies import INDEX, LAUNCHER, MAIN, NODE, Told
 from etcompile.model import Origin
 
@@ -51,7 +50,7 @@ class Merged(Struct, frozen=True):
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of a value, in the file of the job or of the runtime."""
-        return written(self.places, path).locate(key=key)
+        return _written(self.places, path).locate(key=key)
 
 
 def merged(job: Source, runtime: Source) -> Merged:
@@ -60,6 +59,12 @@ def merged(job: Source, runtime: Source) -> Merged:
     Both are valid by their schemas, and `trainer_refusals` has nothing against them.
     """
     return _Merge(job, runtime).result()
+
+
+def _written(places: Mapping[ValuePath, Origin], path: ValuePath) -> Origin:
+    """Where a value was written: below the longest path whose origin is known."""
+    length = next(n for n in range(len(path), -1, -1) if path[:n] in places)
+    return places[path[:length]].at(*path[length:])
 
 
 def step_of(replicated: Mapping[str, Any]) -> str | None:
@@ -291,7 +296,7 @@ class _Merge:
         if not new:
             return
         before: Entries = [
-            (entry, written(self._places, (*path, "env", place)))
+            (entry, _written(self._places, (*path, "env", place)))
             for place, entry in enumerate(container.get("env", ()))
         ]
         found = [*(new.pop(entry["name"], (entry, origin)) for entry, origin in before)]

@@ -11,72 +11,64 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath
 from etcompile.frontends.notes import no_effect, not_compiled, unused
+from etcompile.k8s.path import value_at
+from etcompile.k8s.strategic import merged
+from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
 
 _PATCHES: ValuePath = ("spec", "runtimePatches")
 _PATCHED: ValuePath = ("trainingRuntimeSpec", "template")
 _TEMPLATE: ValuePath = ("spec", "template")
-_NAMED = ("containers", "initContainers", "volumes", "env", "imagePullSecrets", "schedulingGates")
-_KEYS = {**dict.fromkeys(_NAMED, "name"), "volumeMounts": "mountPath"}
-"""Lists that are merged entry by entry, and what their entries are called by."""
 _OF_THE_JOB = ("node", "dataset-initializer", "model-initializer")
 """Containers whose variables only the TrainJob sets."""
-
-_Places = dict[ValuePath, Origin]
 
 
 class Patched(Struct, frozen=True):
     """A runtime with the patches of a job.
 
     Args:
-        data: The runtime, JSON.
-        places: Where its parts were written, by their path in it; a value below one of these
-            paths stands below that origin.
+        value: The runtime, each part with the place where it was written.
         relative: The file of the runtime.
     """
 
-    data: dict[str, Any]
-    places: Mapping[ValuePath, Origin]
+    value: Traced
     relative: str
+
+    @property
+    def data(self) -> Any:
+        """The runtime, JSON."""
+        return self.value.value
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of a value, in the file of the job or of the runtime."""
-        return written(self.places, path).locate(key=key)
-
-
-def written(places: Mapping[ValuePath, Origin], path: ValuePath) -> Origin:
-    """Where a value was written."""
-    length = next(n for n in range(len(path), -1, -1) if path[:n] in places)
-    return places[path[:length]].at(*path[length:])
+        return self.value.locate(path, key=key)
 
 
 def patched(job: Source, runtime: Source) -> Source:
     """A runtime with the patches of a job, in the order of their list."""
     if not _patches(job):
         return runtime
-    data = dict(runtime.data)
-    spec = data["spec"] = dict(data["spec"])
-    template = spec["template"] = dict(spec["template"])
-    job_set = template["spec"] = dict(template["spec"])
-    jobs = job_set["replicatedJobs"] = list(job_set["replicatedJobs"])
-    places: _Places = {(): Origin(runtime)}
-    for number, patch in enumerate(_patches(job)):
-        origin = Origin(job, (*_PATCHES, number, *_PATCHED))
-        change = _change(patch)
-        if metadata := change.get("metadata"):
-            path: ValuePath = (*_TEMPLATE, "metadata")
-            before = template.get("metadata", {}), _below(places, path)
-            template["metadata"], found = _merged(before, metadata, origin.at("metadata"))
-            _put(places, path, found)
-        for place, entry in enumerate(_jobs(change)):
-            index = [replicated["name"] for replicated in jobs].index(entry["name"])
-            path = (*_TEMPLATE, "spec", "replicatedJobs", index, "template")
-            there = origin.at("spec", "replicatedJobs", place, "template")
-            before = jobs[index]["template"], _below(places, path)
-            made, found = _merged(before, entry.get("template", {}), there)
-            jobs[index] = {**jobs[index], "template": made}
-            _put(places, path, found)
-    return Patched(data, places, runtime.relative)
+    value = Traced(runtime.data, runtime)
+    jobs = (*_TEMPLATE, "spec", "replicatedJobs")
+    names = [replicated["name"] for replicated in value_at(runtime.data, jobs)]
+    for number in range(len(_patches(job))):
+        patch = Traced(job.data, job).at((*_PATCHES, number, *_PATCHED))
+        if patch is None:
+            continue
+        if metadata := patch.part("metadata"):
+            value = _merged(value, _TEMPLATE, patch.with_fields({"metadata": metadata}))
+        entries = patch.at(("spec", "replicatedJobs"))
+        for entry in entries.items() if entries else ():
+            if template := entry.part("template"):
+                path = (*jobs, names.index(entry.value["name"]), "template")
+                value = _merged(value, path, template)
+    return Patched(value, runtime.relative)
+
+
+def _merged(value: Traced, path: ValuePath, patch: Traced) -> Traced:
+    return value.changed(
+        path, lambda part: merged(part, patch, "TrainingRuntime", path, new_first=True)
+    )
 
 
 def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -158,97 +150,6 @@ def _variables(
             why = "it would have the value of one and the valueFrom of the other"
             where = f"variable {entry['name']} in a patch"
             yield not_compiled(origin.locate("env", number), where, why, "give it another name")
-
-
-def _merged(
-    before: tuple[Mapping[str, Any], Mapping[ValuePath, Origin]],
-    patch: Mapping[str, Any],
-    origin: Origin,
-) -> tuple[dict[str, Any], _Places]:
-    """A mapping with a patch merged in, and where its parts were written."""
-    value, places = before
-    made = dict(value)
-    found = dict(places)
-    for key, change in patch.items():
-        if change is None:
-            # The API server drops it from the TrainJob, so that it takes nothing away.
-            continue
-        there = origin.at(key)
-        own: _Places
-        if isinstance(change, Mapping) and isinstance(value.get(key), Mapping):
-            old = value[key], _below(places, (key,))
-            made[key], own = _merged(old, change, there)
-        elif key in _KEYS and isinstance(value.get(key), list) and isinstance(change, list):
-            listed = value[key], _below(places, (key,))
-            made[key], own = _merged_list(listed, change, there, _KEYS[key])
-        else:
-            made[key], own = change, {(): there}
-        _put(found, (key,), own)
-    return made, found
-
-
-def _merged_list(
-    before: tuple[Sequence[Mapping[str, Any]], Mapping[ValuePath, Origin]],
-    patch: Sequence[Mapping[str, Any]],
-    origin: Origin,
-    key: str,
-) -> tuple[list[Any], _Places]:
-    """A list with a patch merged in, entry by entry."""
-    values, places = before
-    order = [entry[key] for entry in values]
-    changed: list[tuple[Any, _Places]] = []
-    for number, entry in enumerate(patch):
-        there = origin.at(number)
-        if entry[key] in order:
-            index = order.index(entry[key])
-            old = values[index], _below(places, (index,))
-            changed.append(_merged(old, entry, there))
-        else:
-            changed.append((dict(entry), {(): there}))
-    names = {entry[key] for entry in patch}
-    kept: list[tuple[Any, _Places]] = [
-        (entry, _below(places, (index,)))
-        for index, entry in enumerate(values)
-        if entry[key] not in names
-    ]
-    made: list[Any] = []
-    found: _Places = {(): places[()]}
-    for number, (value, own) in enumerate(_in_order(changed, kept, order, key)):
-        made.append(value)
-        _put(found, (number,), own)
-    return made, found
-
-
-def _in_order(
-    changed: list[tuple[Any, _Places]],
-    kept: list[tuple[Any, _Places]],
-    order: Sequence[str],
-    key: str,
-) -> Iterator[tuple[Any, _Places]]:
-    """The order of a strategic merge patch: both orders are kept, and the patch's entries go first.
-
-    Only an entry of the runtime that stood in front of one of the patch's goes before that.
-    """
-    left, right = changed[:], kept[:]
-    while left and right:
-        mine, other = left[0][0][key], right[0][0][key]
-        is_later = mine in order and order.index(mine) > order.index(other)
-        yield (right if is_later else left).pop(0)
-    yield from (*left, *right)
-
-
-def _below(places: Mapping[ValuePath, Origin], path: ValuePath) -> _Places:
-    """The origins of a value and of what is in it, by paths that begin there."""
-    length = len(path)
-    found = {there[length:]: origin for there, origin in places.items() if there[:length] == path}
-    return {**found, (): written(places, path)}
-
-
-def _put(places: _Places, path: ValuePath, own: Mapping[ValuePath, Origin]) -> None:
-    """Writes the origins of a value in place of those that were there."""
-    for there in [known for known in places if known[: len(path)] == path]:
-        del places[there]
-    places |= {(*path, *below): origin for below, origin in own.items()}
 
 
 def _patches(job: Source) -> Sequence[Mapping[str, Any]]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from etcompile.diagnostics import ValuePath
 from etcompile.k8s.objects import CONTAINERS
+from etcompile.k8s.strategic import merged
+from etcompile.k8s.traced import Step, Traced
 from etcompile.overlays.overlay import ImageChange, ResourceChange
-from etcompile.overlays.strategic import merged
-from etcompile.overlays.traced import Step, Traced
 
 _SUFFIX = re.compile(r"(:[^/:@]*)?(@.*)?\Z")
 

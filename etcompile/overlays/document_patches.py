@@ -7,14 +7,13 @@ from collections.abc import Mapping
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.k8s.path import dotted
+from etcompile.k8s.strategic import merged
+from etcompile.k8s.traced import PatchError, Step, Traced
 from etcompile.load import Document
 from etcompile.overlays import containers
 from etcompile.overlays.documents import Kinds
-from etcompile.overlays.errors import PatchError
 from etcompile.overlays.operations import operated
 from etcompile.overlays.overlay import Edit, ImageChange, Patch, Placement, ResourceChange
-from etcompile.overlays.strategic import merged
-from etcompile.overlays.traced import Step, Traced
 
 _IDENTITY: tuple[ValuePath, ...] = (
     ("apiVersion",),

@@ -11,10 +11,9 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath
 from etcompile.k8s.objects import without_nulls
+from etcompile.k8s.traced import PatchError, Traced
 from etcompile.load import Document
-from etcompile.overlays.errors import PatchError
 from etcompile.overlays.overlay import Edit
-from etcompile.overlays.traced import Traced
 
 
 class Kinds(Struct, frozen=True):

@@ -1,18 +1,18 @@
-"""The walk over a job's objects that applies patches to them.
+"""Patches of a job's compiled objects, and what they must leave as it is.
 
 Apart from `objects`, because most runs have no patch of a compiled object.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from operator import itemgetter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field, structs
+from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s.objects import Object, without_nulls
 from etcompile.k8s.path import dotted
+from etcompile.k8s.strategic import merged
+from etcompile.k8s.traced import PatchError, Traced
 from etcompile.model.protocol import (
     POD_ANNOTATIONS,
     ROLE_LABEL,
@@ -20,19 +20,13 @@ from etcompile.model.protocol import (
     SCRIPTS_PATH,
     STORED_JOB,
 )
-from etcompile.overlays.alike import Alike, GapRead, filled, filling, grouped
 from etcompile.overlays.document_patches import failed, patched
-from etcompile.overlays.errors import PatchError
-from etcompile.overlays.objects import PatchedObject
+from etcompile.overlays.objects import PatchedObject, PatchedObjects
 from etcompile.overlays.overlay import Edit, Patch
-from etcompile.overlays.strategic import merged
-from etcompile.overlays.traced import Step, Traced
-
-_NUMBER = itemgetter(0)
 
 
-class _Made(Struct, frozen=True):
-    """A compiled object, as the source of what no overlay wrote: blames the edit."""
+class _Compiled(Struct, frozen=True):
+    """The source of what no overlay wrote: it blames the first edit that touched the object."""
 
     data: Object
     edit: Edit
@@ -45,162 +39,84 @@ class _Made(Struct, frozen=True):
         return self.edit.origin.locate()
 
 
-class _State(Struct, frozen=True):
-    """How far objects that are alike have come.
+def patch_objects(
+    objects: Sequence[Object], edits: Sequence[Edit], own_labels: frozenset[str]
+) -> PatchedObjects:
+    """The objects of a job after all patches that are for them.
 
     Args:
-        alike: The objects as they were compiled.
-        traced: What they have become; None if no edit was for them so far.
-        applied: The edits that made it.
-        next: The number of the edit that comes next.
+        objects: What the backend made.
+        edits: The patches of all overlays, in order.
+        own_labels: Keys of labels that objects of the job are found by.
     """
-
-    alike: Alike
-    traced: Traced | None = None
-    applied: tuple[Edit, ...] = ()
-    next: int = 0
-
-    def now(self, edit: Edit) -> Traced:
-        """The objects as they are, for an edit to work on."""
-        value = self.alike.value
-        return self.traced or Traced(value, _Made(value, edit))
-
-    def of(self, numbers: Iterable[int]) -> "_State":
-        """The same of some of the objects."""
-        return structs.replace(self, alike=self.alike.only(numbers))
-
-    def apart(self) -> "Iterator[_State]":
-        """The same of each object by itself."""
-        own = filling(self.alike.value)
-        for number, texts in self.alike.texts.items():
-            alone = Alike(own.of(texts), {number: ()})
-            traced = self.traced and filled(self.traced, texts)
-            yield structs.replace(self, alike=alone, traced=traced)
-
-
-class ObjectPatches(Struct):
-    """A walk over a job's objects: what was found, and the parts that were patched before.
-
-    Objects that are alike, such as the Pods of a role, are patched as one.
-    """
-
-    own_labels: frozenset[str]
-    edits: Sequence[Edit]
-    changed: list[PatchedObject] = field(default_factory=list)
-    kinds: dict[Edit, set[str]] = field(default_factory=dict)
-    # By object and edit.
-    diagnostics: dict[tuple[int, int], list[Diagnostic]] = field(default_factory=dict)
-    # By edit, field and identity of its value, which is kept so that no other can have it.
-    parts: dict[tuple[Edit, Step, int], tuple[Any, Traced]] = field(default_factory=dict)
-    cleaned: dict[int, tuple[Any, Any]] = field(default_factory=dict)
-    sound: set[tuple[int, int]] = field(default_factory=set)
-    seen: set[tuple[int, tuple[Edit, ...]]] = field(default_factory=set)
-
-    def told(self) -> tuple[Diagnostic, ...]:
-        """The diagnostics, object by object."""
-        return tuple(
-            diagnostic
-            for _, found in sorted(self.diagnostics.items(), key=_NUMBER)
-            for diagnostic in found
-        )
-
-    def patched(self, objects: Sequence[Object]) -> tuple[Object, ...]:
-        """The objects after all edits that are for them; themselves if there is none."""
-        todo = [_State(alike) for alike in grouped(objects, _sort)]
-        made: dict[int, tuple[Object, _State]] = {}
-        while todo:
-            state = todo.pop()
-            if state.next == len(self.edits):
-                made |= self._made(state)
+    specs: _Specs = {}
+    values = {edit: _patch(edit).value for edit in edits}
+    with_nulls = {edit for edit, value in values.items() if without_nulls(value) is not value}
+    patched_objects: list[Object] = []
+    changed: dict[object, PatchedObject] = {}
+    kinds: dict[Edit, set[str]] = {}
+    problems: list[Diagnostic] = []
+    for number, value in enumerate(objects):
+        after: Traced | None = None
+        applied: list[Edit] = []
+        for edit in edits:
+            before = after or Traced(value, _Compiled(value, edit))
+            if not _is_for(edit, before.value):
                 continue
+            kinds.setdefault(edit, set()).add(value["kind"])
             try:
-                todo += self._after(objects, state)
-            except GapRead:
-                todo += state.apart()
-        for _, (data, state) in sorted(made.items(), key=_NUMBER):
-            if state.traced is None:
+                result = _patched(before, edit, specs)
+            except PatchError as error:
+                problems.append(failed(_label(value), error))
                 continue
-            # Objects that share a spec and were patched alike need one check.
-            alike = id(data.get("spec", data)), state.applied
-            if alike not in self.seen:
-                self.seen.add(alike)
-                source = state.applied[-1].origin.source
-                self.changed.append(PatchedObject(dict(data), source.relative, state.traced))
-        return tuple(made[number][0] for number in range(len(objects)))
-
-    def _after(self, objects: Sequence[Object], state: _State) -> list[_State]:
-        """What becomes of objects by their next edit; nothing is kept if that reads a gap."""
-        edit, now = self.edits[state.next], state.now(self.edits[state.next])
-        chosen = _chosen(edit, now.value, state.alike)
-        further = structs.replace(state, next=state.next + 1)
-        if not chosen:
-            return [further]
-        if len(chosen) < len(state.alike.texts):
-            return [further.of(state.alike.texts.keys() - chosen), state.of(chosen)]
-        found: Mapping[int, list[Diagnostic]] = {}
-        try:
-            after = self._patched(now, edit)
-        except PatchError as error:
-            found = {number: [failed(_label(objects[number]), error)] for number in chosen}
-        else:
-            if broken := self._broken(now, after, edit):
-                found = dict.fromkeys(chosen, broken)
+            if broken := [*_broken(before, result, edit, own_labels)]:
+                problems += broken
             else:
-                further = structs.replace(further, traced=after, applied=(*state.applied, edit))
-        self.kinds.setdefault(edit, set()).add(now.value["kind"])
-        self.diagnostics |= {(number, state.next): told for number, told in found.items()}
-        return [further]
+                after = result
+                applied.append(edit)
+        if after is None:
+            patched_objects.append(value)
+            continue
+        data = after.value if with_nulls.isdisjoint(applied) else without_nulls(after.value)
+        patched_objects.append(data)
+        # Replicas of a role that the same edits changed differ in their numbers only.
+        role = (data["metadata"].get("labels") or {}).get(ROLE_LABEL)
+        alike = (data["kind"], role or number, *applied)
+        if alike not in changed:
+            relative = applied[-1].origin.source.relative
+            changed[alike] = PatchedObject(data, relative, after)
+    return PatchedObjects(
+        tuple(patched_objects),
+        tuple(changed.values()),
+        {edit: frozenset(kinds[edit]) for edit in edits if edit in kinds},
+        tuple(problems),
+    )
 
-    def _made(self, state: _State) -> dict[int, tuple[Object, _State]]:
-        """What has become of each object."""
-        value = state.alike.value
-        if state.traced is not None:
-            fields = state.traced.value.items()
-            value = {key: self._without_nulls(inner) for key, inner in fields if inner is not None}
-        own = filling(value)
-        return {number: (own.of(texts), state) for number, texts in state.alike.texts.items()}
 
-    def _patched(self, value: Traced, edit: Edit) -> Traced:
-        change = edit.change
-        assert isinstance(change, Patch)  # noqa: S101 - nothing else is for objects
-        kind = str(value.value["kind"])
-        if not isinstance(change.patch.value, Mapping) or "spec" not in change.patch.value:
-            return patched(value, change, kind)
-        # The spec apart, once for all objects that share it; the rest as it is.
-        wish = change.patch.parts()
-        spec = wish.pop("spec")
-        rest = Patch(change.patch.with_fields(wish))
-        after = patched(value, rest, kind)
-        return after.with_fields({**after.parts(), "spec": self._spec(value, spec, edit, kind)})
+_Specs = dict[tuple[Edit, int], tuple[Any, Traced]]
+"""By edit and identity of a spec: the spec, and what the edit made of it."""
 
-    def _spec(self, value: Traced, wish: Traced, edit: Edit, kind: str) -> Traced:
-        base = value.part("spec")
-        old = base.value if base else None
-        if (edit, "spec", id(old)) not in self.parts:
-            empty = Traced({}, wish.source, wish.path)
-            made = merged(base or empty, wish, kind, ("spec",))
-            self.parts[edit, "spec", id(old)] = old, made
-        return self.parts[edit, "spec", id(old)][1]
 
-    def _broken(self, before: Traced, after: Traced, edit: Edit) -> list[Diagnostic]:
-        """What must not have changed; specs that many objects share are compared once."""
-        old, new = before.value.get("spec"), after.value.get("spec")
-        shared = self.parts.get((edit, "spec", id(old)))
-        if shared is None or shared[1].value is not new:
-            return list(_broken(before, after, edit, self.own_labels))
-        if (id(old), id(new)) in self.sound:
-            after = structs.replace(after, value={**after.value, "spec": old})
-        broken = list(_broken(before, after, edit, self.own_labels))
-        if not broken:
-            self.sound.add((id(old), id(new)))
-        return broken
+def _patch(edit: Edit) -> Traced:
+    assert isinstance(edit.change, Patch)  # noqa: S101 - nothing else is for objects
+    return edit.change.patch
 
-    def _without_nulls(self, value: Any) -> Any:
-        """The value without nulls; equal for all that share it."""
-        known = self.cleaned.get(id(value))
-        if known is None:
-            known = self.cleaned[id(value)] = (value, without_nulls(value))
-        return known[1]
+
+def _patched(value: Traced, edit: Edit, specs: _Specs) -> Traced:
+    """An object after a patch, whose part about the spec is applied to each spec once."""
+    kind = str(value.value["kind"])
+    patch = _patch(edit)
+    parts = patch.parts()
+    spec = value.part("spec")
+    if spec is None or not isinstance(patch.value, dict) or "spec" not in parts:
+        return patched(value, Patch(patch), kind)
+    wish = parts.pop("spec")
+    after = patched(value, Patch(patch.with_fields(parts)), kind) if parts else value
+    key = (edit, id(spec.value))
+    if key not in specs:
+        # With the spec itself, so that no other can get its identity.
+        specs[key] = spec.value, merged(spec, wish, kind, ("spec",))
+    return after.with_changes({"spec": specs[key][1]})
 
 
 def _is_for(edit: Edit, value: Object) -> bool:
@@ -208,30 +124,6 @@ def _is_for(edit: Edit, value: Object) -> bool:
     if edit.target.kind is None and edit.reach != "objects":
         return False
     return edit.target.selects(value)
-
-
-def _sort(value: Object) -> tuple[Any, ...]:
-    """What edits may be for or not; no two objects that differ in it are patched as one."""
-    labels = value["metadata"].get("labels") or {}
-    return value["apiVersion"], value["kind"], labels.get(ROLE_LABEL)
-
-
-def _chosen(edit: Edit, value: Object, alike: Alike) -> set[int]:
-    """The numbers of the objects that an edit is for, of those that are alike."""
-    read = edit.target.read(value)
-    own = filling(read)
-    if own.shared:
-        return set(alike.texts) if _is_for(edit, read) else set()
-    texts = alike.texts
-    # A patch's name is that of few objects: only these are put together to be looked at.
-    gap, name = own.places["metadata"].get("name"), edit.target.name
-    if gap is not None and name is not None:
-        texts = {
-            number: own_texts
-            for number, own_texts in texts.items()
-            if fnmatchcase(own_texts[gap], name)
-        }
-    return {number for number, own_texts in texts.items() if _is_for(edit, own.of(own_texts))}
 
 
 def _label(value: Object) -> str:
@@ -268,11 +160,12 @@ def _broken(
 ) -> Iterator[Diagnostic]:
     """What an edit of a compiled object changed that must stay as it is."""
     value, new = before.value, after.value
-    for path, reason in _fixed(value, new, own_labels):
+    changed = {*_changed(value, new)}
+    for path, reason in _fixed(value, new, own_labels, changed):
         if _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
-    if value["kind"] == "Pod" and value["spec"] is not new.get("spec"):
-        for group in _NAMED:
+    for group in _NAMED if value["kind"] == "Pod" else ():
+        if ("spec", group) in changed:
             left = _names(new, group)
             for name in _names(value, group):
                 if name not in left:
@@ -280,40 +173,57 @@ def _broken(
                     yield _refused(value, after, ("spec", group), edit, reason)
 
 
+def _changed(before: Object, after: Object) -> Iterator[ValuePath]:
+    """The fields, and the fields in these, that may differ: they are not the same value."""
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        if old is new:
+            continue
+        yield (name,)
+        old, new = (part if isinstance(part, dict) else {} for part in (old, new))
+        yield from ((name, key) for key in {**old, **new} if old.get(key) is not new.get(key))
+
+
 def _fixed(
-    before: Object, after: Object, own_labels: frozenset[str]
+    before: Object, after: Object, own_labels: frozenset[str], changed: Collection[ValuePath]
 ) -> Iterator[tuple[ValuePath, str]]:
-    """The paths that must not change, each with the reason; none in what is plainly the same."""
-    changed = {field for field, value in before.items() if value is not after.get(field)}
+    """The paths that must not change, each with the reason; none in what has not changed."""
     for path, reason in _FIXED.get(before["kind"], ()):
-        if path[0] in changed:
+        if path[:2] in changed:
             yield path, reason
-    if "spec" in changed and before["kind"] == "Pod":
-        yield from _fixed_in_pod(before)
-    if "metadata" in changed:
+    if before["kind"] == "Pod":
+        yield from _fixed_in_pod(before, changed)
+    if ("metadata", "labels") in changed:
         labels, new = before["metadata"].get("labels", {}), after["metadata"].get("labels")
-        new = new if isinstance(new, Mapping) else {}
+        new = new if isinstance(new, dict) else {}
         moved = [key for key in own_labels if labels.get(key) != new.get(key)]
         yield from ((("metadata", "labels", key), _FOUND_BY) for key in sorted(moved))
 
 
-def _fixed_in_pod(pod: Object) -> Iterator[tuple[ValuePath, str]]:
+def _fixed_in_pod(pod: Object, changed: Collection[ValuePath]) -> Iterator[tuple[ValuePath, str]]:
     """The commands that run scripts of ours, such as the gate's, and what a supervisor needs."""
     for group in ("containers", "initContainers"):
-        for container in pod["spec"].get(group, ()):
+        for container in pod["spec"].get(group, ()) if ("spec", group) in changed else ():
             if any(str(word).startswith(SCRIPTS_PATH) for word in container.get("command", ())):
                 reason = "it is wrapped in a script of the job"
                 yield ("spec", group, container["name"], "command"), reason
-    for container in pod["spec"]["containers"]:
-        if any(mount["name"] == RUN_STATE for mount in container.get("volumeMounts", ())):
-            for field in ("shareProcessNamespace", "hostPID"):
-                yield ("spec", field), "who restarts a command in place must be process 1"
+    for field in ("shareProcessNamespace", "hostPID"):
+        if ("spec", field) in changed and _is_supervised(pod):
+            yield ("spec", field), "who restarts a command in place must be process 1"
+
+
+def _is_supervised(pod: Object) -> bool:
+    return any(
+        mount["name"] == RUN_STATE
+        for container in pod["spec"]["containers"]
+        for mount in container.get("volumeMounts", ())
+    )
 
 
 def _step(value: Any, step: str | int) -> str | int:
     """The step as a key or an index: an item of a list may be given by its name."""
     if isinstance(step, str) and isinstance(value, list | tuple):
-        names = [item.get("name") if isinstance(item, Mapping) else None for item in value]
+        names = [item.get("name") if isinstance(item, dict) else None for item in value]
         return names.index(step) if step in names else -1
     return step
 
@@ -322,7 +232,7 @@ def _value(value: Any, path: ValuePath) -> Any:
     """The value at a path, None if there is none."""
     for name in path:
         step = _step(value, name)
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             value = value.get(step)
         else:
             known = isinstance(value, list | tuple) and isinstance(step, int) and step >= 0
@@ -333,7 +243,7 @@ def _value(value: Any, path: ValuePath) -> Any:
 def _names(pod: Object, group: str) -> list[str]:
     items = _value(pod, ("spec", group))
     items = items if isinstance(items, list | tuple) else ()
-    return [item["name"] for item in items if isinstance(item, Mapping) and item.get("name")]
+    return [item["name"] for item in items if isinstance(item, dict) and item.get("name")]
 
 
 def _refused(value: Object, after: Traced, path: ValuePath, edit: Edit, reason: str) -> Diagnostic:

@@ -1,7 +1,7 @@
 """Overlays applied to the objects of a job, after the backend made them.
 
 What the job relies on at run time (names, selectors, the gate, the run-once guard) stays as it
-was compiled. A role's Pods share one spec, and share one after patching too.
+was compiled. Replicas that share a spec share the patched one, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath
 from etcompile.k8s.objects import Object
+from etcompile.k8s.traced import Traced
 from etcompile.overlays.overlay import Edit, Patch
-from etcompile.overlays.traced import Traced
 
 
 class PatchedObject(Struct, frozen=True):
@@ -38,7 +38,7 @@ class PatchedObjects(Struct, frozen=True):
 
     Args:
         objects: All of them, in the order given.
-        changed: Those that an edit touched, one for all that differ in their metadata only.
+        changed: Those that an edit touched; of a role's replicas that the same edits touched, one.
         edits: The edits that applied to any, in order, each with the kinds that it touched.
         diagnostics: The edits that failed, or would break the job.
     """
@@ -62,11 +62,6 @@ def patched_objects(
     patches = [edit for edit in edits if isinstance(edit.change, Patch)]
     if not patches:
         return PatchedObjects(tuple(objects), (), {}, ())
-    from etcompile.overlays.object_patches import (  # noqa: PLC0415 - most runs have none
-        ObjectPatches,
-    )
+    from etcompile.overlays.object_patches import patch_objects  # noqa: PLC0415 - most runs have none
 
-    run = ObjectPatches(own_labels, patches)
-    made = run.patched(objects)
-    touched = {edit: frozenset(run.kinds[edit]) for edit in run.edits if edit in run.kinds}
-    return PatchedObjects(made, tuple(run.changed), touched, run.told())
+    return patch_objects(objects, patches, own_labels)

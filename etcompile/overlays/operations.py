@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from etcompile.overlays.errors import PatchError
-from etcompile.overlays.traced import Traced
+from etcompile.k8s.traced import PatchError, Traced
 
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _END = "-"

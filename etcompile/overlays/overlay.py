@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Source
 from etcompile.k8s.path import value_at
+from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
 from etcompile.overlays.target import Target, target_of, target_value
-from etcompile.overlays.traced import Traced
 
 API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "Overlay"

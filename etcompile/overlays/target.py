@@ -33,22 +33,8 @@ class Target(Struct, frozen=True):
     def selects(self, value: Mapping[str, Any]) -> bool:
         """Whether it selects an object, whose role is that of its label."""
         labels = (value.get("metadata") or {}).get("labels")
-        found = labels.get(ROLE_LABEL) if isinstance(labels, Mapping) else None
+        found = labels.get(ROLE_LABEL) if isinstance(labels, dict) else None
         return self.selects_document(value) and self.role in (None, found)
-
-    def read(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        """As much of an object as decides whether it is selected."""
-        metadata = value.get("metadata")
-        if not isinstance(metadata, Mapping):
-            return value
-        fields = {"namespace"} if self.name is None else {"namespace", "name"}
-        about = {key: text for key, text in metadata.items() if key in fields}
-        labels = metadata.get("labels")
-        if isinstance(labels, Mapping):
-            keys = {ROLE_LABEL, *self.labels}
-            about["labels"] = {key: text for key, text in labels.items() if key in keys}
-        read = {key: text for key, text in value.items() if key in ("apiVersion", "kind")}
-        return {**read, "metadata": about}
 
     def selects_document(self, value: Mapping[str, Any], default: str | None = None) -> bool:
         """Whether it selects a document, whatever roles that has.
@@ -58,9 +44,9 @@ class Target(Struct, frozen=True):
             default: The namespace of a document that names none.
         """
         metadata = value.get("metadata")
-        metadata = metadata if isinstance(metadata, Mapping) else {}
+        metadata = metadata if isinstance(metadata, dict) else {}
         labels = metadata.get("labels")
-        labels = labels if isinstance(labels, Mapping) else {}
+        labels = labels if isinstance(labels, dict) else {}
         return (
             self.api_version in (None, value.get("apiVersion"))
             and self.kind in (None, value.get("kind"))

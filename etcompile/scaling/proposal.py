@@ -157,8 +157,8 @@ def _standing(
     """The job of the documents with its intents, and what speaks against it."""
     options = structs.replace(options, settings=environment.settings)
     library = stages.library(options)
-    patched, told = stages.patched(documents, options, environment, library.documents)
-    told += library.diagnostics
+    patched = stages.patched(documents, options, environment, library.documents)
+    told = [*patched.diagnostics, *library.diagnostics]
     lowered = stages.lowered(patched.documents, environment.settings.kubernetes_version)
     told += lowered.diagnostics
     selected = intents.by_job(lowered.jobs, lowered.intents)
@@ -167,11 +167,11 @@ def _standing(
     if has_errors(told):
         return None, told
     ((job, wishes),) = selected.pairs
-    folded = intents.fold(job, wishes, any_run=environment.settings.run is not None)
     if job.scaled_role is None:
         # What is wrong with its intents is that it has any.
         return _Current(job, job, wishes, JobObjects(None, None, emit.Packed(()), ()), ()), []
-    group, _, problems = stages.job_objects(job, wishes, texts, environment, patched.sources)
+    folded = stages.fold(job, wishes, options.settings)
+    group, _, problems = stages.job_objects(folded, texts, environment, patched.sources)
     told += problems
     if has_errors(told):
         return None, told

@@ -5,43 +5,35 @@ know nothing of each other: what a stage does is done there, and what it does in
 here.
 """
 
-from etcompile.stages.advice import Advice, advice, unheard
+from etcompile.stages.advice import unheard
 from etcompile.stages.choices import impossible_choices
-from etcompile.stages.encryption import KeySource, key_source
 from etcompile.stages.environment import Environment, environment
-from etcompile.stages.inputs import loaded, patched
-from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects, texts_of
-from etcompile.stages.library import library
+from etcompile.stages.folding import FoldedJob, fold, folded
+from etcompile.stages.inputs import Sources, library, loaded, read, texts_of
+from etcompile.stages.jobs import JobObjects, built, job_objects
 from etcompile.stages.lowering import LoweredDocuments, lowered
-from etcompile.stages.reporting import (
-    credential_notes,
-    divided,
-    ignored_problems,
-    in_order,
-    selected_problems,
-)
+from etcompile.stages.patching import patched
+from etcompile.stages.reporting import divided, in_order
 
 __all__ = [
-    "Advice",
     "Environment",
+    "FoldedJob",
     "JobObjects",
-    "KeySource",
     "LoweredDocuments",
-    "advice",
-    "credential_notes",
+    "Sources",
+    "built",
     "divided",
     "environment",
-    "ignored_problems",
+    "fold",
+    "folded",
     "impossible_choices",
     "in_order",
     "job_objects",
-    "key_source",
     "library",
     "loaded",
     "lowered",
-    "neighbour_objects",
     "patched",
-    "selected_problems",
+    "read",
     "texts_of",
     "unheard",
 ]

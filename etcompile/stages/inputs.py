@@ -1,238 +1,228 @@
-"""Inputs to documents, in their namespace and after overlays.
+"""What a run reads: documents, overlays, runtimes, templates and keys.
 
-Apart from lowering because everything here holds for any document, of our kinds or not.
+Everything is read before anything is compiled, so that a run reports all files that it cannot read.
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from etcompile import frontends, overlays
-from etcompile.check import job as job_rules
-from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile import backend
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.k8s.objects import as_read
 from etcompile.load import Document, Loaded, from_values, load
-from etcompile.model import DLROVER_VERSION
+from etcompile.load.sources import unreadable
 from etcompile.options import Input, Options
-from etcompile.stages.environment import Environment
-from etcompile.stages.library import wanted, without_library
-from etcompile.stages.lowering import is_skipped
-from etcompile.stages.neighbours import is_namespaced
-from etcompile.stages.runtimes import with_runtimes
+from etcompile.stages.encryption import KeySource, key_source
+from etcompile.stages.environment import Environment, environment
+from etcompile.stages.reporting import credential_notes, ignored_problems, selected_problems
+from etcompile.stages.runtimes import is_runtime, named_runtimes
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
+
+
+class Sources(Struct, frozen=True):
+    """What a run has read.
+
+    Args:
+        options: How to compile, with the settings that overlays leave.
+        documents: The documents of the input.
+        library: The runtimes of `--runtimes`.
+        environment: What the overlays come to.
+        texts: The templates of scripts.
+        keys: What fills objects with what only the outside has.
+        comments: The comments of all files that ask for silence about a warning.
+        diagnostics: What is wrong with any of it.
+    """
+
+    options: Options
+    documents: tuple[Document, ...]
+    library: tuple[Document, ...]
+    environment: Environment
+    texts: backend.Texts
+    keys: KeySource
+    comments: "tuple[IgnoreComment, ...]"
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that were read, as the user named them."""
+        named = (document.file for document in (*self.documents, *self.library))
+        return tuple(dict.fromkeys((*named, *self.environment.files)))
+
+
+def read(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Sources:
+    """Reads all that a run needs.
+
+    Args:
+        inputs: Files, directories, globs, `-` for standard input, or documents.
+        options: How to compile.
+        stdin: What `-` reads; the process's standard input if None.
+    """
+    given = loaded(inputs, options, stdin)
+    overlaid, runtimes = environment(options), library(options)
+    texts, notes = texts_of(options)
+    keys = KeySource()
+    if not has_errors(overlaid.diagnostics):
+        options = structs.replace(options, settings=overlaid.settings)
+        keys = key_source(options, overlaid.place_of("secret"))
+    return Sources(
+        options,
+        given.documents,
+        runtimes.documents,
+        overlaid,
+        texts,
+        keys,
+        (*given.comments, *overlaid.comments, *runtimes.comments),
+        (
+            *ignored_problems(options.ignore),
+            *selected_problems(options.select),
+            *(
+                problem
+                for problem in given.diagnostics
+                if not (options.allow_empty and problem.code == codes.NO_DOCUMENTS)
+            ),
+            *overlaid.diagnostics,
+            *runtimes.diagnostics,
+            *credential_notes((*given.documents, *overlaid.documents, *runtimes.documents)),
+            *notes,
+            *keys.diagnostics,
+        ),
+    )
 
 
 def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:
     """All documents of the input, in its order, without nulls (the API's word for absent)."""
     if isinstance(inputs, str | os.PathLike | Mapping | Document):
         inputs = [inputs]
-    documents: list[Document] = []
-    diagnostics: list[Diagnostic] = []
-    comments: list[IgnoreComment] = []
     paths: list[str | os.PathLike[str]] = []
     values: list[Mapping[str, Any]] = []
+    parts: list[Loaded] = []
     for given in inputs:
         if isinstance(given, Mapping):
             values.append(given)
         elif isinstance(given, Document):
-            documents.append(given)
-            comments += given.comments
+            parts.append(Loaded((given,), (), given.comments))
         else:
             paths.append(given)
-    for part in (
-        load(paths, stdin=stdin, limits=options.limits, output=options.output) if paths else None,
-        from_values(values) if values else None,
-    ):
-        if part is not None:
-            documents += part.documents
-            diagnostics += part.diagnostics
-            comments += part.comments
+    if paths:
+        parts.append(load(paths, stdin=stdin, limits=options.limits, output=options.output))
+    if values:
+        parts.append(from_values(values))
     return Loaded(
-        tuple(structs.replace(d, data=as_read(d.data)) for d in documents),
-        tuple(diagnostics),
-        tuple(dict.fromkeys(comments)),
+        tuple(
+            structs.replace(document, data=as_read(document.data))
+            for part in parts
+            for document in part.documents
+        ),
+        tuple(problem for part in parts for problem in part.diagnostics),
+        tuple(dict.fromkeys(comment for part in parts for comment in part.comments)),
     )
 
 
-def patched(
-    documents: Sequence[Document],
-    options: Options,
-    environment: Environment,
-    runtimes: Sequence[Document] = (),
-) -> tuple[overlays.PatchedDocuments, list[Diagnostic]]:
-    """The documents in their namespace, as the environment's overlays leave them.
+def library(options: Options) -> Loaded:
+    """The runtimes of the options, in the order given.
+
+    Nothing of them is compiled by itself: a runtime that no job names is looked at no further, so
+    that a library may hold more than one repository needs.
+
+    Args:
+        options: How to compile; their `limits` say what may be opened.
+
+    Returns:
+        The documents that are runtimes, without nulls. What cannot be read is told as it is of an
+        input, since nobody knows what it holds; what is no runtime is told as without effect.
+    """
+    if not options.runtimes:
+        return Loaded((), ())
+    parts = [loaded(given, options, None) for given in options.runtimes]
+    # A file that is named twice, by itself and by its folder, is one.
+    files: dict[Any, Document] = {}
+    for document in (document for part in parts for document in part.documents):
+        from_file = document.digest is not None
+        key = (_real(document), document.index) if from_file else id(document)
+        files.setdefault(key, document)
+    problems = [problem for part in parts for problem in part.diagnostics]
+    return Loaded(
+        tuple(document for document in files.values() if is_runtime(document)),
+        (*problems, *_strangers(files.values())),
+        tuple(dict.fromkeys(comment for part in parts for comment in part.comments)),
+    )
+
+
+def without_library(
+    documents: Sequence[Document], runtimes: Sequence[Document]
+) -> tuple[Document, ...]:
+    """The documents of the input without the runtimes that `--runtimes` names, too.
 
     Args:
         documents: The documents of the input.
-        options: How to compile.
-        environment: What the overlays come to.
-        runtimes: The runtimes of `--runtimes`; the overlays change those that jobs name.
+        runtimes: Those of `--runtimes`.
+    """
+    files = {(_real(runtime), runtime.index) for runtime in runtimes if runtime.digest is not None}
+    if not files:
+        return tuple(documents)
+    return tuple(
+        document
+        for document in documents
+        if not (is_runtime(document) and (_real(document), document.index) in files)
+    )
+
+
+def wanted(documents: Sequence[Document], runtimes: Sequence[Document]) -> list[Document]:
+    """The runtimes of `--runtimes` whose name a TrainJob among the documents gives.
+
+    Args:
+        documents: The documents of the input, after overlays.
+        runtimes: Those of `--runtimes`.
+    """
+    named = named_runtimes(documents)
+    return [runtime for runtime in runtimes if runtime.name in named]
+
+
+def _real(document: Document) -> str:
+    return os.path.realpath(document.file)
+
+
+def _strangers(documents: Iterable[Document]) -> Iterator[Diagnostic]:
+    """A warning for each document that is no runtime."""
+    for document in documents:
+        if not is_runtime(document):
+            facts = {
+                "where": f"{document.kind} {document.name or ''}".strip(),
+                "reason": "--runtimes takes TrainingRuntimes and ClusterTrainingRuntimes only",
+                "advice": "give it as an input, or keep it in another folder",
+            }
+            yield diagnose(codes.NO_EFFECT, document.locate(("kind",)), **facts)
+
+
+def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
+    """What renders the templates of a run, and what is wrong with the user's own.
 
     Returns:
-        The documents and which overlays touched them, and what is wrong.
+        Nothing of the user's is rendered if the folder cannot be read. There is a warning for each
+        template that is not used.
     """
-    kept, problems = _without_overlays(without_library(documents, runtimes), options)
-    if any(_may_be_former(document) for document in kept):
-        from etcompile.stages.former import in_versions_of_today  # noqa: PLC0415 - few inputs do
+    if options.templates is None:
+        return backend.Texts(), ()
+    from etcompile.load.templates import TemplateFolder  # noqa: PLC0415 - few runs have templates
 
-        kept, former = in_versions_of_today(kept)
-        problems += former
-    placed, more = _in_namespace(kept, options.namespace)
-    if (default := options.default_namespace) is not None:
-        placed = [_placed(document, default) for document in placed]
-    if options.dlrover_version is not None:
-        placed = [_of_version(document, options.dlrover_version) for document in placed]
-    problems += [*more, *job_rules.check_run(options.settings.run, environment.place_of("run"))]
-    kinds = overlays.Kinds(_templates, is_namespaced, options.namespace)
-    result = overlays.patched_documents(placed, environment.edits, kinds)
-    problems += [*result.diagnostics, *_twice(result.documents)]
-    named = wanted(result.documents, runtimes)
-    library = overlays.patched_documents(named, environment.edits, kinds)
-    problems += [*library.diagnostics, *_twice(library.documents)]
-    sources = {**result.sources, **library.sources}
-    version = options.settings.kubernetes_version
-    is_left = is_skipped if options.managed == "skip" else lambda _: False
-    whole = with_runtimes(result.documents, sources, version, library.documents, is_left=is_left)
-    problems += whole.diagnostics
-    result = structs.replace(
-        result,
-        documents=whole.documents,
-        sources={**result.sources, **whole.sources},
-        matched=result.matched | library.matched,
-    )
-    # Only now the Pod templates of these jobs are there.
-    return _with_template_edits(result, set(whole.sources), environment, kinds, problems)
-
-
-def _with_template_edits(
-    patched_before: overlays.PatchedDocuments,
-    merged: Collection[Document],
-    environment: Environment,
-    kinds: overlays.Kinds,
-    problems: list[Diagnostic],
-) -> tuple[overlays.PatchedDocuments, list[Diagnostic]]:
-    """The documents with the edits of Pod templates in those that were merged with a runtime."""
-    edits = [edit for edit in environment.edits if edit.is_for_templates]
-    if not merged or not edits:
-        return patched_before, problems
-    documents, sources = [], dict(patched_before.sources)
-    matched = patched_before.matched
-    for document in patched_before.documents:
-        if document not in merged:
-            documents.append(document)
-            continue
-        result = overlays.patched_documents([document], edits, kinds)
-        [made] = result.documents
-        before = sources.pop(document)
-        sources[made] = (*dict.fromkeys((*before, *result.sources.get(made, ()))),)
-        matched |= result.matched
-        problems = [*problems, *result.diagnostics]
-        documents.append(made)
-    result = structs.replace(
-        patched_before, documents=tuple(documents), sources=sources, matched=matched
-    )
-    return result, problems
-
-
-def _without_overlays(
-    documents: Sequence[Document], options: Options
-) -> tuple[list[Document], list[Diagnostic]]:
-    """The documents that are no overlays: a folder may hold both.
-
-    Who passes an overlay knows how it is done; who passes none is told.
-    """
-    left = [document for document in documents if not overlays.is_overlay(document)]
-    if options.overlays or len(left) == len(documents):
-        return left, []
-    found = [document for document in documents if overlays.is_overlay(document)]
-    return left, [
-        diagnose(codes.OVERLAY_AMONG_INPUTS, document.locate(("kind",)), file=document.file)
-        for document in found
+    path = os.fspath(options.templates)
+    folder = TemplateFolder(path, options.limits)
+    try:
+        folder.names()
+    except (OSError, ValueError) as error:
+        return backend.Texts(), (unreadable(path, error),)
+    texts = backend.Texts(folder)
+    notes = [
+        diagnose(
+            codes.UNUSED_TEMPLATE,
+            Location(folder.file(name)),
+            advice=f"did you mean {meant}?" if meant else "",
+        )
+        for name, meant in texts.unused()
     ]
-
-
-def _may_be_former(document: Document) -> bool:
-    kind = document.kind or ""
-    return frontends.is_known(kind) and frontends.find(document.api_version, kind) is None
-
-
-def _templates(document: Document) -> Mapping[str, ValuePath] | None:
-    """The paths of a document's Pod templates by role; None if its kind is not one of ours."""
-    kind = frontends.find(document.api_version, document.kind)
-    return kind.templates_by_role(document.data) if kind else None
-
-
-def _in_namespace(
-    documents: Sequence[Document], namespace: str | None
-) -> tuple[list[Document], list[Diagnostic]]:
-    """Our documents in the namespace asked for; as with kubectl, none may name another."""
-    if namespace is None:
-        return list(documents), []
-    placed, problems = [], []
-    for document in documents:
-        if document.namespace not in (None, namespace):
-            problems.append(
-                diagnose(
-                    codes.OPTION,
-                    document.locate(("metadata", "namespace")),
-                    option=f"--namespace {namespace}",
-                    problem=f"{document.kind} '{document.name}' is in '{document.namespace}'",
-                    advice="leave the namespace out of the file, or leave out --namespace",
-                )
-            )
-        placed.append(_placed(document, namespace))
-    return placed, problems
-
-
-def _placed(document: Document, namespace: str) -> Document:
-    """The document, in the namespace if it names none and can have one."""
-    metadata = document.data.get("metadata")
-    if not isinstance(metadata, dict) or not _takes_namespace(document):
-        return document
-    data = {**document.data, "metadata": {**metadata, "namespace": namespace}}
-    return structs.replace(document, data=data)
-
-
-def _of_version(document: Document, version: str) -> Document:
-    """An ElasticJob that says its version of DLRover; what it says already counts.
-
-    In the document, and not beside it: the stored job is compiled again without this option.
-    """
-    metadata = document.data.get("metadata")
-    if document.kind != "ElasticJob" or not isinstance(metadata, dict):
-        return document
-    given = metadata.get("annotations", {})
-    if not isinstance(given, dict) or DLROVER_VERSION in given:
-        return document
-    annotations = {**given, DLROVER_VERSION: version}
-    data = {**document.data, "metadata": {**metadata, "annotations": annotations}}
-    return structs.replace(document, data=data)
-
-
-def _takes_namespace(document: Document) -> bool:
-    """Whether a document that names no namespace gets the one asked for."""
-    if document.namespace is not None or document.api_version is None or document.kind is None:
-        return False
-    ours = frontends.find(document.api_version, document.kind) is not None
-    return ours or is_namespaced(document.data)
-
-
-def _twice(documents: Sequence[Document]) -> list[Diagnostic]:
-    """An error for each object that the input defines a second time."""
-    problems = []
-    first: dict[tuple[str, str, str, str], Document] = {}
-    for document in documents:
-        if document.name is None or document.api_version is None or document.kind is None:
-            continue
-        group = document.api_version.rpartition("/")[0]
-        key = (group, document.kind, document.namespace or "default", document.name)
-        known = first.setdefault(key, document)
-        if known is not document:
-            place = document.locate(("metadata", "name"))
-            facts = {"what": document.label, "first": known.locate(("metadata", "name"))}
-            problems.append(diagnose(codes.SAME_OBJECT_TWICE, place, **facts))
-    return problems
+    return texts, tuple(notes)

@@ -4,25 +4,25 @@ Apart from `run`, which makes the objects, because the watcher only makes Pods a
 has been checked here.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field, structs
 
-from etcompile import backend, emit, intents, overlays
+from etcompile import backend, emit, overlays
 from etcompile.check import counts, kubernetes, objects, sizes, variables
-from etcompile.check import job as job_rules
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.load import Document
-from etcompile.load.sources import unreadable
-from etcompile.model import Intent, Job, Origin, Settings
+from etcompile.model import Job, Origin, Settings
 from etcompile.model.sizes import STORED_LIMIT
 from etcompile.options import Options
 from etcompile.stages import run
-from etcompile.stages.advice import Advice
+from etcompile.stages.advice import Advice, advice
 from etcompile.stages.encryption import KeySource, filled
 from etcompile.stages.environment import Environment
+from etcompile.stages.folding import FoldedJob
+from etcompile.stages.inputs import Sources
+from etcompile.stages.lowering import LoweredDocuments
 from etcompile.stages.neighbours import declared, may_have_namespace
 
 
@@ -57,9 +57,75 @@ class JobObjects(Struct, frozen=True):
     run: str | None = None
 
 
+class Built(Struct, frozen=True):
+    """The objects of a run.
+
+    Args:
+        groups: The objects by job, those that belong to none first.
+        diagnostics: What is wrong with them.
+    """
+
+    groups: tuple[JobObjects, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+_LARGE = 2_000
+"""Replicas of a job whose objects are not made beside an error, which renders nothing anyway."""
+
+
+def built(
+    jobs: Sequence[FoldedJob],
+    lowered: LoweredDocuments,
+    patched: overlays.PatchedDocuments,
+    sources: Sources,
+    *,
+    whole: bool,
+) -> Built:
+    """The objects of all jobs, and the other objects of the input.
+
+    Args:
+        jobs: The jobs after their intents.
+        lowered: What the documents are.
+        patched: The documents after overlays.
+        sources: What the run has read.
+        whole: No document was refused so far: what is said of several documents holds.
+    """
+    options, environment, others = sources.options, sources.environment, lowered.others
+    advise = advice(options, others) if options.lint else None
+    by_job: list[tuple[Job, JobObjects]] = []
+    matched = environment.matched | patched.matched
+    problems: list[Diagnostic] = []
+    for folded in jobs:
+        if not whole and sum(len(role.members) for role in folded.job.roles) > _LARGE:
+            continue
+        group, edits, found = job_objects(
+            folded, sources.texts, environment, patched.sources, sources.keys, advice=advise
+        )
+        by_job.append((folded.declared, group))
+        matched |= edits
+        problems += found
+    neighbours, found = _neighbour_objects(others, options, patched.sources)
+    problems += found
+    made = [(job, group.objects) for job, group in by_job]
+    problems += objects.check_jobs(made) if whole else ()
+    plain = options.allow_plain_secrets
+    problems += objects.check_neighbours(others, made, allow_plain_secrets=plain)
+    problems += sizes.check_neighbour_sizes(others, options.settings.profiles)
+    problems += objects.check_autoscalers(others, lowered.jobs)
+    groups = [group for _, group in by_job]
+    # What an overlay changes in a job that is skipped, or was not built, cannot be seen.
+    all_seen = whole and not lowered.skipped and all(group.objects for group in groups)
+    if all_seen and any(edit not in matched for edit in environment.edits):
+        from etcompile.overlays.unmatched import unmatched  # noqa: PLC0415 - few runs need it
+
+        values = [document.data for document in patched.documents]
+        compiled = (value for group in groups for value in group.objects)
+        problems += unmatched(environment.edits, matched, values, compiled)
+    return Built(tuple([neighbours, *groups] if neighbours.objects else groups), tuple(problems))
+
+
 def job_objects(
-    job: Job,
-    wishes: Sequence[Intent],
+    folded: FoldedJob,
     texts: backend.Texts,
     environment: Environment,
     changed_by: Mapping[Document, Sequence[str]],
@@ -67,11 +133,10 @@ def job_objects(
     *,
     advice: Advice | None = None,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
-    """The objects of a job and its intents.
+    """The objects of a job.
 
     Args:
-        job: The job, as its document describes it.
-        wishes: The scale intents that select it.
+        folded: The job after its intents.
         texts: The templates of scripts.
         environment: Settings, and edits of objects.
         changed_by: The overlays that changed a document, by their relative names.
@@ -82,13 +147,7 @@ def job_objects(
         The objects, the edits that applied to them, and what is wrong.
     """
     settings = environment.settings
-    declared_job, folded = job, intents.fold(job, wishes, any_run=settings.run is not None)
     job, problems = folded.job, [*folded.diagnostics]
-    problems += job_rules.check_folded(run.run_of(job, settings).job, folded.highest_index)
-    if job.namespace is None and (reason := backend.namespace_reason(job, settings)):
-        place = job.origin.locate("metadata", "name")
-        problems.append(diagnose(codes.ASSUMED_NAMESPACE, place, job=job.name, reason=reason))
-        job = structs.replace(job, namespace="default")
     # Not the intents' files: one more of them must not change every header.
     sources = {job.origin.source.relative} | {*environment.settled_by}
     sources |= _overlays_of([job.origin.source], changed_by)
@@ -99,7 +158,7 @@ def job_objects(
         if _hosts_size(job) > STORED_LIMIT / 2:
             too_large += _config_problems(job, settings, texts)
         if too_large or has_errors(problems):
-            job = _without_replicas(job)  # what else is wrong is reported all the same
+            job = run.with_first_replicas(job)  # what else is wrong is reported all the same
         patched, its_run = run.objects(job, settings, texts, environment.edits)
         job = its_run.job
         made, matched = patched.objects, frozenset(patched.edits)
@@ -114,7 +173,7 @@ def job_objects(
             made, unfilled = filled(made, keys, job)
             problems += unfilled
         if settings.profiles:
-            made = run.annotated(its_run, made, run.situation(its_run, declared_job))
+            made = run.annotated(its_run, made, run.situation(its_run, folded.declared))
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
         facts["shipped"] = f"templates/{error.template}"
@@ -172,12 +231,6 @@ def _config_problems(job: Job, settings: Settings, texts: backend.Texts) -> list
     return [*problems, *sizes.check_sizes(job, made, settings.profiles)]
 
 
-def _without_replicas(job: Job) -> Job:
-    """The job with one replica of each role, of which every check is still true."""
-    roles = (structs.replace(role, members=role.members[:1]) for role in job.roles)
-    return structs.replace(job, roles=tuple(roles))
-
-
 def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> list[Diagnostic]:
     """What Kubernetes has against patched objects."""
     problems: list[Diagnostic] = []
@@ -198,7 +251,7 @@ def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> l
     return problems
 
 
-def neighbour_objects(
+def _neighbour_objects(
     documents: Sequence[Document], options: Options, changed_by: Mapping[Document, Sequence[str]]
 ) -> tuple[JobObjects, list[Diagnostic]]:
     """The objects of the input that belong to no job, as Git should hold them.
@@ -216,35 +269,6 @@ def neighbour_objects(
     made = backend.annotated(values, options.settings.profiles, emit.wave, backend.Situation())
     sources = {document.relative for document in documents} | _overlays_of(documents, changed_by)
     return JobObjects(None, None, emit.Packed(made), tuple(sorted(sources))), problems
-
-
-def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
-    """What renders the templates of a run, and what is wrong with the user's own.
-
-    Returns:
-        Nothing of the user's is rendered if the folder cannot be read. There is a warning for each
-        template that is not used.
-    """
-    if options.templates is None:
-        return backend.Texts(), ()
-    from etcompile.load.templates import TemplateFolder  # noqa: PLC0415 - few runs have templates
-
-    path = os.fspath(options.templates)
-    folder = TemplateFolder(path, options.limits)
-    try:
-        folder.names()
-    except (OSError, ValueError) as error:
-        return backend.Texts(), (unreadable(path, error),)
-    texts = backend.Texts(folder)
-    notes = [
-        diagnose(
-            codes.UNUSED_TEMPLATE,
-            Location(folder.file(name)),
-            advice=f"did you mean {meant}?" if meant else "",
-        )
-        for name, meant in texts.unused()
-    ]
-    return texts, tuple(notes)
 
 
 def _overlays_of(sources: Iterable[Any], changed_by: Mapping[Document, Sequence[str]]) -> set[str]:

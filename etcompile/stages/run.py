@@ -16,6 +16,9 @@ from etcompile.model import Job, Member, Settings
 from etcompile.model.run import in_run, with_settings
 from etcompile.stages.stored import stored_value, with_patches
 
+_REPLICAS = frozenset({"Pod", "Service"})
+"""The kinds of objects that are made for each replica, now or when one is made again."""
+
 
 class Run(Struct, frozen=True):
     """A job as a run of it.
@@ -41,13 +44,19 @@ def run_of(job: Job, settings: Settings) -> Run:
     return Run(in_run(job, run), structs.replace(settings, run=run))
 
 
+def with_first_replicas(job: Job) -> Job:
+    """The job with one replica of each role, which shows what holds for all of them."""
+    roles = (structs.replace(role, members=role.members[:1]) for role in job.roles)
+    return structs.replace(job, roles=tuple(roles))
+
+
 def objects(
     job: Job, settings: Settings, texts: backend.Texts, edits: Sequence[overlays.Edit]
 ) -> tuple[overlays.PatchedObjects, Run]:
     """The objects of a job after overlays, and the run that they are.
 
     What overlays change of its Pods and Services is part of the stored job, and what changes the
-    Pods is part of the run's identity: so objects that turn out to be touched are made again.
+    Pods is part of the run's identity: so these edits must be known before the objects are made.
 
     Args:
         job: The job, after its intents.
@@ -58,13 +67,38 @@ def objects(
     Raises:
         TemplateError: a template that the user gave does not render.
     """
-    run = run_of(job, settings)
-    made = _objects(run, texts, edits, ())
-    kept = [edit for edit, kinds in made.edits.items() if kinds & {"Pod", "Service"}]
-    if not kept:
-        return made, run
+    kept = _edits_of_replicas(job, settings, edits)
     run = run_of(with_patches(job, kept), settings)
-    return _objects(run, texts, edits, kept), run
+    stored = emit.to_yaml(stored_value(run.job, run.settings, kept))
+    return _patched(run, backend.lower(run.job, run.settings, texts, stored), edits), run
+
+
+def _edits_of_replicas(
+    job: Job, settings: Settings, edits: Sequence[overlays.Edit]
+) -> list[overlays.Edit]:
+    """The edits that are for Pods or Services of a job.
+
+    An edit whose target has neither a name nor labels is for all replicas of a role or for none, so
+    the first replica of each role shows it.
+    """
+    edits = [
+        edit
+        for edit in edits
+        if edit.target.kind in _REPLICAS or (edit.target.kind is None and edit.reach == "objects")
+    ]
+    if not edits:
+        return []
+    found = _touching(with_first_replicas(job), settings, edits)
+    if any(edit not in found and (edit.target.name or edit.target.labels) for edit in edits):
+        found = _touching(job, settings, edits)
+    return found
+
+
+def _touching(job: Job, settings: Settings, edits: Sequence[overlays.Edit]) -> list[overlays.Edit]:
+    run = run_of(job, settings)
+    objects = backend.lower(run.job, run.settings, backend.Texts(None), "")
+    touched = _patched(run, objects, edits).edits
+    return [edit for edit, kinds in touched.items() if kinds & _REPLICAS]
 
 
 def config_map(job: Job, settings: Settings, texts: backend.Texts) -> Object:
@@ -76,13 +110,6 @@ def config_map(job: Job, settings: Settings, texts: backend.Texts) -> Object:
     run = run_of(job, settings)
     stored = emit.to_yaml(stored_value(run.job, run.settings, ()))
     return backend.config_map(run.job, run.settings, texts, stored)
-
-
-def _objects(
-    run: Run, texts: backend.Texts, edits: Sequence[overlays.Edit], kept: Sequence[overlays.Edit]
-) -> overlays.PatchedObjects:
-    stored = emit.to_yaml(stored_value(run.job, run.settings, kept))
-    return _patched(run, backend.lower(run.job, run.settings, texts, stored), edits)
 
 
 def pods(
@@ -142,8 +169,7 @@ def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -
         return around  # nobody else asks for them
     # Pods of a role are of one wave, unless an overlay names one of them. A wave that an overlay
     # gives to other kinds than Pods and Services is not known here: the job is stored without it.
-    roles = tuple(structs.replace(role, members=role.members[:1]) for role in run.job.roles)
-    few = structs.replace(run.job, roles=roles)
+    few = with_first_replicas(run.job)
     made = backend.lower(few, run.settings, backend.Texts(None), "")
     waves = {emit.wave(value) for value in _patched(run, made, edits).objects}
     return structs.replace(around, waves=tuple(sorted(waves)))

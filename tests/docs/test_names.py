@@ -12,7 +12,8 @@ TERMS = {
     *("backend/gang/coscheduling", "backend/gang/marking"),
     *("cli/completing", "cli/publishing", "diagnostics/spelling", "frontends/scaling"),
     *("kubeapi/retrying", "model/bookkeeping", "model/scaling"),
-    *("naming", "stages/lowering", "stages/reporting", "watch/deciding"),
+    *("naming", "stages/folding", "stages/lowering", "stages/patching", "stages/reporting"),
+    *("watch/deciding",),
 }
 PRIVATE = {
     *("Happening", "Patience", "Ruling", "Standing", "Stock", "Trial", "Trouble", "Turns"),

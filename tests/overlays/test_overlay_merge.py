@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
+from etcompile.k8s.strategic import merged
+from etcompile.k8s.traced import PatchError, Traced
 from etcompile.load import Document
-from etcompile.overlays.errors import PatchError
-from etcompile.overlays.strategic import merged
-from etcompile.overlays.traced import Traced
 
 
 def traced(value: Any, file: str) -> Traced:

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etcompile.k8s.traced import PatchError, Traced
 from etcompile.load import Document
-from etcompile.overlays.errors import PatchError
 from etcompile.overlays.operations import operated
-from etcompile.overlays.traced import Traced
 
 
 def apply(base: Any, *operations: Any) -> Any:

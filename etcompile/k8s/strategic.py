@@ -5,16 +5,22 @@ field of their items (`k8s.listkeys`): containers, volumes, environment and so o
 inside job documents merge as Pods do, whatever the document's kind.
 """
 
-from collections.abc import Mapping
+from msgspec import Struct
 
 from etcompile.diagnostics import ValuePath
-from etcompile.overlays.errors import PatchError
-from etcompile.overlays.traced import Step, Traced
+from etcompile.k8s.traced import PatchError, Step, Traced
 
 _DIRECTIVE = "$patch"
 
 
-def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced:
+class _Merge(Struct, frozen=True):
+    kind: str
+    new_first: bool
+
+
+def merged(
+    base: Traced, patch: Traced, kind: str, at: ValuePath = (), *, new_first: bool = False
+) -> Traced:
     """A value after a strategic merge patch.
 
     Args:
@@ -22,6 +28,8 @@ def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced
         patch: The patch, a mapping.
         kind: The kind of the whole object.
         at: Where in the object `base` stands.
+        new_first: The items of a patch stand before those that it does not name, as the API
+            server has them; else new items go to the end.
 
     Returns:
         The merged value; what the patch did not touch keeps its place.
@@ -29,45 +37,52 @@ def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced
     Raises:
         PatchError: the patch has a directive or an item that cannot be followed.
     """
-    result = _merged(base, patch, kind, at)
+    result = _merged(base, patch, _Merge(kind, new_first), at)
     if result is None:
         raise PatchError("cannot be removed by an overlay", patch, "remove it from the inputs")
     return result
 
 
-def _merged(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced | None:
+def _merged(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath) -> Traced | None:
     """The value after the patch; None if the patch removes it."""
-    if isinstance(patch.value, Mapping):
-        return _merged_mapping(base, patch, kind, at)
+    if isinstance(patch.value, dict):
+        return _merged_mapping(base, patch, merge, at)
     if isinstance(patch.value, list):
-        return _merged_list(base, patch, kind, at)
+        return _merged_list(base, patch, merge, at)
     return patch
 
 
-def _merged_mapping(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced | None:
+def _merged_mapping(
+    base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath
+) -> Traced | None:
     directive = _directive(patch)
     if directive == "delete":
         return None
-    if directive == "replace" or (base and not isinstance(base.value, Mapping)):
+    if directive == "replace" or (base and not isinstance(base.value, dict)):
         base = None
-    parts: dict[Step, Traced] = base.parts() if base else {}
-    lost = False
+    changes: dict[Step, Traced] = {}
+    removed: set[Step] = set()
     for step, wish in patch.parts().items():
         if step == _DIRECTIVE:
             continue
-        value = None if wish.value is None else _merged(parts.get(step), wish, kind, (*at, step))
+        old = base.part(step) if base else None
+        value = None if wish.value is None else _merged(old, wish, merge, (*at, step))
         if value is not None:
-            parts[step] = value
-        elif step in parts:
-            del parts[step]
-            lost = True
-    return (base or patch).with_fields(parts, by=patch if lost else None)
+            changes[step] = value
+        elif old is not None:
+            removed.add(step)
+    if base is None:
+        return patch.with_fields(changes)
+    if not removed:
+        return base.with_changes(changes)
+    left = {step: part for step, part in base.parts().items() if step not in removed}
+    return base.with_fields({**left, **changes}, by=patch)
 
 
-def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced:
+def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath) -> Traced:
     from etcompile.k8s.listkeys import patch_key  # noqa: PLC0415 - only patches need it
 
-    key = patch_key(kind, at)
+    key = patch_key(merge.kind, at)
     wishes = patch.items()
     # An item that is nothing but the directive speaks of the list.
     replaces = [_directive(wish) == "replace" and len(wish.value) == 1 for wish in wishes]
@@ -83,10 +98,10 @@ def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -
                     wish,
                     "write out the whole list that is to be",
                 )
-            kept = _merged(None, wish, kind, (*at, 0))
+            kept = _merged(None, wish, merge, (*at, 0))
             items += [kept] if kept else []
             continue
-        named = wish.value.get(key) if isinstance(wish.value, Mapping) else None
+        named = wish.value.get(key) if isinstance(wish.value, dict) else None
         if named is None:
             raise PatchError(
                 f"needs '{key}' in each item of '{at[-1]}'",
@@ -95,13 +110,34 @@ def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -
             )
         place = next((n for n, item in enumerate(items) if _is(item, key, named)), None)
         old = items[place] if place is not None else None
-        new = _merged(old, wish, kind, (*at, 0))
+        new = _merged(old, wish, merge, (*at, 0))
         if place is None:
             where = len(items) if at[-1:] != ("env",) else _before(items, key, wishes, wish)
             items[where:where] = [new] if new else []
         else:
             items[place : place + 1] = [new] if new else []
+    if merge.new_first and key:
+        items = _new_first(base, items, key, [wish.value[key] for wish in wishes])
     return (base or patch).with_items(items, by=patch if base and len(items) < before else None)
+
+
+def _new_first(
+    base: Traced | None, items: list[Traced], key: str, names: list[object]
+) -> list[Traced]:
+    """Items in the order of the API server: both orders are kept, and the patch's go first.
+
+    Only an item of the base that stood in front of one of the patch's goes before that.
+    """
+    by_name = {item.value[key]: item for item in items}
+    order = [item.value[key] for item in base.items()] if base else []
+    changed = [name for name in names if name in by_name]
+    kept = [name for name in order if name in by_name and name not in names]
+    made: list[Traced] = []
+    while changed and kept:
+        mine, other = changed[0], kept[0]
+        is_later = mine in order and order.index(mine) > order.index(other)
+        made.append(by_name[(kept if is_later else changed).pop(0)])
+    return [*made, *(by_name[name] for name in (*changed, *kept))]
 
 
 def _before(items: list[Traced], key: str, wishes: list[Traced], wish: Traced) -> int:
@@ -110,22 +146,25 @@ def _before(items: list[Traced], key: str, wishes: list[Traced], wish: Traced) -
     A variable can only refer to those before it, so a patch's own order must count.
     """
     later = wishes[next(n for n, other in enumerate(wishes) if other is wish) + 1 :]
-    names = [variable.value.get(key) for variable in later if isinstance(variable.value, Mapping)]
+    if not later:
+        return len(items)
+    names = [variable.value.get(key) for variable in later if isinstance(variable.value, dict)]
     found = (n for n, item in enumerate(items) if any(_is(item, key, name) for name in names))
     return next(found, len(items))
 
 
 def _is(item: Traced, key: str, named: object) -> bool:
-    return isinstance(item.value, Mapping) and item.value.get(key) == named
+    return isinstance(item.value, dict) and item.value.get(key) == named
 
 
 def _directive(patch: Traced) -> str | None:
     """What `$patch` in a mapping says; None without it."""
-    if not isinstance(patch.value, Mapping):
+    if not isinstance(patch.value, dict):
         return None
-    for step, wish in patch.parts().items():
-        if not (isinstance(step, str) and step.startswith("$")):
+    for step in patch.value:
+        if not step.startswith("$"):
             continue
+        wish = patch.parts()[step]
         if step != _DIRECTIVE:
             problem = f"has the directive '{step}', which no overlay can follow"
             raise PatchError(problem, wish, "only $patch: delete, replace and merge are known")

@@ -1,4 +1,4 @@
-"""The Pods of a role are patched as one, with the outcome that each by itself would have."""
+"""The Pods of a role are patched together, each as it would be by itself."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,12 +7,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import etcompile
 import specs
+from etcompile import Options
+from etcompile.check import kubernetes
 from etcompile.load import Document
 from etcompile.overlays import PatchedObjects, object_patches, overlay_of, patched_objects
-from etcompile.overlays.alike import Gap, GapRead
 from etcompile.overlays.overlay import Edit
-from etcompile.overlays.strategic import merged as really_merged
 
 OWN_LABELS = frozenset({"etcompile.dev/job", "training.kubeflow.org/replica-index"})
 VARIABLES = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(RANK)"}]
@@ -138,7 +139,7 @@ ONE_POD = {"kind": "Pod", "name": "*-worker-1"}
 )
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(sorted(JOBS)), st.lists(entries, min_size=1, max_size=4))
-def test_patched_as_one_is_patched_each(kind: str, patches: list[dict[str, Any]]) -> None:
+def test_patched_together_is_patched_each(kind: str, patches: list[dict[str, Any]]) -> None:
     made, edits = MADE[kind], edits_of(patches)
     together, apart = patched_objects(made, edits, own_labels=OWN_LABELS), patched_each(made, edits)
     each = tuple(one for found in apart for one in found.objects)
@@ -150,7 +151,6 @@ def test_patched_as_one_is_patched_each(kind: str, patches: list[dict[str, Any]]
         for edit, touched in found.edits.items():
             kinds.setdefault(edit, set()).update(touched)
     assert {edit: set(touched) for edit, touched in together.edits.items()} == kinds
-    assert not any(gaps(one) for one in together.objects)
     own = {label(one.data): one for found in apart for one in found.changed}
     for one in together.changed:
         alone = own[label(one.data)]
@@ -163,68 +163,51 @@ def label(value: Mapping[str, Any]) -> tuple[str, str]:
     return value["kind"], value["metadata"]["name"]
 
 
-def gaps(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(gaps, value.values()))
-    return any(map(gaps, value)) if isinstance(value, list) else type(value) is Gap
+def calls(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """A list that gets an entry for each call of a function of a module."""
+    found: list[None] = []
+    really = getattr(module, name)
+
+    def counted(*args: Any, **options: Any) -> Any:
+        found.append(None)
+        return really(*args, **options)
+
+    monkeypatch.setattr(module, name, counted)
+    return found
 
 
-@pytest.mark.parametrize(
-    ("target", "patch"),
-    [
-        ({}, {"spec": {"containers": [{"name": "pytorch", "env": [{"name": "C", "value": "2"}]}]}}),
-        ({}, {"metadata": {"annotations": {"a": "b"}}}),
-        ({"role": "worker"}, {"spec": {"priorityClassName": "high"}}),
-        ({"name": "*-worker-*"}, {"spec": {"priorityClassName": "high"}}),
-    ],
-)
-def test_a_thousand_replicas_are_patched_as_often_as_ten(
-    target: dict[str, str], patch: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("target", [{}, {"role": "worker"}, {"name": "*-worker-*"}])
+def test_a_spec_that_replicas_share_is_patched_once(
+    target: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = 0
+    patch = {"spec": {"priorityClassName": "high"}}
+    edits = edits_of([{"target": {"kind": "Pod", **target}, "patch": patch}] * 5)
+    counts = []
+    merges = calls(object_patches, "merged", monkeypatch)
+    for replicas in (10, 100):
+        made = list(specs.compiled(specs.training_job(replicas=replicas)).in_order())
+        merges.clear()
+        found = patched_objects(made, edits, own_labels=OWN_LABELS)
+        counts.append(len(merges))
+        [worker] = [each for each in found.objects if label(each) == ("Pod", "mnist-worker-1")]
+        assert worker["spec"]["priorityClassName"] == "high"
+    assert counts[0] == counts[1] > 0
 
-    def counted(*given: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return really_merged(*given)
 
-    monkeypatch.setattr(object_patches, "merged", counted)
-    monkeypatch.setattr("etcompile.overlays.document_patches.merged", counted)
-    found = []
+def test_as_many_patched_replicas_are_checked_of_a_thousand_as_of_ten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patch = {"spec": {"containers": [{"name": "pytorch", "env": [{"name": "C", "value": "2"}]}]}}
+    overlay = {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "Overlay",
+        "patches": [{"target": {"kind": "Pod"}, "patch": patch}],
+    }
+    counts = []
+    checks = calls(kubernetes, "check_object", monkeypatch)
     for replicas in (10, 1000):
         job = specs.kubeflow_job("PyTorchJob", {"Master": 1, "Worker": replicas})
-        made = list(specs.compiled(job).in_order())
-        edits = edits_of([{"target": {"kind": "Pod", **target}, "patch": patch}] * 5)
-        calls = 0
-        patched_objects(made, edits, own_labels=OWN_LABELS)
-        found.append(calls)
-    assert found[0] == found[1] > 0
-
-
-@pytest.mark.parametrize(
-    "reading",
-    [
-        lambda gap: gap == "a",
-        lambda gap: "a" == gap,  # noqa: SIM300 - the other way round
-        lambda gap: gap != "a",
-        lambda gap: gap in ("a", "b"),
-        lambda gap: {"name": gap} == {"name": "a"},
-        lambda gap: {gap: 1},
-        {"a": 1}.get,
-        lambda gap: f"'{gap}'",
-        lambda gap: gap < "b",
-        lambda gap: gap.startswith("a"),
-        lambda gap: gap + "a",
-        lambda gap: gap[0],
-        *(str, bool, list, len, hash),
-    ],
-)
-def test_nothing_can_be_learnt_of_a_gap(reading: Any) -> None:
-    with pytest.raises(GapRead):
-        reading(Gap())
-
-
-def test_a_gap_is_a_text_that_equals_itself() -> None:
-    gap = Gap()
-    assert isinstance(gap, str)
-    assert {"name": gap} == {"name": gap}
+        checks.clear()
+        assert etcompile.compile([job], Options(overlays=(overlay,))).ok
+        counts.append(len(checks))
+    assert counts[0] == counts[1] > 0

@@ -4,12 +4,14 @@ Patching mixes values of several files; a diagnostic about a patched value must 
 the file that it came from. A value that nothing has touched costs one node, however large.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from etcompile.diagnostics import Location, Source, ValuePath
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
 
 Step = str | int
 
@@ -21,8 +23,8 @@ class Traced(Struct, frozen=True, eq=False):
         value: The value; treat it as immutable.
         source: The document it was written in.
         path: Where in that document.
-        entries: The parts, by key or index, once some were written elsewhere than below `path`;
-            None while all of them stand there.
+        entries: The parts that were written elsewhere than below `path`, by key or index; None
+            while there are none.
     """
 
     value: Any
@@ -32,21 +34,21 @@ class Traced(Struct, frozen=True, eq=False):
 
     def parts(self) -> "dict[Step, Traced]":
         """The parts of a mapping by key, of a list by index; none of anything else."""
-        if self.entries is not None:
-            return dict(self.entries)
-        if isinstance(self.value, Mapping):
-            steps: Iterable[tuple[Step, Any]] = self.value.items()
-        elif isinstance(self.value, list | tuple):
-            steps = enumerate(self.value)
+        if isinstance(self.value, dict):
+            steps: Iterable[Step] = self.value
         else:
-            return {}
-        return {step: Traced(inner, self.source, (*self.path, step)) for step, inner in steps}
+            steps = range(len(self.value)) if isinstance(self.value, list | tuple) else ()
+        own, path = self.entries or {}, self.path
+        return {
+            step: own.get(step) or Traced(self.value[step], self.source, (*path, step))
+            for step in steps
+        }
 
     def part(self, step: Step) -> "Traced | None":
         """The part at a key or index, None if there is none."""
-        if self.entries is not None:
-            return self.entries.get(step)
-        if isinstance(self.value, Mapping):
+        if self.entries and step in self.entries:
+            return self.entries[step]
+        if isinstance(self.value, dict):
             known = step in self.value
         else:
             is_list = isinstance(self.value, list | tuple)
@@ -56,6 +58,11 @@ class Traced(Struct, frozen=True, eq=False):
     def items(self) -> "list[Traced]":
         """The items of a list."""
         return list(self.parts().values())
+
+    def with_changes(self, parts: "Mapping[Step, Traced]") -> "Traced":
+        """The mapping with some of its fields replaced, or with more."""
+        value = {**self.value, **{step: part.value for step, part in parts.items()}}
+        return Traced(value, self.source, self.path, {**(self.entries or {}), **parts})
 
     def with_fields(
         self, parts: "Mapping[Step, Traced]", *, by: "Traced | None" = None
@@ -91,11 +98,13 @@ class Traced(Struct, frozen=True, eq=False):
         """
         if not path:
             return change(self)
-        parts = self.parts()
-        parts[path[0]] = parts[path[0]].changed(path[1:], change)
-        if isinstance(self.value, Mapping):
-            return self.with_fields(parts)
-        return self.with_items(parts.values())
+        part = self.part(path[0])
+        if part is None:
+            raise KeyError(path[0])
+        after = part.changed(path[1:], change)
+        if isinstance(self.value, dict):
+            return self.with_changes({path[0]: after})
+        return self.with_items({**self.parts(), path[0]: after}.values())
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of the value at `path`, or of its nearest parent, in the file it came from."""
@@ -103,7 +112,22 @@ class Traced(Struct, frozen=True, eq=False):
         for n, step in enumerate(path):
             if place.entries is None:
                 return place.source.locate((*place.path, *path[n:]), key=key)
-            if step not in place.entries:
+            part = place.part(step)
+            if part is None:
                 return place.source.locate(place.path, key=True)
-            place = place.entries[step]
+            place = part
         return place.source.locate(place.path, key=key)
+
+
+class PatchError(Exception):
+    """A patch cannot be applied.
+
+    Args:
+        problem: What is wrong, to be put after the name of what was patched.
+        place: The part of the patch that is wrong.
+        advice: What to do.
+    """
+
+    def __init__(self, problem: str, place: Traced, advice: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.place, self.advice = problem, place, advice
