@@ -2,17 +2,35 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import click
 from msgspec import Struct
 
 from etcompile.cli import completing
 from etcompile.cli.configured import Configured, configured, settings
-from etcompile.cli.options import TalkOptions, paths_argument, tell, write
-from etcompile.cli.structs import output_option
-from etcompile.cli.usage import Command
+from etcompile.cli.options import FILENAMES, OPTIONAL_PATHS, ReportOptions
+from etcompile.cli.parameters import Setting, option, subcommand
+from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED
+
+
+class ConfigOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile config`."""
+
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    filenames: tuple[str, ...] = FILENAMES
+    environment: str | None = option(
+        metavar="NAME",
+        shell_complete=completing.environments,
+        help="Environment of the file whose settings count.",
+    )
+    config: str | None = option(
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Configuration file, not the nearest.",
+    )
+    output: Literal["text", "json"] = option("-o", default="text", help="Format of the output.")
 
 
 class _Line(Struct, frozen=True):
@@ -29,59 +47,31 @@ class _Line(Struct, frozen=True):
     source: str
 
 
-@click.command("config", cls=Command)
-@paths_argument(required=False)
-@click.option(
-    "--environment",
-    metavar="NAME",
-    help="Environment of the file whose settings count.",
-    shell_complete=completing.environments,
-)
-@click.option(
-    "--config",
-    "file",
-    metavar="FILE",
-    help="Configuration file, not the nearest.",
-    shell_complete=completing.files,
-)
-@output_option(
-    "text",
-    "json",
-    help="Format of the output.",
-)
-@click.pass_context
-def command(
-    ctx: click.Context,
-    paths: tuple[str, ...],
-    environment: str | None,
-    file: str | None,
-    output: str,
-) -> None:
+@subcommand("config", ConfigOptions)
+def command(ctx: click.Context, options: ConfigOptions) -> None:
     """Show the settings with which PATH is compiled, and where each of them comes from.
 
     They come from the nearest etcompile.toml above PATH, or the table tool.etcompile of a
     pyproject.toml, up to the root of the repository. The command line and overlays count before
     them. Ends with 2 if the file is faulty.
     """
-    found = configured(paths, environment=environment, file=file)
+    found = configured(options.paths, environment=options.environment, file=options.config)
     if found.diagnostics:
-        talking = TalkOptions(
-            form="json" if output == "json" else "text", ignore=(), color="auto", quiet=False
-        )
-        tell(found.diagnostics, talking, are_data=True)
+        reporting = ReportOptions(form=options.output, color="auto", quiet=False)
+        report(found.diagnostics, reporting, are_data=True)
         ctx.exit(REFUSED)
     lines = [*_lines(found)]
-    if output == "json":
+    if options.output == "json":
         record = found.record
         value = {
             "file": found.configuration.file if found.configuration else None,
             "sha256": record[1] if record else None,
-            "environment": environment,
+            "environment": options.environment,
             "settings": {line.name: {"value": line.value, "from": line.source} for line in lines},
         }
         write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
         return
-    chosen = f", environment {environment}" if environment else ""
+    chosen = f", environment {options.environment}" if options.environment else ""
     file = found.configuration.file if found.configuration else "none"
     write(f"# configuration file: {file}{chosen}\n")
     texts = [f"{line.name} = {_shown(line.value)}" for line in lines]
@@ -99,9 +89,9 @@ def _lines(found: Configured) -> Iterator[_Line]:
             yield _Line(name, _default(param), "default")
 
 
-def _default(param: click.Option) -> Any:
+def _default(param: Setting) -> Any:
     """What holds where nobody says anything; an empty list or None if that is nothing."""
-    default = param.get_default(click.Context(click.Command("config")))
+    default = param.default
     if param.multiple:
         return list(default) if isinstance(default, list | tuple) else []
     return default if isinstance(default, str | bool) else None

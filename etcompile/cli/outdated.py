@@ -18,10 +18,10 @@ _LONGEST_FILE = 60
 _STYLES = {"---": "1", "+++": "1", "@": "36", "-": "31", "+": "32"}
 
 
-def report(
+def difference(
     directory: Path, comparison: Comparison, files: Mapping[str, str], *, color: bool
 ) -> Iterator[str]:
-    """The lines of the report.
+    """The lines that say how the folder differs.
 
     Args:
         directory: The output folder, as the user named it.

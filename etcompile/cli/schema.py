@@ -5,31 +5,47 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from etcompile import frontends, overlays
 from etcompile.check.bundled import bundled_schema
 from etcompile.check.fields import table
 from etcompile.cli import completing
+from etcompile.cli.parameters import argument, option, subcommand
 from etcompile.cli.suggestion import did_you_mean
-from etcompile.cli.usage import Command
 from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 
 
-@click.command("schema", cls=Command)
-@click.argument("kind", metavar="KIND", required=False, shell_complete=completing.kinds)
-@click.option("--markdown", is_flag=True, help="Print the fields as a Markdown table instead.")
-@click.option(
-    "--all", "every", is_flag=True, help="With -d: write all schemas, and a catalog for editors."
-)
-@click.option(
-    "-d",
-    "--output-dir",
-    "output",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="With --all: folder to write to; each schema goes to the path of its $id.",
-)
-def command(kind: str | None, output: Path | None, *, markdown: bool, every: bool) -> None:
+def names() -> list[tuple[str, str]]:
+    """What KIND may be, as shortly as it is clear, each with what it is."""
+    kinds = [(_shortest(known_kind), known_kind.summary) for known_kind in frontends.kinds()]
+    return [
+        *kinds,
+        *((name, "what TrainJobs have in common") for name in RUNTIME_KINDS),
+        ("Overlay", "what an environment changes"),
+        *((name, "configuration of the KRM function") for name, _ in _configs()),
+        ("configuration", "what etcompile.toml may hold"),
+        ("diagnostics", "what --output-format json writes"),
+        ("plan", "what diff --plan writes"),
+    ]
+
+
+class SchemaOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile schema`."""
+
+    kind: str | None = argument("KIND", shell_complete=completing.offering(lambda _ctx: names()))
+    markdown: bool = option(help="Print the fields as a Markdown table instead.")
+    all: bool = option(help="With -d: write all schemas, and a catalog for editors.")
+    output: Path | None = option(
+        *("-d", "--output-dir"),
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="With --all: folder to write to; each schema goes to the path of its $id.",
+    )
+
+
+@subcommand("schema", SchemaOptions)
+def command(_ctx: click.Context, options: SchemaOptions) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind.
 
     KIND is a kind's name in any case: trainingjob. Where several API versions or groups have
@@ -38,7 +54,8 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
     what etcompile.toml holds, diagnostics what --output-format json writes, and plan what
     diff --plan writes. docs/editors.md says how an editor is told of them.
     """
-    if every:
+    kind, output, markdown = options.kind, options.output, options.markdown
+    if options.all:
         if kind is not None or output is None or markdown:
             raise click.UsageError("--all needs -d DIR, and no KIND")
         _write_all(output)
@@ -76,20 +93,6 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
         click.echo(table(found[0].schema), nl=False)
         return
     _print(found[0].schema)
-
-
-def names() -> list[tuple[str, str]]:
-    """What KIND may be, as shortly as it is clear, each with what it is."""
-    kinds = [(_shortest(known_kind), known_kind.summary) for known_kind in frontends.kinds()]
-    return [
-        *kinds,
-        *((name, "what TrainJobs have in common") for name in RUNTIME_KINDS),
-        ("Overlay", "what an environment changes"),
-        *((name, "configuration of the KRM function") for name, _ in _configs()),
-        ("configuration", "what etcompile.toml may hold"),
-        ("diagnostics", "what --output-format json writes"),
-        ("plan", "what diff --plan writes"),
-    ]
 
 
 def _configs() -> Iterator[tuple[str, str]]:
