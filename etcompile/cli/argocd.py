@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec import Struct, structs
@@ -10,13 +9,13 @@ from msgspec import Struct, structs
 from etcompile import emit
 from etcompile._version import __version__
 from etcompile.cli.boundary import BoundedCommand, bounded
+from etcompile.cli.commands import Group
 from etcompile.cli.configured import INPUTS, of
 from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
 from etcompile.cli.parameters import argument, option, subcommand
 from etcompile.cli.reporting import refuses, report, write
-from etcompile.cli.suggestion import Group
 from etcompile.compiler import compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import REFUSED
 
 
@@ -69,7 +68,11 @@ def _generate(ctx: click.Context, options: GenerateOptions) -> None:
 
     request = ctx.obj
     if isinstance(request, ParameterError):
-        report([_refused(request)], options)
+        parameter, advice = f"parameter {request.parameter}", request.advice
+        problem = diagnose(
+            codes.OPTION, None, option=parameter, problem=request.problem, advice=advice
+        )
+        report([problem], options)
         ctx.exit(REFUSED)
     if "kubernetes-version" in of(ctx).settings:
         # What the repository says counts before what the destination happens to be.
@@ -92,11 +95,6 @@ def _generate(ctx: click.Context, options: GenerateOptions) -> None:
     # In pieces: Argo CD uses nothing of a plugin that fails on the way.
     for text in emit.blocks(compilation.in_order(), compilation.sources):
         write(text)
-
-
-def _refused(error: Any) -> Diagnostic:
-    facts = {"problem": error.problem, "advice": error.advice}
-    return diagnose(codes.OPTION, None, option=f"parameter {error.parameter}", **facts)
 
 
 class ParametersOptions(Struct, frozen=True, kw_only=True):

@@ -115,8 +115,8 @@ def _beside(paths: Iterable[str]) -> list[str]:
     for path in paths:
         found[path] = None
         if path != "-" and Path(path).is_file():
-            beside = sorted(Path(path).parent.iterdir())
-            found |= {str(neighbour): None for neighbour in beside if _may_hold_objects(neighbour)}
+            others = sorted(Path(path).parent.iterdir())
+            found |= {str(other): None for other in others if _may_hold_objects(other)}
     return list(found)
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import structs
 
+from etcompile.cli.commands import SectionedCommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, ClusterOptions, ReportOptions
 from etcompile.cli.parameters import subcommand
 from etcompile.cli.reporting import cluster_errors, notices, report, write
-from etcompile.cli.sections import SectionedCommand
 from etcompile.exitcodes import INPUT
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def command(ctx: click.Context, options: CheckpointOptions) -> None:
         report(error.result.diagnostics, options)
         ctx.exit(error.result.code)
     if options.cluster.output == "json":
-        write(json.dumps(_value(request)) + "\n")
+        value = structs.asdict(request)
+        value["notRunning"] = value.pop("not_running")
+        write(json.dumps(value) + "\n")
     elif notices(options):
         write("".join(f"{line}\n" for line in lines(request)))
 
@@ -65,9 +67,3 @@ def lines(request: "CheckpointRequest") -> list[str]:
     if request.not_running:
         found.append(f"not asked, because their commands do not run: {some(request.not_running)}")
     return found
-
-
-def _value(request: "CheckpointRequest") -> dict[str, object]:
-    value = structs.asdict(request)
-    value["notRunning"] = value.pop("not_running")
-    return value

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
+from etcompile.cli.commands import SectionedCommand, did_you_mean
 from etcompile.cli.options import (
     SETTINGS,
     ReportOptions,
@@ -21,8 +22,6 @@ from etcompile.cli.options import (
 )
 from etcompile.cli.parameters import OVERRIDES, Setting, filled, long_name, parameters
 from etcompile.cli.reporting import report
-from etcompile.cli.sections import SectionedCommand
-from etcompile.cli.suggestion import did_you_mean
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.exitcodes import REFUSED

@@ -108,7 +108,9 @@ def _diff(file: FixedFile) -> Iterator[str]:
                 before[line] == old[line] and after[line] == new[line] for line in numbers
             )
             for sign, shown in ((" ", old),) if is_same else (("-", old), ("+", new)):
-                yield from (f"{sign}{_ended(shown[line])}" for line in numbers)
+                for line in numbers:
+                    end = "" if shown[line].endswith("\n") else _NO_BREAK
+                    yield f"{sign}{shown[line]}{end}"
     if not is_whole:
         words = "a credential is hidden in the patch, which cannot be applied; --fix can"
         click.echo(f"{file.file}: {words}", err=True)
@@ -127,10 +129,6 @@ def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[range]:
         hunk = range(hunk.start if hunk else first, last)
     if hunk:
         yield hunk
-
-
-def _ended(line: str) -> str:
-    return line if line.endswith("\n") else f"{line}{_NO_BREAK}"
 
 
 def _without_credentials(text: str) -> list[str]:

@@ -82,7 +82,10 @@ def command(ctx: click.Context, options: DiffOptions) -> None:
         ctx.exit(REFUSED)
     plan = outcome.plan
     if options.plan_file is not None:
-        _write(plan, options.plan_file)
+        from etcompile.emit.files import write_file
+
+        if problems := write_file(options.plan_file, _json(plan).encode()):
+            raise click.BadParameter(problems[0].message, param_hint="--plan")
     color = colored(options.color, sys.stdout)
     write(*_texts(plan, options.output, color=color), errors="replace")
     report(outcome.refused, options)
@@ -142,13 +145,6 @@ def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
         from etcompile.plan.show.text import text
 
         yield from (f"{line}\n" for line in text(plan, emit.to_yaml, color=color))
-
-
-def _write(plan: Plan, file: Path) -> None:
-    from etcompile.emit.files import write_file
-
-    if problems := write_file(file, _json(plan).encode()):
-        raise click.BadParameter(problems[0].message, param_hint="--plan")
 
 
 def _json(plan: Plan) -> str:

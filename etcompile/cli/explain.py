@@ -6,8 +6,8 @@ import click
 from msgspec import Struct
 
 from etcompile.cli import completing
+from etcompile.cli.commands import did_you_mean
 from etcompile.cli.parameters import argument, option, subcommand
-from etcompile.cli.suggestion import did_you_mean
 from etcompile.diagnostics import Rule, explanation
 from etcompile.diagnostics.catalogue import RULES
 from etcompile.diagnostics.spelling import probable_code
@@ -31,20 +31,19 @@ def command(_ctx: click.Context, options: ExplainOptions) -> None:
     """
     if (options.code is None) is not options.all:
         raise click.UsageError("name one CODE, or pass --all")
+    as_text, as_markdown = explanation.as_text, explanation.as_markdown
     try:
-        _show(options.code, options.output)
+        if options.code is not None:
+            rule = _rule(options.code)
+            click.echo(as_text(rule) if options.output == "text" else as_markdown(rule))
+            return
+        rules = sorted(RULES.values(), key=lambda rule: rule.code)
+        if options.output == "text":
+            click.echo("\n\n\n".join(map(as_text, rules)))
+        else:
+            click.echo(explanation.page(rules), nl=False)
     except explanation.NoSampleError as error:
         raise click.UsageError(str(error)) from error
-
-
-def _show(code: str | None, output: str) -> None:
-    if code is not None:
-        explain = explanation.as_text if output == "text" else explanation.as_markdown
-        click.echo(explain(_rule(code)))
-    elif output == "text":
-        click.echo("\n\n\n".join(explanation.as_text(rule) for rule in _in_order()))
-    else:
-        click.echo(explanation.page(_in_order()), nl=False)
 
 
 def _rule(code: str) -> Rule:
@@ -57,7 +56,3 @@ def _rule(code: str) -> Rule:
         problem = f"'{code}' is not a diagnostic; the codes are {min(RULES)} to {max(RULES)}.{near}"
         raise click.BadParameter(problem, param_hint="CODE")
     return rule
-
-
-def _in_order() -> list[Rule]:
-    return sorted(RULES.values(), key=lambda rule: rule.code)

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from etcompile import emit, frontends
 from etcompile.cli import completing
+from etcompile.cli.commands import did_you_mean
 from etcompile.cli.parameters import option, subcommand
-from etcompile.cli.suggestion import did_you_mean
 
 
 class KindsOptions(Struct, frozen=True, kw_only=True):

@@ -4,10 +4,10 @@ import gc
 
 import click
 
+from etcompile.cli.commands import SectionedCommand
 from etcompile.cli.configured import ConfigurationError, configured_options
 from etcompile.cli.options import SettingOptions, compiler_options
 from etcompile.cli.parameters import subcommand
-from etcompile.cli.sections import SectionedCommand
 from etcompile.diagnostics import Diagnostic
 from etcompile.options import Options
 

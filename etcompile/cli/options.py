@@ -14,8 +14,8 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from etcompile.cli import completing
+from etcompile.cli.commands import Choice
 from etcompile.cli.parameters import argument, converted, option, setting
-from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Options
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label

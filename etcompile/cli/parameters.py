@@ -22,8 +22,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
-from etcompile.cli.suggestion import Choice
-from etcompile.cli.usage import Command
+from etcompile.cli.commands import Choice, Command
 
 T = TypeVar("T", bound=Struct)
 OVERRIDES = f"{__name__}.overrides"

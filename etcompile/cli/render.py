@@ -11,11 +11,11 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
+from etcompile.cli.commands import refuse_without
 from etcompile.cli.configured import CompilingCommand, of
 from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options, explicit
 from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import colored, notices, refuses, report, write
-from etcompile.cli.usage import refuse_without
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import DIFFERENT, REFUSED
 

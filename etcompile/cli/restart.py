@@ -2,10 +2,10 @@
 
 import click
 
+from etcompile.cli.commands import SectionedCommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, ClusterOptions, ReportOptions
 from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.rollouts import DRY_RUN, TIMEOUT, YES, DryRun, Session, Wait, limit
-from etcompile.cli.sections import SectionedCommand
 from etcompile.exitcodes import INPUT
 
 

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from etcompile import frontends
 from etcompile.cli import completing
+from etcompile.cli.commands import refuse_without
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     JOB,
@@ -20,7 +21,6 @@ from etcompile.cli.options import (
 )
 from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import notices, refuses, report, write
-from etcompile.cli.usage import refuse_without
 from etcompile.exitcodes import REFUSED
 
 if TYPE_CHECKING:

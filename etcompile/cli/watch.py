@@ -13,10 +13,10 @@ import click
 from msgspec import Struct, structs
 
 from etcompile.cli import completing
+from etcompile.cli.commands import refuse_without
 from etcompile.cli.options import Connection
 from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import write
-from etcompile.cli.usage import refuse_without
 from etcompile.exitcodes import CLUSTER, INTERRUPTED, REFUSED
 from etcompile.model.protocol import WATCH
 
@@ -144,7 +144,11 @@ def command(ctx: click.Context, options: WatchOptions) -> None:
     except SelectorError as error:
         raise click.BadParameter(str(error), param_hint="--selector") from error
     if options.manifests:
-        _write_manifests(_installation(options))
+        from etcompile import emit
+        from etcompile.watch.manifests import manifests
+
+        objects = manifests(_installation(options))
+        write(*(f"---\n{emit.to_yaml(value)}" for value in objects))
         return
     refuse_without("--manifests", **structs.asdict(options.installation))
     # It runs for months: the command line turns this off for commands that end soon.
@@ -260,13 +264,6 @@ def _installation(options: WatchOptions) -> "Installation":
         gangs=wanted.remove_pod_groups,
     )
     return structs.replace(installation, image=wanted.image) if wanted.image else installation
-
-
-def _write_manifests(installation: "Installation") -> None:
-    from etcompile import emit
-    from etcompile.watch.manifests import manifests
-
-    write(*(f"---\n{emit.to_yaml(value)}" for value in manifests(installation)))
 
 
 def _log_to_standard_error(options: WatchOptions) -> None:
