@@ -8,7 +8,6 @@ from msgspec import structs
 from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
     SET_NAME,
-    ClusterOptions,
     CompileOptions,
     Duration,
     ReportOptions,
@@ -19,7 +18,7 @@ from etcompile.cli.options import (
 )
 from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import refuses, report
-from etcompile.cli.rollouts import DRY_RUN, TIMEOUT, YES, DryRun, Session, Wait, limit
+from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import INPUT
 from etcompile.load import access
@@ -36,10 +35,8 @@ _OPTIONS_OF_DIFF = (
 class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile apply`."""
 
-    dry_run: DryRun | None = DRY_RUN
     rights: RightsOptions
     set_name: str | None = SET_NAME
-    yes: bool = YES
     wait: Wait = option(
         default="ready",
         help="Wait until everything is ready, until the jobs have completed, or only where the"
@@ -52,7 +49,7 @@ class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
         help="How long to wait between removing a worker from the host list and deleting its Pod."
         "  [default: 90s]",
     )
-    cluster: ClusterOptions
+    cluster: RolloutOptions
 
 
 @subcommand("apply", ApplyOptions, cls=CompilingCommand, flags=("run",))
@@ -70,9 +67,8 @@ def command(ctx: click.Context, options: ApplyOptions) -> None:
     """
     from etcompile.operations.planner import apply_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal
-    from etcompile.rollout import Choices
 
-    session = Session(ctx, options, options.cluster.output)
+    session = Session(ctx, options, options.cluster)
     with session.concluded():
         context, namespace = options.cluster.context or None, options.namespace or None
         declared: Plan | Compilation
@@ -95,10 +91,8 @@ def command(ctx: click.Context, options: ApplyOptions) -> None:
                     job_set=job_set(options.paths, options.set_name, prune=options.rights.prune),
                     targets=options.rights.targets,
                 )
-            timeout, concurrency = limit(options.wait, options.timeout), options.cluster.concurrency
-            choices = Choices(options.wait, timeout, options.drain, concurrency)
             result = session.carry_out(
-                cluster, proposal, choices, dry_run=options.dry_run, yes=options.yes
+                cluster, proposal, options.wait, options.timeout, options.drain
             )
         session.leave(result.code, (*proposal.diagnostics, *result.diagnostics))
 

@@ -10,14 +10,13 @@ from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
     OPTIONAL_PATHS,
     SET_NAME,
-    ClusterOptions,
     CompileOptions,
     Duration,
     compiler_options,
 )
 from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import notices
-from etcompile.cli.rollouts import DRY_RUN, GIVE_UP, YES, DryRun, Session
+from etcompile.cli.rollouts import GIVE_UP, RolloutOptions, Session
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.exitcodes import INPUT
 from etcompile.plan.step import Plan, reference
@@ -33,12 +32,10 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
         shell_complete=completing.jobs,
         help="Name of a job. May be repeated.",
     )
-    dry_run: DryRun | None = DRY_RUN
     adopt: bool = option(help="Also delete what another tool or set manages.")
     set_name: str | None = SET_NAME
-    yes: bool = YES
     timeout: float = option(metavar="T", type=Duration(), default="15m", help=GIVE_UP)
-    cluster: ClusterOptions
+    cluster: RolloutOptions
 
 
 @subcommand("delete", DeleteOptions, cls=CompilingCommand, flags=("concurrency",))
@@ -53,9 +50,8 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
     """
     from etcompile.operations.deletion import delete_proposal
     from etcompile.operations.proposal import ImpossibleError
-    from etcompile.rollout import Choices
 
-    session = Session(ctx, options, options.cluster.output)
+    session = Session(ctx, options, options.cluster)
     with session.concluded():
         if bool(options.paths) == bool(options.names):
             raise click.UsageError("name files, or jobs with --job NAME")
@@ -76,13 +72,9 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
                     job_set=job_set(options.paths, options.set_name),
                     absent=_report_absent if notices(options) else None,
                 )
-                if not options.dry_run:
+                if not options.cluster.dry_run:
                     _report_kept(proposal.plan, session, options)
-                concurrency = options.cluster.concurrency
-                choices = Choices("none", options.timeout or None, concurrency=concurrency)
-                result = session.carry_out(
-                    cluster, proposal, choices, dry_run=options.dry_run, yes=options.yes
-                )
+                result = session.carry_out(cluster, proposal, "none", options.timeout)
         except ImpossibleError as error:
             result = error.result
         if compilation is not None and notices(options):

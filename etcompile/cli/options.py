@@ -131,7 +131,7 @@ class _Paths(click.Argument):
 
 
 PATHS = argument("PATH...", cls=_Paths, shell_complete=completing.files)
-OPTIONAL_PATHS = argument("[PATH...]", cls=_Paths, shell_complete=completing.files)
+OPTIONAL_PATHS = argument("[PATH...]", cls=_Paths, required=False, shell_complete=completing.files)
 FILENAMES = option(
     *("-f", "--filename"),
     metavar="FILE",

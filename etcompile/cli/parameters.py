@@ -103,7 +103,10 @@ def setting(*words: str, **attributes: Any) -> Any:
 def argument(
     metavar: str | None = None, *, cls: type[click.Argument] = click.Argument, **attributes: Any
 ) -> Any:
-    """Declares an argument, with attributes as `click.Argument` has them."""
+    """Declares an argument, with attributes as `click.Argument` has them.
+
+    A tuple takes all that is left of the command line.
+    """
     return Declaration(cls, (), {"metavar": metavar, **attributes})
 
 
@@ -167,17 +170,18 @@ def _group(field: FieldInfo) -> type[Struct] | None:
 
 def _parameter(field: FieldInfo, declaration: Declaration) -> click.Parameter:
     attributes = {**_type_attributes(field.type), **declaration.attributes}
-    attributes["required"] = "default" not in attributes
     if issubclass(declaration.cls, click.Argument):
         if attributes.pop("multiple", False):
-            attributes = {**attributes, "nargs": -1, "required": attributes["metavar"][0] != "["}
+            attributes["nargs"] = -1
             del attributes["default"]
+        attributes.setdefault("required", "default" not in attributes)
         return declaration.cls([field.name], **attributes)
     words = declaration.words
     if not any(word.startswith("--") for word in words):
         words = (*words, f"--{field.name.replace('_', '-')}")
     default = attributes.get("default")
     is_flag = isinstance(default, bool) and "/" not in words[-1]
+    attributes["required"] = "default" not in attributes
     attributes["show_default"] = not is_flag and default not in (None, "", ())
     return declaration.cls([*words, field.name], **attributes)
 

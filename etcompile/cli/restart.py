@@ -3,9 +3,9 @@
 import click
 
 from etcompile.cli.commands import SectionedCommand
-from etcompile.cli.options import JOB, LIVE_NAMESPACE, ClusterOptions, ReportOptions
+from etcompile.cli.options import JOB, LIVE_NAMESPACE, ReportOptions
 from etcompile.cli.parameters import option, subcommand
-from etcompile.cli.rollouts import DRY_RUN, TIMEOUT, YES, DryRun, Session, Wait, limit
+from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
 from etcompile.exitcodes import INPUT
 
 
@@ -14,15 +14,13 @@ class RestartOptions(ReportOptions, frozen=True, kw_only=True):
 
     job: str = JOB
     namespace: str | None = LIVE_NAMESPACE
-    dry_run: DryRun | None = DRY_RUN
     adopt: bool = option(help="Also restart Pods that other people or tools look after.")
-    yes: bool = YES
     wait: Wait = option(
         default="ready",
         help="Wait until all Pods are ready, until the job has completed, or not at all.",
     )
     timeout: float | None = TIMEOUT
-    cluster: ClusterOptions
+    cluster: RolloutOptions
 
 
 @subcommand("restart", RestartOptions, cls=SectionedCommand)
@@ -36,19 +34,14 @@ def command(ctx: click.Context, options: RestartOptions) -> None:
     The exit codes are those of apply.
     """
     from etcompile.operations.restart import restart_proposal
-    from etcompile.rollout import Choices
     from etcompile.status import NoSuchJobError
 
-    session = Session(ctx, options, options.cluster.output)
+    session = Session(ctx, options, options.cluster)
     with session.concluded():
         try:
             with options.cluster.connect(options.namespace, session.shown.repeat) as cluster:
                 proposal = restart_proposal(cluster, options.job, adopt=options.adopt)
-                timeout = limit(options.wait, options.timeout)
-                choices = Choices(options.wait, timeout, concurrency=options.cluster.concurrency)
-                result = session.carry_out(
-                    cluster, proposal, choices, dry_run=options.dry_run, yes=options.yes
-                )
+                result = session.carry_out(cluster, proposal, options.wait, options.timeout)
         except NoSuchJobError as error:
             session.leave(INPUT, [error.diagnostic])
         session.leave(result.code, result.diagnostics)

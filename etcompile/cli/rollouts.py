@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from etcompile import emit
-from etcompile.cli.options import Duration, ReportOptions
+from etcompile.cli.options import ClusterOptions, Duration, ReportOptions
 from etcompile.cli.parameters import option
 from etcompile.cli.reporting import colored, notices, report, write
 from etcompile.diagnostics import Diagnostic, codes, diagnose
@@ -24,19 +24,13 @@ from etcompile.plan.step import Plan
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
     from etcompile.operations.proposal import Proposal, Result
-    from etcompile.rollout import Choices, Rollout
+    from etcompile.rollout import Rollout
 
 _LISTED = 20
 """Lines of objects that a question lists."""
 GIVE_UP = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
 """What `--timeout` means."""
 
-YES = option("-y", help="Do not ask before objects are deleted or replaced.")
-DRY_RUN = option(
-    metavar="[=client|server]",
-    help="Change nothing and show the plan. =server also validates it with the API server.",
-)
-DryRun = Literal["client", "server"]
 Wait = Literal["ready", "complete", "none"]
 TIMEOUT = option(
     metavar="T",
@@ -45,26 +39,36 @@ TIMEOUT = option(
 )
 
 
+class RolloutOptions(ClusterOptions, frozen=True, kw_only=True):
+    """Which cluster to change, and whether to ask before."""
+
+    dry_run: Literal["client", "server"] | None = option(
+        metavar="[=client|server]",
+        help="Change nothing and show the plan. =server also validates it with the API server.",
+    )
+    yes: bool = option("-y", help="Do not ask before objects are deleted or replaced.")
+
+
 class Session:
     """A command that changes a cluster, from its start to its exit code.
 
     Args:
         ctx: The command's context.
         options: How to report what is wrong.
-        output: How to show the rollout: `text` or `json`.
+        rollout: Which cluster to change, and how to show that.
     """
 
-    def __init__(self, ctx: click.Context, options: ReportOptions, output: str) -> None:
+    def __init__(self, ctx: click.Context, options: ReportOptions, rollout: RolloutOptions) -> None:
         from etcompile.cli.progress import progress
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         color = colored(options.color, sys.stdout)
-        self.shown = progress(output, quiet=options.quiet, color=color)
+        self.shown = progress(rollout.output, quiet=options.quiet, color=color)
         self.unreported: tuple[Diagnostic, ...] = ()
         """Diagnostics to report at the end."""
         self._ctx = ctx
         self._options = options
-        self._output = output
+        self._rollout = rollout
 
     def leave(self, code: int, diagnostics: Sequence[Diagnostic]) -> NoReturn:
         """Ends the command, and says so to programs as well."""
@@ -101,21 +105,31 @@ class Session:
         self,
         cluster: "Cluster",
         proposal: "Proposal",
-        choices: "Choices",
-        *,
-        dry_run: DryRun | None,
-        yes: bool,
+        wait: Wait,
+        timeout: float | None,
+        drain: float | None = None,
     ) -> "Result":
-        """Shows what is proposed, or asks whether it may be done, and does it."""
+        """Shows what is proposed, or asks whether it may be done, and does it.
+
+        Args:
+            cluster: Where to do it.
+            proposal: What to do.
+            wait: What to wait for.
+            timeout: Seconds; 0 for no limit, None for the default of `--timeout`.
+            drain: Seconds between removing a worker from the host list and deleting its Pod.
+        """
         from etcompile.operations.execution import execute, refused
         from etcompile.operations.proposal import Result
+        from etcompile.rollout import Choices
 
-        plan = proposal.whole
+        plan, dry_run = proposal.whole, self._rollout.dry_run
+        if timeout is None and wait != "complete":
+            timeout = 900.0
         if dry_run:
-            _write(plan, self._output, color=colored(self._options.color, sys.stdout))
+            _write(plan, self._rollout.output, color=colored(self._options.color, sys.stdout))
         if (result := refused(proposal)) is None and dry_run == "client":
             result = Result(0)
-        if result is None and not dry_run and not consents(plan, cluster, yes=yes):
+        if result is None and not dry_run and not consents(plan, cluster, yes=self._rollout.yes):
             result = Result(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
         if result is not None:
             return result
@@ -125,7 +139,7 @@ class Session:
         result = execute(
             cluster,
             proposal,
-            choices,
+            Choices(wait, timeout or None, drain, self._rollout.concurrency),
             dry_run=dry_run == "server",
             begin=self.shown.begin,
             tell=self.shown.tell,
@@ -134,17 +148,10 @@ class Session:
         )
         left = [step for step in plan.steps if step.action == "unmanaged"]
         could = [step for step in left if any(remedy.option == "prune" for remedy in step.remedies)]
-        if could and notices(self._options) and self._output == "text":
+        if could and notices(self._options) and self._rollout.output == "text":
             count = f"{len(could)} object{'s are' if len(could) > 1 else ' is'}"
             click.echo(f"{count} no longer in the files, and kept: --prune deletes them", err=True)
         return result
-
-
-def limit(wait: Wait, timeout: float | None) -> float | None:
-    """Seconds for a rollout, by `--timeout` and its default; None for no limit."""
-    if timeout is None and wait != "complete":
-        timeout = 900.0
-    return timeout or None
 
 
 def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:

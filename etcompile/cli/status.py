@@ -1,5 +1,7 @@
 """`etcompile status`: what has become of jobs in the cluster."""
 
+import itertools
+import json
 import sys
 from typing import TYPE_CHECKING, Literal
 
@@ -61,8 +63,6 @@ def command(ctx: click.Context, options: StatusOptions) -> None:
 
 def _shown(found: "Seen", options: StatusOptions) -> None:
     """Writes what was seen, once."""
-    import json
-
     from etcompile.diagnostics.redaction import shown_value
     from etcompile.status import documents
 
@@ -80,9 +80,7 @@ def _shown(found: "Seen", options: StatusOptions) -> None:
 
 def _watched(cluster: "Cluster", found: "Seen", options: StatusOptions) -> int:
     """Follows the jobs; the exit code."""
-    if options.output == "json":
-        _followed(cluster, found, options)
-    elif sys.stdout.isatty():
+    if options.output == "text" and sys.stdout.isatty():
         _live(cluster, found, options)
     else:
         _followed(cluster, found, options)
@@ -101,8 +99,6 @@ def _watched(cluster: "Cluster", found: "Seen", options: StatusOptions) -> int:
 
 def _followed(cluster: "Cluster", found: "Seen", options: StatusOptions) -> None:
     """Writes a line for each change, until the job has ended."""
-    import json
-
     from etcompile.cli.pipes import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status.changes import changes
@@ -117,14 +113,10 @@ def _followed(cluster: "Cluster", found: "Seen", options: StatusOptions) -> None
         at = clock()
         for change in changes(before, jobs):
             if machine:
-                stamp = {"ts": at.isoformat(timespec="milliseconds")}
-                fields = ("job", "object", "was", "status", "reason")
-                write(
-                    json.dumps(
-                        stamp | {field: shown_value(getattr(change, field)) for field in fields}
-                    )
-                    + "\n"
-                )
+                value = {"ts": at.isoformat(timespec="milliseconds")}
+                for field in ("job", "object", "was", "status", "reason"):
+                    value[field] = shown_value(getattr(change, field))
+                write(json.dumps(value) + "\n")
             else:
                 write(f"{at.astimezone():%H:%M:%S} {shown(str(change))}\n")
         if reader_is_gone():
@@ -153,20 +145,11 @@ def _looks(
     """The jobs as they are, and after each change, until the one that was asked for has ended."""
     from etcompile.status import ENDED, follow
 
-    jobs = found.statuses()
-    yield jobs
-    if _all_ended(found, jobs, ENDED):
-        return
-    for look in follow(cluster, found, every=every):
+    for look in itertools.chain([found], follow(cluster, found, every=every)):
         jobs = look.statuses()
         yield jobs
-        if _all_ended(found, jobs, ENDED):
+        if found.job is not None and all(job.phase in ENDED for job in jobs):
             return
-
-
-def _all_ended(found: "Seen", jobs: "list[JobStatus]", ended: frozenset[str]) -> bool:
-    """Whether nothing is left to wait for: the job has ended, or is gone."""
-    return found.job is not None and all(job.phase in ended for job in jobs)
 
 
 def _text(found: "Seen", jobs: "list[JobStatus]", *, color: bool, width: int | None = None) -> str:
