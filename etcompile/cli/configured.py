@@ -74,13 +74,11 @@ class Configured(Struct, frozen=True):
 
     Args:
         configuration: The file; None if there is none, or none that can be read.
-        environment: The environment that was chosen.
         settings: What holds, by the names of the options.
         diagnostics: What is wrong with it.
     """
 
     configuration: Configuration | None = None
-    environment: str | None = None
     settings: Mapping[str, FileValue] = {}
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -314,12 +312,7 @@ class _Reading:
                     advice=f"it has {known}" if environments else "it has no environments",
                 )
             )
-        return Configured(
-            configuration=self.found,
-            environment=self.environment,
-            settings=held,
-            diagnostics=tuple(self.problems),
-        )
+        return Configured(configuration=self.found, settings=held, diagnostics=tuple(self.problems))
 
     def _table(self, table: Mapping[str, Any], above: Place) -> dict[str, FileValue]:
         held = {}
@@ -408,7 +401,7 @@ def _without(environment: str | None, problem: str) -> Configured:
         return Configured()
     advice = f"{problem}; an environment is a table [environments.{environment}] of it"
     unknown = diagnose(codes.UNKNOWN_ENVIRONMENT, None, name=environment, advice=advice)
-    return Configured(environment=environment, diagnostics=(unknown,))
+    return Configured(diagnostics=(unknown,))
 
 
 def _named(file: str) -> Configuration | Diagnostic | None:

@@ -44,10 +44,3 @@ def _root() -> str:
     from etcompile.diagnostics.output import repository
 
     return str(repository(Path.cwd()))
-
-
-def main() -> None:
-    """Runs it as a program of its own, where an earlier version has installed that program."""
-    from etcompile.cli import krm_function
-
-    krm_function()
