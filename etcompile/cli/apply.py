@@ -1,88 +1,59 @@
 """`etcompile apply`: job specifications, or a plan, to what a cluster holds."""
 
 from pathlib import Path
-from typing import Literal
 
 import click
 from msgspec import structs
 
-from etcompile.cli.cluster_options import (
-    ClusterOptions,
-    Duration,
-    RightsOptions,
-    cluster_options,
-    job_set,
-    rights,
-    rights_options,
-    set_option,
-)
-from etcompile.cli.configured import CompilingCommand
+from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
+    SET_NAME,
     CompileOptions,
+    Duration,
+    ReportOptions,
+    RightsOptions,
     SettingOptions,
-    TalkOptions,
-    compile_options,
+    compiler_options,
     explicit,
-    file_only,
-    options,
-    refuses,
-    tell,
 )
-from etcompile.cli.rollouts import (
-    Session,
-    WaitOptions,
-    consent_option,
-    dry_run_option,
-    limit,
-    wait_options,
-)
-from etcompile.cli.structs import takes
+from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.reporting import refuses, report
+from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import INPUT
 from etcompile.load import access
 from etcompile.plan.step import Plan
 
-_GIVEN_TO_DIFF = (
+_OPTIONS_OF_DIFF = (
     {*SettingOptions.__struct_fields__, *RightsOptions.__struct_fields__, "set_name"}
-    - {*TalkOptions.__struct_fields__}
+    - {*ReportOptions.__struct_fields__}
     - {"namespace", "adopt", "take_ownership"}
 )
-"""Options that decide what a plan does, and can change nothing of one that is made."""
+"""Options that decide what a plan does, and change nothing of one that `diff` wrote."""
 
 
 class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile apply`."""
 
-    dry_run: Literal["server", "client"] | None
     rights: RightsOptions
-    set_name: str | None
-    yes: bool
-    waiting: WaitOptions
-    drain: float | None
-    cluster: ClusterOptions
+    set_name: str | None = SET_NAME
+    wait: Wait = option(
+        default="ready",
+        help="Wait until everything is ready, until the jobs have completed, or only where the"
+        " order requires it.",
+    )
+    timeout: float | None = TIMEOUT
+    drain: float | None = option(
+        metavar="T",
+        type=Duration(),
+        help="How long to wait between removing a worker from the host list and deleting its Pod."
+        "  [default: 90s]",
+    )
+    cluster: RolloutOptions
 
 
-@click.command("apply", cls=CompilingCommand)
-@file_only("run")
-@compile_options
-@dry_run_option
-@rights_options
-@set_option
-@consent_option
-@wait_options(
-    "Wait until everything is ready, until the jobs have completed, or only where the order"
-    " requires it."
-)
-@click.option(
-    "--drain",
-    metavar="T",
-    type=Duration(),
-    help="How long to wait between removing a worker from the host list and deleting its Pod."
-    "  [default: 90s]",
-)
-@cluster_options
-@takes(ApplyOptions)
-def command(ctx: click.Context, given: ApplyOptions) -> None:
+@subcommand("apply", ApplyOptions, cls=CompilingCommand, flags=("run",))
+def command(ctx: click.Context, options: ApplyOptions) -> None:
     """Create or update the objects of jobs in a cluster, in the order that training needs.
 
     PATH is as for render, or one plan.json that `etcompile diff --plan` wrote. It is applied only
@@ -96,53 +67,50 @@ def command(ctx: click.Context, given: ApplyOptions) -> None:
     """
     from etcompile.operations.planner import apply_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal
-    from etcompile.rollout import Choices
 
-    session = Session(ctx, given, given.cluster.output)
+    session = Session(ctx, options, options.cluster)
     with session.concluded():
-        context, namespace = given.cluster.context or None, given.namespace or None
-        wanted: Plan | Compilation
-        if (file := _plan_file(given.paths)) is not None:
-            _refuse_what_diff_takes(given)
-            wanted = saved_plan(file, context=context, namespace=namespace)
-            context, namespace = context or wanted.context, namespace or wanted.namespace
+        context, namespace = options.cluster.context or None, options.namespace or None
+        declared: Plan | Compilation
+        if (file := _plan_file(options.paths)) is not None:
+            _refuse_options_of_diff(options)
+            declared = saved_plan(file, context=context, namespace=namespace)
+            context, namespace = context or declared.context, namespace or declared.namespace
         else:
-            wanted = _compiled(session, given)
-        where = structs.replace(given.cluster, context=context)
+            declared = _compiled(session, options)
+        where = structs.replace(options.cluster, context=context)
         with where.connect(namespace, session.shown.repeat) as cluster:
-            may = rights(given.rights)
-            if isinstance(wanted, Plan):
-                proposal = saved_proposal(wanted, cluster, file or "", may)
+            rights = options.rights.rights()
+            if isinstance(declared, Plan):
+                proposal = saved_proposal(declared, cluster, file or "", rights)
             else:
                 proposal = apply_proposal(
-                    wanted,
+                    declared,
                     cluster,
-                    may,
-                    job_set=job_set(given.paths, given.set_name, prune=given.rights.prune),
-                    targets=given.rights.targets,
+                    rights,
+                    job_set=job_set(options.paths, options.set_name, prune=options.rights.prune),
+                    targets=options.rights.targets,
                 )
-            timeout, concurrency = limit(given.waiting), given.cluster.concurrency
-            choices = Choices(given.waiting.wait, timeout, given.drain, concurrency)
             result = session.carry_out(
-                cluster, proposal, choices, dry_run=given.dry_run, yes=given.yes
+                cluster, proposal, options.wait, options.timeout, options.drain
             )
         session.leave(result.code, (*proposal.diagnostics, *result.diagnostics))
 
 
-def _compiled(session: Session, given: ApplyOptions) -> Compilation:
+def _compiled(session: Session, options: ApplyOptions) -> Compilation:
     """What the paths compile to; ends the command if it cannot be applied."""
     from etcompile.operations.planner import nameless
 
-    compilation = compile(given.paths, options(given))
-    said = compilation.findings
-    refused = refuses(said, given)
+    compilation = compile(options.paths, compiler_options(options))
+    findings = compilation.findings
+    refused = refuses(findings, options)
     problems = [] if refused else nameless(compilation)
     if refused or problems:
-        session.leave(INPUT, (*said, *problems))
-    if given.form == "text":
-        tell(said, given)
+        session.leave(INPUT, (*findings, *problems))
+    if options.form == "text":
+        report(findings, options)
     else:
-        session.said = said  # a form for machines is one document, at the end
+        session.unreported = findings  # a form for machines is one document, at the end
     return compilation
 
 
@@ -160,18 +128,16 @@ def _plan_file(paths: tuple[str, ...]) -> str | None:
     return None
 
 
-def _refuse_what_diff_takes(given: ApplyOptions) -> None:
-    """Refuses what a plan cannot be asked any more."""
-    if given.waiting.wait == "complete":
+def _refuse_options_of_diff(options: ApplyOptions) -> None:
+    """Refuses what `diff` has decided when it wrote the plan."""
+    if options.wait == "complete":
         raise click.UsageError(
             "a plan does not say what completes a run: give the job files instead"
         )
-    if names := sorted(_GIVEN_TO_DIFF & explicit()):
+    if names := sorted(_OPTIONS_OF_DIFF & explicit()):
         called = {
-            parameter.name: "--config"
-            if getattr(parameter, "hidden", False)
-            else parameter.opts[-1]
-            for parameter in click.get_current_context().command.params
+            param.name: "--config" if getattr(param, "hidden", False) else param.opts[-1]
+            for param in click.get_current_context().command.params
         }
         words = ", ".join(sorted({called[name] for name in names}))
         raise click.UsageError(f"a plan is made already: give {words} to etcompile diff instead")

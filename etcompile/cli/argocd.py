@@ -2,28 +2,20 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from etcompile import emit
 from etcompile._version import __version__
-from etcompile.cli.boundary import bounded, named_files
-from etcompile.cli.configured import INPUTS, CompilingCommand, of
-from etcompile.cli.options import (
-    CompileOptions,
-    options,
-    paths_argument,
-    refuses,
-    setting_options,
-    tell,
-    write,
-)
-from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Group
+from etcompile.cli.boundary import BoundedCommand, bounded
+from etcompile.cli.commands import Group
+from etcompile.cli.configured import INPUTS, of
+from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
+from etcompile.cli.parameters import argument, option, subcommand
+from etcompile.cli.reporting import refuses, report, write
 from etcompile.compiler import compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import REFUSED
 
 
@@ -36,14 +28,14 @@ def command() -> None:
     """
 
 
-_OWN = f"{__name__}.own"
-"""The files that the installation itself names, in what its plugin.yaml runs."""
+class GenerateOptions(CompileOptions, frozen=True, kw_only=True):
+    """The options of `etcompile argocd generate`."""
+
+    paths: tuple[str, ...] = OPTIONAL_PATHS
 
 
-class _PluginCommand(CompilingCommand):
+class _Plugin(BoundedCommand):
     """A command that takes options from the variables of Argo CD, too."""
-
-    for_others = True
 
     def repository(self) -> str:
         from etcompile.integrations.argocd import repository
@@ -54,21 +46,17 @@ class _PluginCommand(CompilingCommand):
         from etcompile.check import kubernetes
         from etcompile.integrations.argocd import ParameterError, Request, request
 
-        wish = Request()
-        ctx.meta[_OWN] = named_files(self, args)
+        asked = Request()
         try:
-            wish = ctx.obj = request(os.environ, Path.cwd(), kubernetes.versions())
-            ctx.meta[INPUTS] = wish.paths
+            asked = ctx.obj = request(os.environ, Path.cwd(), kubernetes.versions())
+            ctx.meta[INPUTS] = asked.paths
         except ParameterError as error:
-            ctx.obj = error  # told when it is known how to tell
-        return super().parse_args(ctx, [*args, *wish.words])
+            ctx.obj = error  # reported when it is known how to report
+        return super().parse_args(ctx, [*args, *asked.words])
 
 
-@command.command("generate", cls=_PluginCommand)
-@paths_argument(required=False)
-@setting_options
-@takes(CompileOptions)
-def _generate(ctx: click.Context, given: CompileOptions) -> None:
+@subcommand("generate", GenerateOptions, cls=_Plugin, group=command)
+def _generate(ctx: click.Context, options: GenerateOptions) -> None:
     """Compile what an Application asks for, as `etcompile render` does.
 
     Options given here hold for all Applications. What the Application's parameters say
@@ -78,51 +66,53 @@ def _generate(ctx: click.Context, given: CompileOptions) -> None:
     """
     from etcompile.integrations.argocd import ParameterError, repository, request
 
-    wish = ctx.obj
-    if isinstance(wish, ParameterError):
-        tell([_refused(wish)], given)
+    asked = ctx.obj
+    if isinstance(asked, ParameterError):
+        parameter, advice = f"parameter {asked.parameter}", asked.advice
+        problem = diagnose(
+            codes.OPTION, None, option=parameter, problem=asked.problem, advice=advice
+        )
+        report([problem], options)
         ctx.exit(REFUSED)
     if "kubernetes-version" in of(ctx).settings:
         # What the repository says counts before what the destination happens to be.
-        wish = request(os.environ, Path.cwd(), ())
+        asked = request(os.environ, Path.cwd(), ())
     top = repository(Path.cwd(), os.environ)
-    wanted = bounded(options(given), str(top), ctx.meta[_OWN])
-    wanted = replace(
-        wanted,
-        overlays=(*wish.first, *wanted.overlays, *wish.last),
-        default_namespace=wish.namespace,
+    chosen = bounded(ctx, compiler_options(options), str(top))
+    chosen = structs.replace(
+        chosen,
+        overlays=(*asked.first, *chosen.overlays, *asked.last),
+        default_namespace=asked.namespace,
     )
-    compilation = compile(wish.paths or given.paths or ["."], wanted)
-    told = list(compilation.findings)
+    compilation = compile(asked.paths or options.paths or ["."], chosen)
+    findings = list(compilation.findings)
     if compilation.ok and not any(group.objects for group in compilation.groups):
-        told.append(
-            diagnose(codes.NOTHING_RENDERED, None)
-        )  # with pruning on, this would delete everything
-    tell(told, given)
-    if refuses(told, given):
+        # With pruning on, this would delete everything.
+        findings.append(diagnose(codes.NOTHING_RENDERED, None))
+    report(findings, options)
+    if refuses(findings, options):
         ctx.exit(REFUSED)
     # In pieces: Argo CD uses nothing of a plugin that fails on the way.
     for text in emit.blocks(compilation.in_order(), compilation.sources):
         write(text)
 
 
-def _refused(error: Any) -> Diagnostic:
-    facts = {"problem": error.problem, "advice": error.advice}
-    return diagnose(codes.OPTION, None, option=f"parameter {error.parameter}", **facts)
+class ParametersOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile argocd parameters`."""
+
+    all: bool = option(help="Also print the parameters that plugin.yaml declares.")
 
 
-@command.command("parameters")
-@click.option(
-    "--all", "every", is_flag=True, help="Also print the parameters that plugin.yaml declares."
-)
-def _parameters(*, every: bool) -> None:
+@subcommand("parameters", ParametersOptions, group=command)
+def _parameters(_ctx: click.Context, options: ParametersOptions) -> None:
     """Print the parameters of the plugin for Argo CD's interface."""
     import json
 
     from etcompile.integrations.argocd import announced, choices
 
     found = choices(Path.cwd(), os.environ)
-    click.echo(json.dumps(announced(found, every=every), ensure_ascii=False))
+    listed = announced(found, every=options.all)
+    click.echo(json.dumps(listed, ensure_ascii=False))
 
 
 @command.command("discover")
@@ -154,36 +144,38 @@ def _plugin() -> None:
     click.echo(plugin_file().read_text("utf-8"), nl=False)
 
 
-@command.command("sidecar")
-@click.option(
-    "--image",
-    metavar="IMAGE",
-    default=f"ghcr.io/etcompile/etcompile-argocd:{__version__}",
-    show_default=True,
-    help="Image of the sidecar.",
-)
-def _sidecar(*, image: str) -> None:
+class SidecarOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile argocd sidecar`."""
+
+    image: str = option(
+        default=f"ghcr.io/etcompile/etcompile-argocd:{__version__}",
+        metavar="IMAGE",
+        help="Image of the sidecar.",
+    )
+
+
+@subcommand("sidecar", SidecarOptions, group=command)
+def _sidecar(_ctx: click.Context, options: SidecarOptions) -> None:
     """Write the patch that adds the plugin to Argo CD's repo server."""
     from etcompile.integrations.scaffolding import text
 
-    click.echo(text("argocd/sidecar.yaml", image=image), nl=False)
+    click.echo(text("argocd/sidecar.yaml", image=options.image), nl=False)
 
 
-@command.command("application")
-@click.argument("name", metavar="NAME")
-@click.option("--repository", metavar="URL", required=True, help="URL of the Git repository.")
-@click.option("--path", metavar="PATH", required=True, help="Folder of the repository to sync.")
-@click.option(
-    "--revision", metavar="REV", default="main", show_default=True, help="Branch, tag or commit."
-)
-@click.option("-n", "--namespace", metavar="NS", required=True, help="Destination namespace.")
-@click.option("--plugin", is_flag=True, help="PATH holds job files, which the plugin compiles.")
-def _application(
-    name: str, repository: str, path: str, revision: str, namespace: str, *, plugin: bool
-) -> None:
+class ApplicationOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile argocd application`."""
+
+    name: str = argument("NAME")
+    repository: str = option(metavar="URL", help="URL of the Git repository.")
+    path: str = option(metavar="PATH", help="Folder of the repository to sync.")
+    revision: str = option(default="main", metavar="REV", help="Branch, tag or commit.")
+    namespace: str = option("-n", metavar="NS", help="Destination namespace.")
+    plugin: bool = option(help="PATH holds job files, which the plugin compiles.")
+
+
+@subcommand("application", ApplicationOptions, group=command)
+def _application(_ctx: click.Context, options: ApplicationOptions) -> None:
     """Write an Application that syncs rendered manifests, or jobs by the plugin."""
     from etcompile.integrations.scaffolding import text
 
-    values = {"name": name, "repository": repository, "path": path, "revision": revision}
-    values |= {"namespace": namespace}
-    click.echo(text("argocd/application.yaml", **values, plugin=plugin), nl=False)
+    click.echo(text("argocd/application.yaml", **structs.asdict(options)), nl=False)

@@ -3,23 +3,14 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec.structs import replace
 
-from etcompile.cli import completing
 from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.options import (
-    CompileOptions,
-    compile_options,
-    counted,
-    options,
-    refuses,
-    talks,
-    tell,
-)
-from etcompile.cli.structs import takes
+from etcompile.cli.options import AdviceOptions, CompileOptions, compiler_options
+from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.reporting import counted, notices, refuses, report
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic
 from etcompile.diagnostics.output.audience import STANDARD_INPUT
@@ -30,85 +21,47 @@ from etcompile.load import access
 class CheckOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile check`."""
 
-    beside: bool
-    select: tuple[str, ...]
-    fix: bool
-    unsafe_fixes: bool
-    diff: bool
+    advice: AdviceOptions
+    fix: bool = option(
+        help="Correct in the files what can only have been meant one way, such as the spelling of"
+        " a field, and report the rest. Comments and layout stay as they are.",
+    )
+    unsafe_fixes: bool = option(
+        help="With --fix or --diff: also correct what was probably meant. Look at the result."
+    )
+    diff: bool = option(
+        help="Write what --fix would change to standard output, and change nothing."
+    )
 
 
-def _selected(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> Any:
-    """The codes of `--select`; only those that are not reported anyhow can be selected."""
-    if not given:
-        return ()
-    from etcompile.diagnostics.selection import problem
-    from etcompile.diagnostics.suppression import codes_of
-
-    codes = codes_of(given)
-    if found := [f"{code}: {why[0]}; {why[1]}" for code in codes if (why := problem(code))]:
-        raise click.BadParameter("; ".join(found))
-    return codes
-
-
-@click.command("check", cls=CompilingCommand)
-@compile_options
-@click.option(
-    "--beside",
-    is_flag=True,
-    help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
-)
-@click.option(
-    "--select",
-    metavar="CODE",
-    multiple=True,
-    callback=_selected,
-    shell_complete=completing.selectable,
-    help="Also report this advice, which is not reported by default, such as ET9034, or several,"
-    " separated by commas. May be repeated.",
-)
-@click.option(
-    "--fix",
-    is_flag=True,
-    help="Correct in the files what can only have been meant one way, such as the spelling of a"
-    " field, and report the rest. Comments and layout stay as they are.",
-)
-@click.option(
-    "--unsafe-fixes",
-    is_flag=True,
-    help="With --fix or --diff: also correct what was probably meant. Look at the result.",
-)
-@click.option(
-    "--diff",
-    is_flag=True,
-    help="Write what --fix would change to standard output, and change nothing.",
-)
-@takes(CheckOptions)
-def command(ctx: click.Context, given: CheckOptions) -> None:
+@subcommand("check", CheckOptions, cls=CompilingCommand)
+def command(ctx: click.Context, options: CheckOptions) -> None:
     """Report the errors and warnings of job files, and write nothing unless told to --fix them.
 
     These are those of render, and advice about training: ET9xxx. PATH is as for render. Ends with
     2 if something is refused, and with 1 if --diff shows changes.
     """
-    if given.fix and given.diff:
+    if options.fix and options.diff:
         raise click.UsageError("--diff changes nothing, and --fix does: name one of them.")
-    if given.unsafe_fixes and not (given.fix or given.diff):
+    if options.unsafe_fixes and not (options.fix or options.diff):
         raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
-    paths = _beside(given.paths) if given.beside else given.paths
-    asked = replace(options(given), without_keys=True, lint=True, select=given.select)
-    is_piped = STANDARD_INPUT in paths and (given.fix or given.diff)
+    paths = _beside(options.paths) if options.advice.beside else options.paths
+    select = options.advice.select
+    chosen = replace(compiler_options(options), without_keys=True, lint=True, select=select)
+    is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)
     # It is read more than once.
     piped = {STANDARD_INPUT: sys.stdin.buffer.read()} if is_piped else {}
 
     def compiled() -> Compilation:
-        return compile(paths, asked)
+        return compile(paths, chosen)
 
     differs = False
     with access.instead_of(piped):
-        if given.fix or given.diff:
+        if options.fix or options.diff:
             from etcompile.cli.corrections import correct
 
             compilation, differs = correct(
-                compiled, given, unsafe=given.unsafe_fixes, diff=given.diff
+                compiled, options, unsafe=options.unsafe_fixes, diff=options.diff
             )
         else:
             compilation = compiled()
@@ -118,14 +71,14 @@ def command(ctx: click.Context, given: CheckOptions) -> None:
 
             findings = tuple(with_edits(findings))
     # Standard output may hold a patch, or the text that came on standard input.
-    tell(findings, given, are_data=not (given.diff or is_piped))
-    if talks(given) and any(finding.fix for finding in findings):
+    report(findings, options, are_data=not (options.diff or is_piped))
+    if notices(options) and any(finding.fix for finding in findings):
         click.echo(_fixable(findings), err=True)
-    if refuses(compilation.diagnostics, given):
+    if refuses(compilation.diagnostics, options):
         ctx.exit(REFUSED)
     if differs:
         ctx.exit(DIFFERENT)
-    if not talks(given):
+    if not notices(options):
         return
     if not compilation.diagnostics:
         click.echo(f"ok: {_counted(compilation)}", err=True)
@@ -162,8 +115,8 @@ def _beside(paths: Iterable[str]) -> list[str]:
     for path in paths:
         found[path] = None
         if path != "-" and Path(path).is_file():
-            beside = sorted(Path(path).parent.iterdir())
-            found |= {str(neighbour): None for neighbour in beside if _may_hold_objects(neighbour)}
+            others = sorted(Path(path).parent.iterdir())
+            found |= {str(other): None for other in others if _may_hold_objects(other)}
     return list(found)
 
 

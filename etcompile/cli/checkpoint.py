@@ -6,32 +6,26 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import structs
 
-from etcompile.cli import completing
-from etcompile.cli.cluster_options import ClusterOptions, cluster_options, namespace_option
-from etcompile.cli.options import TalkOptions, talk_options, talks, tell, write
-from etcompile.cli.sections import SectionedCommand
-from etcompile.cli.structs import takes
-from etcompile.exitcodes import CLUSTER, INPUT
+from etcompile.cli.commands import SectionedCommand
+from etcompile.cli.options import JOB, LIVE_NAMESPACE, ClusterOptions, ReportOptions
+from etcompile.cli.parameters import subcommand
+from etcompile.cli.reporting import cluster_errors, notices, report, write
+from etcompile.exitcodes import INPUT
 
 if TYPE_CHECKING:
     from etcompile.operations import CheckpointRequest
 
 
-class CheckpointOptions(TalkOptions, frozen=True, kw_only=True):
+class CheckpointOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile checkpoint`."""
 
-    job: str
-    namespace: str | None
+    job: str = JOB
+    namespace: str | None = LIVE_NAMESPACE
     cluster: ClusterOptions
 
 
-@click.command("checkpoint", cls=SectionedCommand)
-@click.argument("job", metavar="JOB", shell_complete=completing.jobs)
-@namespace_option
-@cluster_options
-@talk_options
-@takes(CheckpointOptions)
-def command(ctx: click.Context, given: CheckpointOptions) -> None:
+@subcommand("checkpoint", CheckpointOptions, cls=SectionedCommand)
+def command(ctx: click.Context, options: CheckpointOptions) -> None:
     """Ask all commands of a job at the same time to write a checkpoint.
 
     The processes of the job's Pods that handle it are sent the signal that the job names in
@@ -41,26 +35,23 @@ def command(ctx: click.Context, given: CheckpointOptions) -> None:
     Exit codes: 0 they were asked, 2 usage, 6 the cluster cannot be reached or refuses, 7 there is
     no such job, it names no signal, or no command of it runs.
     """
-    from etcompile.cli.status import unknown_job
-    from etcompile.kubeapi import ClusterError
     from etcompile.operations import ImpossibleError, request_checkpoint
-    from etcompile.status import NoSuchJobError
 
+    concurrency = options.cluster.concurrency
     try:
-        with given.cluster.connect(given.namespace) as cluster:
-            request = request_checkpoint(cluster, given.job, concurrency=given.cluster.concurrency)
-    except NoSuchJobError as error:
-        tell([unknown_job(error)], given)
-        ctx.exit(INPUT)
+        with (
+            cluster_errors(ctx, options, no_job=INPUT),
+            options.cluster.connect(options.namespace) as cluster,
+        ):
+            request = request_checkpoint(cluster, options.job, concurrency=concurrency)
     except ImpossibleError as error:
-        tell(error.result.diagnostics, given)
+        report(error.result.diagnostics, options)
         ctx.exit(error.result.code)
-    except ClusterError as error:
-        tell([error.diagnostic], given)
-        ctx.exit(CLUSTER)
-    if given.cluster.output == "json":
-        write(json.dumps(_value(request)) + "\n")
-    elif talks(given):
+    if options.cluster.output == "json":
+        value = structs.asdict(request)
+        value["notRunning"] = value.pop("not_running")
+        write(json.dumps(value) + "\n")
+    elif notices(options):
         write("".join(f"{line}\n" for line in lines(request)))
 
 
@@ -72,13 +63,7 @@ def lines(request: "CheckpointRequest") -> list[str]:
         ago = f"{request.ago:.0f} s ago"
         return [f"{request.job}: was asked {ago}, and is not asked again: {request.earlier}"]
     count = f"{len(request.asked)} Pod{'s' if len(request.asked) != 1 else ''}"
-    told = [f"{request.job}: {count} asked for a checkpoint, by signal {request.signal}"]
+    found = [f"{request.job}: {count} asked for a checkpoint, by signal {request.signal}"]
     if request.not_running:
-        told.append(f"not asked, because their commands do not run: {some(request.not_running)}")
-    return told
-
-
-def _value(request: "CheckpointRequest") -> dict[str, object]:
-    value = structs.asdict(request)
-    value["notRunning"] = value.pop("not_running")
-    return value
+        found.append(f"not asked, because their commands do not run: {some(request.not_running)}")
+    return found

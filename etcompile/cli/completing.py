@@ -16,11 +16,16 @@ Values = Iterable[tuple[str, str]]
 Complete = Callable[[click.Context, click.Parameter, str], Any]
 
 
-def _offering(values: Callable[[], Values], *, files: bool = False) -> Complete:
-    """What click asks: the values that begin as what was typed, and files if those do too."""
+def offering(values: Callable[[click.Context], Values], *, files: bool = False) -> Complete:
+    """What click calls: the values that begin as what was typed.
+
+    Args:
+        values: The values, by the options that were typed before.
+        files: Offer files, too.
+    """
 
     def complete(
-        ctx: click.Context,  # noqa: ARG001
+        ctx: click.Context,
         param: click.Parameter,  # noqa: ARG001
         incomplete: str,
     ) -> "list[CompletionItem]":
@@ -29,7 +34,7 @@ def _offering(values: Callable[[], Values], *, files: bool = False) -> Complete:
         begun = incomplete.lower()
         found = [
             CompletionItem(value, help=words or None)
-            for value, words in values()
+            for value, words in values(ctx)
             if value.lower().startswith(begun)
         ]
         # First: bash forgets what it was told before files.
@@ -38,50 +43,44 @@ def _offering(values: Callable[[], Values], *, files: bool = False) -> Complete:
     return complete
 
 
-def _codes() -> Values:
+def _codes(_ctx: click.Context) -> Values:
     from etcompile.diagnostics.catalogue import codes_by_name
 
     return [(code, name) for name, code in codes_by_name().items()]
 
 
-def _warnings() -> Values:
+def _warnings(ctx: click.Context) -> Values:
     from etcompile.diagnostics import RULES, Severity
 
-    return [(code, name) for code, name in _codes() if RULES[code].severity is Severity.WARNING]
+    return [(code, name) for code, name in _codes(ctx) if RULES[code].severity is Severity.WARNING]
 
 
-def _selectable() -> Values:
+def _selectable(ctx: click.Context) -> Values:
     from etcompile.diagnostics.selection import selectable
 
     known = selectable()
-    return [(code, name) for code, name in _codes() if code in known]
+    return [(code, name) for code, name in _codes(ctx) if code in known]
 
 
-def _schemas() -> Values:
-    from etcompile.cli.schema import names
-
-    return names()
-
-
-def _overlays() -> Values:
+def _overlays(_ctx: click.Context) -> Values:
     from etcompile.overlays.files import shipped
 
     return [(name, "ships with etcompile") for name in shipped()]
 
 
-def _runtimes() -> Values:
+def _runtimes(_ctx: click.Context) -> Values:
     from etcompile.stages.runtimes import shipped
 
     return [(document.name or "", "") for document in shipped()]
 
 
-def _versions() -> Values:
+def _versions(_ctx: click.Context) -> Values:
     from etcompile.check import kubernetes
 
     return [(version, "") for version in reversed(kubernetes.versions())]
 
 
-def _secrets() -> Values:
+def _secrets(_ctx: click.Context) -> Values:
     return [
         ("runtime", "a Secret made in the cluster, outside of render"),
         ("existing:", "NAME of a Secret that somebody looks after"),
@@ -92,51 +91,27 @@ def _secrets() -> Values:
     ]
 
 
-codes = _offering(_codes)
-warnings = _offering(_warnings)
-selectable = _offering(_selectable)
-kinds = _offering(_schemas)
-overlays = _offering(_overlays, files=True)
-runtimes = _offering(_runtimes)
-versions = _offering(_versions)
-secrets = _offering(_secrets)
-files = _offering(tuple, files=True)
-
-
-def contexts(
-    ctx: click.Context,
-    param: click.Parameter,  # noqa: ARG001
-    incomplete: str,
-) -> "list[CompletionItem]":
+def _contexts(ctx: click.Context) -> Values:
     """The contexts of the kubeconfig."""
     from etcompile.kubeapi import kubeconfig
 
     try:
-        names = kubeconfig.contexts(ctx.params.get("kubeconfig"))
+        return [(name, "") for name in kubeconfig.contexts(ctx.params.get("kubeconfig"))]
     except Exception:
         return []
-    return _items(names, incomplete)
 
 
-def namespaces(
-    ctx: click.Context,
-    param: click.Parameter,  # noqa: ARG001
-    incomplete: str,
-) -> "list[CompletionItem]":
+def _namespaces(ctx: click.Context) -> Values:
     """The namespaces of the cluster."""
-    return _items(_live(ctx, "Namespace"), incomplete)
+    return _live(ctx, "Namespace")
 
 
-def jobs(
-    ctx: click.Context,
-    param: click.Parameter,  # noqa: ARG001
-    incomplete: str,
-) -> "list[CompletionItem]":
+def _jobs(ctx: click.Context) -> Values:
     """The jobs of the namespace in the cluster."""
-    return _items(_live(ctx, "ConfigMap"), incomplete)
+    return _live(ctx, "ConfigMap")
 
 
-def _live(ctx: click.Context, kind: str) -> Iterable[str]:
+def _live(ctx: click.Context, kind: str) -> Values:
     """Names from the cluster that the options so far lead to; none if it does not answer soon."""
     from etcompile.kubeapi import Retries, connect
     from etcompile.model.protocol import JOB_LABEL
@@ -148,32 +123,20 @@ def _live(ctx: click.Context, kind: str) -> Iterable[str]:
             resource = cluster.resource("v1", kind)
             found = cluster.list(resource, labels=labels, metadata_only=True)
     except Exception:
-        return ()
+        return []
     metadata = [value["metadata"] for value in found.items]
     named = (each["labels"][JOB_LABEL] if labels else each["name"] for each in metadata)
-    return sorted(set(named))
+    return [(name, "") for name in sorted(set(named))]
 
 
-def _items(names: Iterable[str], incomplete: str) -> "list[CompletionItem]":
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-def environments(
-    ctx: click.Context,
-    param: click.Parameter,  # noqa: ARG001
-    incomplete: str,
-) -> "list[CompletionItem]":
+def _environments(ctx: click.Context) -> Values:
     """The environments of the configuration file that counts for what is typed so far."""
-    from click.shell_completion import CompletionItem
-
     from etcompile.load import configuration
 
-    given = ctx.params
-    files = [word for word in given.get("config") or () if "=" not in word]
-    named = next(iter(files), None) or given.get("file")
-    folder = configuration.folder_of(named or next(iter(given.get("paths") or ()), "."))
+    config = ctx.params.get("config") or ()
+    files = [config] if isinstance(config, str) else [word for word in config if "=" not in word]
+    named = next(iter(files), None)
+    folder = configuration.folder_of(named or next(iter(ctx.params.get("paths") or ()), "."))
     root = configuration.root_of(folder)
     try:
         found = configuration.read(named, root) if named else configuration.nearest(folder, root)
@@ -181,5 +144,18 @@ def environments(
         return []
     values = found.values if isinstance(found, configuration.Configuration) else {}
     names = values.get("environments")
-    known = [*names] if isinstance(names, dict) else []
-    return [CompletionItem(name) for name in known if name.startswith(incomplete)]
+    return [(name, "") for name in names] if isinstance(names, dict) else []
+
+
+codes = offering(_codes)
+warnings = offering(_warnings)
+selectable = offering(_selectable)
+overlays = offering(_overlays, files=True)
+runtimes = offering(_runtimes)
+versions = offering(_versions)
+secrets = offering(_secrets)
+files = offering(lambda _ctx: (), files=True)
+contexts = offering(_contexts)
+namespaces = offering(_namespaces)
+jobs = offering(_jobs)
+environments = offering(_environments)

@@ -5,16 +5,22 @@ answers from here too.
 """
 
 import sys
+from typing import Literal
 
 import click
+from msgspec import Struct
 
-from etcompile.cli.suggestion import Choice
-from etcompile.cli.usage import Command
+from etcompile.cli.parameters import argument, subcommand
 
 
-@click.command("completion", cls=Command)
-@click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
-def command(shell: str) -> None:
+class CompletionOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile completion`."""
+
+    shell: Literal["bash", "zsh", "fish"] = argument()
+
+
+@subcommand("completion", CompletionOptions)
+def command(ctx: click.Context, options: CompletionOptions) -> None:
     """Print the completion script of a shell for `etcompile`.
 
     bash: eval "$(etcompile completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after
@@ -23,12 +29,13 @@ def command(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from etcompile.cli.main import PROGRAM, _etcompile
+    from etcompile.cli.main import PROGRAM
 
-    made = get_completion_class(shell)
-    if made is None:  # whoever took it out of click's list
-        raise click.ClickException(f"click knows no {shell}")
-    script = made(_etcompile, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE")
+    complete = get_completion_class(options.shell)
+    if complete is None:  # whoever took it out of click's list
+        raise click.ClickException(f"click knows no {options.shell}")
+    root = ctx.find_root().command
+    script = complete(root, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE")
     # Not source(): that starts the shell to see how old it is.
     click.echo(script.source_template % script.source_vars())
 

@@ -1,114 +1,84 @@
 """`etcompile config`: the settings that hold for an input, and where each of them comes from."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import click
 from msgspec import Struct
 
 from etcompile.cli import completing
-from etcompile.cli.configured import Configured, configured, settings
-from etcompile.cli.options import TalkOptions, paths_argument, tell, write
-from etcompile.cli.structs import output_option
-from etcompile.cli.usage import Command
+from etcompile.cli.configured import configured, settings
+from etcompile.cli.options import FILENAMES, OPTIONAL_PATHS, ReportOptions
+from etcompile.cli.parameters import Setting, option, subcommand
+from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED
 
 
-class _Line(Struct, frozen=True):
-    """A setting.
+class ConfigOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile config`."""
 
-    Args:
-        name: The name of its option without hyphens.
-        value: What holds; None if there is no default.
-        source: `file:line:column`, or `default`.
-    """
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    filenames: tuple[str, ...] = FILENAMES
+    environment: str | None = option(
+        metavar="NAME",
+        shell_complete=completing.environments,
+        help="Environment of the file whose settings count.",
+    )
+    config: str | None = option(
+        metavar="FILE",
+        shell_complete=completing.files,
+        help="Configuration file, not the nearest.",
+    )
+    output: Literal["text", "json"] = option("-o", default="text", help="Format of the output.")
 
-    name: str
-    value: Any
-    source: str
 
-
-@click.command("config", cls=Command)
-@paths_argument(required=False)
-@click.option(
-    "--environment",
-    metavar="NAME",
-    help="Environment of the file whose settings count.",
-    shell_complete=completing.environments,
-)
-@click.option(
-    "--config",
-    "file",
-    metavar="FILE",
-    help="Configuration file, not the nearest.",
-    shell_complete=completing.files,
-)
-@output_option(
-    "text",
-    "json",
-    help="Format of the output.",
-)
-@click.pass_context
-def command(
-    ctx: click.Context,
-    paths: tuple[str, ...],
-    environment: str | None,
-    file: str | None,
-    output: str,
-) -> None:
+@subcommand("config", ConfigOptions)
+def command(ctx: click.Context, options: ConfigOptions) -> None:
     """Show the settings with which PATH is compiled, and where each of them comes from.
 
     They come from the nearest etcompile.toml above PATH, or the table tool.etcompile of a
     pyproject.toml, up to the root of the repository. The command line and overlays count before
     them. Ends with 2 if the file is faulty.
     """
-    found = configured(paths, environment=environment, file=file)
+    found = configured(options.paths, environment=options.environment, file=options.config)
     if found.diagnostics:
-        talking = TalkOptions(
-            form="json" if output == "json" else "text", ignore=(), color="auto", quiet=False
-        )
-        tell(found.diagnostics, talking, are_data=True)
+        reporting = ReportOptions(form=options.output, color="auto", quiet=False)
+        report(found.diagnostics, reporting, are_data=True)
         ctx.exit(REFUSED)
-    lines = [*_lines(found)]
-    if output == "json":
+    places: dict[str, tuple[Any, str]] = {
+        name: (_default(param), "default") for name, param in settings().items()
+    }
+    if (file := found.configuration) is not None:
+        for name, value in found.settings.items():
+            places[name] = value.value, str(file.location(value.place))
+    lines = sorted(places.items())
+    if options.output == "json":
         record = found.record
-        value = {
-            "file": found.configuration.file if found.configuration else None,
+        document = {
+            "file": file.file if file else None,
             "sha256": record[1] if record else None,
-            "environment": environment,
-            "settings": {line.name: {"value": line.value, "from": line.source} for line in lines},
+            "environment": options.environment,
+            "settings": {name: {"value": value, "from": place} for name, (value, place) in lines},
         }
-        write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
-    chosen = f", environment {environment}" if environment else ""
-    file = found.configuration.file if found.configuration else "none"
-    write(f"# configuration file: {file}{chosen}\n")
-    texts = [f"{line.name} = {_shown(line.value)}" for line in lines]
+    chosen = f", environment {options.environment}" if options.environment else ""
+    write(f"# configuration file: {file.file if file else 'none'}{chosen}\n")
+    texts = [
+        f"{name} = {'(none)' if value is None else json.dumps(value, ensure_ascii=False)}"
+        for name, (value, _) in lines
+    ]
     width = min(max(map(len, texts)), 48)
-    write(*(f"{text:<{width}}  # {line.source}\n" for text, line in zip(texts, lines, strict=True)))
+    write(
+        *(
+            f"{text:<{width}}  # {place}\n"
+            for text, (_, (_, place)) in zip(texts, lines, strict=True)
+        )
+    )
 
 
-def _lines(found: Configured) -> Iterator[_Line]:
-    for name, param in sorted(settings().items()):
-        setting = found.settings.get(name)
-        if setting is not None and found.configuration is not None:
-            source = str(found.configuration.location(setting.place))
-            yield _Line(name, setting.value, source)
-        else:
-            yield _Line(name, _default(param), "default")
-
-
-def _default(param: click.Option) -> Any:
+def _default(param: Setting) -> Any:
     """What holds where nobody says anything; an empty list or None if that is nothing."""
-    default = param.get_default(click.Context(click.Command("config")))
     if param.multiple:
-        return list(default) if isinstance(default, list | tuple) else []
-    return default if isinstance(default, str | bool) else None
-
-
-def _shown(value: Any) -> str:
-    """A value as the file would have it; nothing where there is none."""
-    if value is None:
-        return "(none)"
-    return json.dumps(value, ensure_ascii=False)
+        return []
+    return param.default if isinstance(param.default, str | bool) else None

@@ -8,32 +8,28 @@ What a file says counts where neither the command line nor an overlay says other
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 
+from etcompile.cli.commands import SectionedCommand, did_you_mean
 from etcompile.cli.options import (
-    OVERRIDES,
+    SETTINGS,
+    ReportOptions,
     SettingOptions,
-    TalkOptions,
-    concurrency_option,
-    ignore_differences_option,
-    options,
-    setting_options,
-    tell,
+    compiler_options,
 )
-from etcompile.cli.options import (
-    Setting as SettingOption,
-)
-from etcompile.cli.sections import SectionedCommand
-from etcompile.cli.structs import taken
-from etcompile.cli.suggestion import did_you_mean
+from etcompile.cli.parameters import OVERRIDES, Setting, filled, long_name, parameters
+from etcompile.cli.reporting import report
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.exitcodes import REFUSED
 from etcompile.load import Boundary, access, configuration
 from etcompile.load.configuration import Configuration, Place
+
+if TYPE_CHECKING:
+    from etcompile.plan.step import JobSet
 
 ENVIRONMENTS = "environments"
 EACH_TIME = {
@@ -51,33 +47,26 @@ EACH_TIME = {
     "isolated": "it leaves the file out",
 }
 """Options that are no settings, each with the reason."""
-NOT_FOR_OTHERS = {
-    "templates": "a template is a program",
-    "allow-plain-secrets": "it lets Secrets pass",
-}
-"""Settings that a program does not take from a repository which runs for whoever writes to that."""
 REPOSITORY_NAME = "repository-name"
 """The setting that is no option of a command."""
-_KNOWN_BY = "What clusters know the repository's jobs by. Without it, the Git remote origin."
-_FILES = ("ignore-differences", "overlay", "runtimes", "templates")
 _META = f"{__name__}.configured"
 INPUTS = f"{__name__}.inputs"
 """Where a command keeps the inputs that its command line does not name."""
 _SEALED = "sealed:"
 
 
-class Setting(Struct, frozen=True):
-    """A setting of the file.
+class FileValue(Struct, frozen=True):
+    """The value of a setting in the file.
 
     Args:
         value: As the file has it.
         place: The keys that lead to it in the file.
-        given: What the command line would have instead: paths are seen from the working directory.
+        default: The default of the option: paths are seen from the working directory.
     """
 
     value: Any
     place: Place
-    given: Any
+    default: Any
 
 
 class Configured(Struct, frozen=True):
@@ -85,14 +74,12 @@ class Configured(Struct, frozen=True):
 
     Args:
         configuration: The file; None if there is none, or none that can be read.
-        environment: The environment that was chosen.
         settings: What holds, by the names of the options.
         diagnostics: What is wrong with it.
     """
 
     configuration: Configuration | None = None
-    environment: str | None = None
-    settings: Mapping[str, Setting] = {}
+    settings: Mapping[str, FileValue] = {}
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
@@ -100,7 +87,7 @@ class Configured(Struct, frozen=True):
         """The name of the repository, and the folder of the file; None if it has no name."""
         if self.configuration is None or REPOSITORY_NAME not in self.settings:
             return None
-        return str(self.settings[REPOSITORY_NAME].given), self.configuration.folder
+        return str(self.settings[REPOSITORY_NAME].default), self.configuration.folder
 
     @property
     def record(self) -> tuple[str, str] | None:
@@ -140,10 +127,10 @@ class CompilingCommand(SectionedCommand):
                 for_others=self.for_others,
             )
             ctx.meta[_META] = found
-            names = {_key(param): param.name for param in self.params if param.name}
+            names = {long_name(param): param.name for param in self.params if param.name}
             ctx.default_map = {
-                names[name]: setting.given
-                for name, setting in found.settings.items()
+                names[name]: value.default
+                for name, value in found.settings.items()
                 if name in names
             }
         return super().parse_args(ctx, args)
@@ -153,7 +140,7 @@ class CompilingCommand(SectionedCommand):
     ) -> tuple[list[str], dict[str, str]]:
         """The files and the settings that `--config` names."""
         pairs = {key: value for key, value in map(_pair, words) if value is not None}
-        known = {param.key for param in self.params if isinstance(param, SettingOption)}
+        known = {param.key for param in self.params if isinstance(param, Setting)}
         for key in pairs.keys() - known:
             near = did_you_mean(key, known)
             problem = f"--config {key}={pairs[key]}: there is no such setting.{near}"
@@ -167,9 +154,8 @@ class CompilingCommand(SectionedCommand):
         """Runs the command, unless the file is faulty."""
         found = of(ctx)
         if found.diagnostics:
-            names = TalkOptions.__struct_fields__
-            talking = taken(TalkOptions, {name: ctx.params[name] for name in names})
-            tell(found.diagnostics, talking, are_data=ctx.info_name == "check")
+            options = filled(ReportOptions, ctx.params)
+            report(found.diagnostics, options, are_data=ctx.info_name == "check")
             ctx.exit(REFUSED)
         return super().invoke(ctx)
 
@@ -218,17 +204,32 @@ def configured(
     return _Reading(found, environment, for_others=for_others).read()
 
 
-def settings() -> dict[str, click.Option]:
-    """The settings that a file can have, as the options of commands that they stand for."""
-    from etcompile.cli.check import command as check
-    from etcompile.cli.render import command as render
+def settings() -> dict[str, Setting]:
+    """The settings that a file can have, as the options that they are the defaults of."""
+    found = (param for group in SETTINGS for param in parameters(group))
+    return {param.key: param for param in found if isinstance(param, Setting)}
 
-    # Those of apply, whose module is costly to import.
-    of_apply = click.command(concurrency_option(ignore_differences_option(lambda: None)))
-    params = (*render.params, *check.params, *of_apply.params)
-    found = {_key(param): param for param in params if isinstance(param, click.Option)}
-    found[REPOSITORY_NAME] = click.Option([f"--{REPOSITORY_NAME}"], help=_KNOWN_BY)
-    return {name: param for name, param in found.items() if name not in EACH_TIME}
+
+_NO_SET = (
+    "--prune does not find jobs whose files were removed: nothing names the repository. Set"
+    " repository-name in etcompile.toml, add a Git remote origin, or use --set NAME"
+)
+
+
+def job_set(
+    paths: Sequence[str], name: str | None = None, *, prune: bool = False
+) -> "JobSet | None":
+    """The set that PATHs are, by the configuration file, the Git remote or `--set`."""
+    from etcompile.operations import job_sets
+
+    repository = of(click.get_current_context()).repository_name
+    try:
+        found = job_sets.job_set(paths, name, repository=repository)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--set") from error
+    if found is None and prune:
+        click.echo(_NO_SET, err=True)
+    return found
 
 
 class ConfigurationError(Exception):
@@ -260,21 +261,13 @@ def configured_options(path: str | os.PathLike[str], *words: str) -> Options:
         ConfigurationError: the configuration file is faulty.
         click.UsageError: the words are no options.
     """
-    command = CompilingCommand("etcompile", params=_parameters())
+    command = CompilingCommand("etcompile", params=[*parameters(SettingOptions)])
     with click.Context(command) as ctx:
         ctx.meta[INPUTS] = (os.fspath(path),)
         command.parse_args(ctx, [*words])
         if problems := of(ctx).diagnostics:
             raise ConfigurationError(problems)
-        return options(taken(SettingOptions, ctx.params))
-
-
-def _parameters() -> list[click.Parameter]:
-    @setting_options
-    def nothing() -> None:
-        """Has the options of a command that compiles, and nothing else."""
-
-    return click.command()(nothing).params
+        return compiler_options(filled(SettingOptions, ctx.params))
 
 
 class _Reading:
@@ -319,14 +312,9 @@ class _Reading:
                     advice=f"it has {known}" if environments else "it has no environments",
                 )
             )
-        return Configured(
-            configuration=self.found,
-            environment=self.environment,
-            settings=held,
-            diagnostics=tuple(self.problems),
-        )
+        return Configured(configuration=self.found, settings=held, diagnostics=tuple(self.problems))
 
-    def _table(self, table: Mapping[str, Any], above: Place) -> dict[str, Setting]:
+    def _table(self, table: Mapping[str, Any], above: Place) -> dict[str, FileValue]:
         held = {}
         for key, value in table.items():
             place = (*above, key)
@@ -334,12 +322,11 @@ class _Reading:
                 self._unknown(place, f"--{key} is given on the command line: {EACH_TIME[key]}")
             elif key not in self.known:
                 self._unknown(place, self._meant(key))
-            elif self.for_others and key in NOT_FOR_OTHERS and value:
-                reason = NOT_FOR_OTHERS[key]
-                problem = f"this runs for whoever can write to the repository, and {reason}"
+            elif self.for_others and value and (danger := self.known[key].danger):
+                problem = f"this runs for whoever can write to the repository, and {danger}"
                 self._wrong(place, problem, "let who installs it give the option")
-            elif (given := self._given(self.known[key], key, value, place)) is not None:
-                held[key] = Setting(value, place, given)
+            elif (default := self._default(self.known[key], value, place)) is not None:
+                held[key] = FileValue(value, place, default)
         return held
 
     def _meant(self, key: str) -> str:
@@ -352,25 +339,25 @@ class _Reading:
             near = written[:-1]
         return f"did you mean '{near}'?" if near else "`etcompile config` lists the settings"
 
-    def _given(self, param: click.Option, key: str, value: Any, place: Place) -> Any:
-        """The value as the option has it; None if the option refuses it."""
+    def _default(self, param: Setting, value: Any, place: Place) -> Any:
+        """The value as a default of the option; None if the option refuses it."""
         if problem := _shape(param, value):
             self._wrong(place, *problem)
             return None
         items: list[tuple[Place, Any]] = [(place, value)]
         if param.multiple:
             items = [((*place, number), item) for number, item in enumerate(value)]
-        given = [self._item(param, key, item, where) for where, item in items]
-        if any(item is None for item in given):
+        found = [self._item(param, item, where) for where, item in items]
+        if any(item is None for item in found):
             return None
-        return given if param.multiple else given[0]
+        return found if param.multiple else found[0]
 
-    def _item(self, param: click.Option, key: str, value: Any, place: Place) -> Any:
-        if isinstance(value, str) and _names_file(key, value):
-            placed = self._placed(key, value, place)
-            if placed is None:
+    def _item(self, param: Setting, value: Any, place: Place) -> Any:
+        if isinstance(value, str) and _names_file(param, value):
+            path = self._path(param.key, value, place)
+            if path is None:
                 return None
-            value = placed
+            value = path
         ctx = click.Context(click.Command("etcompile"), info_name="etcompile")
         try:
             param.process_value(ctx, [value] if param.multiple else value)
@@ -379,7 +366,7 @@ class _Reading:
             return None
         return value
 
-    def _placed(self, key: str, value: str, place: Place) -> str | None:
+    def _path(self, key: str, value: str, place: Place) -> str | None:
         """A path of the file, seen from the working directory; None if it leads out."""
         scheme, name = "", value
         if key == "secret":
@@ -393,7 +380,7 @@ class _Reading:
             self._wrong(place, problem, "name such a file on the command line")
             return None
         except OSError:
-            pass  # told when it is opened
+            pass  # reported when it is opened
         return scheme + os.path.relpath(path)
 
     def _unknown(self, place: Place, advice: str) -> None:
@@ -413,8 +400,8 @@ def _without(environment: str | None, problem: str) -> Configured:
     if environment is None:
         return Configured()
     advice = f"{problem}; an environment is a table [environments.{environment}] of it"
-    told = diagnose(codes.UNKNOWN_ENVIRONMENT, None, name=environment, advice=advice)
-    return Configured(environment=environment, diagnostics=(told,))
+    unknown = diagnose(codes.UNKNOWN_ENVIRONMENT, None, name=environment, advice=advice)
+    return Configured(diagnostics=(unknown,))
 
 
 def _named(file: str) -> Configuration | Diagnostic | None:
@@ -452,12 +439,7 @@ def _file(found: Configuration | Diagnostic | None) -> str | None:
     return found.file if isinstance(found, Configuration) else None
 
 
-def _key(param: click.Parameter) -> str:
-    """The name of a setting: the long name of its option."""
-    return max(param.opts, key=len).removeprefix("--")
-
-
-def _shape(param: click.Option, value: Any) -> tuple[str, str] | None:
+def _shape(param: Setting, value: Any) -> tuple[str, str] | None:
     """Why a value cannot be one of the option, and what to write; None if it can."""
     if param.is_flag:
         return None if isinstance(value, bool) else ("it must be true or false", "")
@@ -472,11 +454,11 @@ def _shape(param: click.Option, value: Any) -> tuple[str, str] | None:
     return None if isinstance(value, str) else ("it must be a string", "write it in quotes")
 
 
-def _names_file(key: str, value: str) -> bool:
-    if key == "secret":
+def _names_file(param: Setting, value: str) -> bool:
+    if param.key == "secret":
         return value.startswith(_SEALED)
-    if key != "overlay":
-        return key in _FILES
+    if param.key != "overlay":
+        return param.is_file
     from etcompile.overlays.files import shipped
 
     return value not in shipped()

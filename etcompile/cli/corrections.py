@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from etcompile.cli.options import TalkOptions, counted, talks, write
+from etcompile.cli.options import ReportOptions
+from etcompile.cli.reporting import counted, notices, write
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.output.audience import STANDARD_INPUT
@@ -23,13 +24,13 @@ _WRITABLE = 0o222
 
 
 def correct(
-    compiled: Callable[[], Compilation], given: TalkOptions, *, unsafe: bool, diff: bool
+    compiled: Callable[[], Compilation], options: ReportOptions, *, unsafe: bool, diff: bool
 ) -> tuple[Compilation, bool]:
     """Corrects the files of a run, or shows what that would change.
 
     Args:
         compiled: Makes the run.
-        given: How to talk.
+        options: Whether to write notices.
         unsafe: Correct what was probably meant, too.
         diff: Show it, and write nothing.
 
@@ -48,7 +49,7 @@ def correct(
     for file in files:
         if file.file != STANDARD_INPUT and (refused := _written(file)):
             problems += refused
-        elif talks(given):
+        elif notices(options):
             click.echo(_told(file), err=True)
     piped = {file.file: file.after for file in files if file.file == STANDARD_INPUT}
     with access.instead_of(piped):
@@ -107,7 +108,9 @@ def _diff(file: FixedFile) -> Iterator[str]:
                 before[line] == old[line] and after[line] == new[line] for line in numbers
             )
             for sign, shown in ((" ", old),) if is_same else (("-", old), ("+", new)):
-                yield from (f"{sign}{_ended(shown[line])}" for line in numbers)
+                for line in numbers:
+                    end = "" if shown[line].endswith("\n") else _NO_BREAK
+                    yield f"{sign}{shown[line]}{end}"
     if not is_whole:
         words = "a credential is hidden in the patch, which cannot be applied; --fix can"
         click.echo(f"{file.file}: {words}", err=True)
@@ -126,10 +129,6 @@ def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[range]:
         hunk = range(hunk.start if hunk else first, last)
     if hunk:
         yield hunk
-
-
-def _ended(line: str) -> str:
-    return line if line.endswith("\n") else f"{line}{_NO_BREAK}"
 
 
 def _without_credentials(text: str) -> list[str]:

@@ -10,27 +10,16 @@ import click
 from msgspec import structs
 
 from etcompile import emit
-from etcompile.cli.cluster_options import (
+from etcompile.cli.configured import CompilingCommand, job_set
+from etcompile.cli.options import (
+    SET_NAME,
+    CompileOptions,
     Connection,
     RightsOptions,
-    connection_options,
-    job_set,
-    rights,
-    rights_options,
-    set_option,
+    compiler_options,
 )
-from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.options import (
-    CompileOptions,
-    colored,
-    compile_options,
-    file_only,
-    options,
-    refuses,
-    tell,
-    write,
-)
-from etcompile.cli.structs import output_option, takes
+from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.reporting import colored, refuses, report, write
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
@@ -44,48 +33,33 @@ if TYPE_CHECKING:
 class DiffOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile diff`."""
 
-    against: str
-    plan_file: Path | None
-    output: Literal["text", "json", "markdown", "html"]
+    against: str = option(
+        default="cluster",
+        metavar="cluster|DIR|REV",
+        help="What to compare with: the cluster, a folder of manifests or job files, or a Git"
+        " revision, at which the same PATHs are compiled with the same options. REV:DIR is a"
+        " folder of a revision.",
+    )
+    plan_file: Path | None = option(
+        "--plan",
+        metavar="plan.json",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Also write the plan as JSON, for etcompile apply.",
+    )
+    output: Literal["text", "json", "markdown", "html"] = option(
+        "-o",
+        default="text",
+        help="Format of the differences: for a terminal, for scripts, for a comment on a pull"
+        " request (at most 60 kB), or a page to open in a browser.",
+    )
     connection: Connection
     rights: RightsOptions
-    set_name: str | None
-    exit_zero: bool
+    set_name: str | None = SET_NAME
+    exit_zero: bool = option(help="Exit with 0 even if there are differences.")
 
 
-@click.command("diff", cls=CompilingCommand)
-@file_only("run")
-@compile_options
-@click.option(
-    "--against",
-    metavar="cluster|DIR|REV",
-    default="cluster",
-    show_default=True,
-    help="What to compare with: the cluster, a folder of manifests or job files, or a Git revision,"
-    " at which the same PATHs are compiled with the same options. REV:DIR is a folder of a"
-    " revision.",
-)
-@click.option(
-    "--plan",
-    "plan_file",
-    metavar="plan.json",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the plan as JSON, for etcompile apply.",
-)
-@output_option(
-    "text",
-    "json",
-    "markdown",
-    "html",
-    help="Format of the differences: for a terminal, for scripts, for a comment on a pull request"
-    " (at most 60 kB), or a page to open in a browser.",
-)
-@connection_options
-@rights_options
-@set_option
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are differences.")
-@takes(DiffOptions)
-def command(ctx: click.Context, given: DiffOptions) -> None:
+@subcommand("diff", DiffOptions, cls=CompilingCommand, flags=("run",))
+def command(ctx: click.Context, options: DiffOptions) -> None:
     """Show what apply would do, in order, and which fields would change.
 
     PATH is as for render. What apply would refuse is reported as well, except for missing rights.
@@ -94,41 +68,44 @@ def command(ctx: click.Context, given: DiffOptions) -> None:
     """
     from etcompile.plan.schedule import ring
 
-    chosen = structs.replace(options(given), **_keys(given.against))
-    compilation = compile(given.paths, chosen)
-    if refuses(compilation.diagnostics, given):
-        tell(compilation.findings, given)
+    chosen = structs.replace(compiler_options(options), **_keys(options.against))
+    compilation = compile(options.paths, chosen)
+    if refuses(compilation.diagnostics, options):
+        report(compilation.findings, options)
         ctx.exit(REFUSED)
-    outcome = _compared(compilation, chosen, given)
+    outcome = _compared(compilation, chosen, options)
     found = [*outcome.diagnostics]
-    if outcome.plan is not None and (told := ring(outcome.plan.steps)):
-        found.append(diagnose(codes.DEADLOCK, None, ring=told))
-    tell((*compilation.findings, *found), given)
-    if outcome.plan is None or refuses(found, given):
+    if outcome.plan is not None and (deadlock := ring(outcome.plan.steps)):
+        found.append(diagnose(codes.DEADLOCK, None, ring=deadlock))
+    report((*compilation.findings, *found), options)
+    if outcome.plan is None or refuses(found, options):
         ctx.exit(REFUSED)
     plan = outcome.plan
-    if given.plan_file is not None:
-        _write(plan, given.plan_file)
-    color = colored(given.color, sys.stdout)
-    write(*_texts(plan, given.output, color=color), errors="replace")
-    tell(outcome.refused, given)
+    if options.plan_file is not None:
+        from etcompile.emit.files import write_file
+
+        if problems := write_file(options.plan_file, _json(plan).encode()):
+            raise click.BadParameter(problems[0].message, param_hint="--plan")
+    color = colored(options.color, sys.stdout)
+    write(*_texts(plan, options.output, color=color), errors="replace")
+    report(outcome.refused, options)
     differs = plan.differs or outcome.refused
-    ctx.exit(DIFFERENT if differs and not given.exit_zero else 0)
+    ctx.exit(DIFFERENT if differs and not options.exit_zero else 0)
 
 
-def _compared(compilation: Compilation, options: Options, given: DiffOptions) -> "Comparison":
+def _compared(compilation: Compilation, chosen: Options, options: DiffOptions) -> "Comparison":
     """The plan against what `--against` names."""
     from etcompile.operations.comparison import Comparison, compared
 
-    if given.against == "cluster":
+    if options.against == "cluster":
         from etcompile.kubeapi import ClusterError
         from etcompile.operations.execution import objections, warned
         from etcompile.operations.planner import live_comparison
 
-        may = rights(given.rights)
+        may = options.rights.rights()
         try:
-            with given.connection.connect(given.namespace) as cluster:
-                jobs = job_set(given.paths, given.set_name, prune=given.rights.prune)
+            with options.connection.connect(options.namespace) as cluster:
+                jobs = job_set(options.paths, options.set_name, prune=options.rights.prune)
                 live = live_comparison(compilation, cluster, may, job_set=jobs)
                 refused = objections(cluster, live)
                 found = Comparison(live.plan, (*live.diagnostics, *warned(cluster)), refused)
@@ -136,12 +113,12 @@ def _compared(compilation: Compilation, options: Options, given: DiffOptions) ->
             found = Comparison(None, (error.diagnostic,))
     else:
         try:
-            ignored = rights(given.rights).ignored
-            found = compared(compilation, given.against, given.paths, options, ignored)
+            ignored = options.rights.rights().ignored
+            found = compared(compilation, options.against, options.paths, chosen, ignored)
         except RevisionError as error:
             problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
             raise click.BadParameter(problem, param_hint="--against") from error
-    return found.limited(given.rights.targets)
+    return found.limited(options.rights.targets)
 
 
 def _keys(against: str) -> dict[str, Any]:
@@ -168,13 +145,6 @@ def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
         from etcompile.plan.show.text import text
 
         yield from (f"{line}\n" for line in text(plan, emit.to_yaml, color=color))
-
-
-def _write(plan: Plan, file: Path) -> None:
-    from etcompile.emit.files import write_file
-
-    if problems := write_file(file, _json(plan).encode()):
-        raise click.BadParameter(problems[0].message, param_hint="--plan")
 
 
 def _json(plan: Plan) -> str:

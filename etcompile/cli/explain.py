@@ -1,35 +1,40 @@
 """`etcompile explain`: the long form of a diagnostic, or of all of them."""
 
+from typing import Literal
+
 import click
+from msgspec import Struct
 
 from etcompile.cli import completing
-from etcompile.cli.structs import output_option
-from etcompile.cli.suggestion import did_you_mean
-from etcompile.cli.usage import Command
+from etcompile.cli.commands import did_you_mean
+from etcompile.cli.parameters import argument, option, subcommand
 from etcompile.diagnostics import RULES, Rule, explanation
 from etcompile.diagnostics.catalogue import codes_by_name
 from etcompile.diagnostics.spelling import probable_code
 
 
-@click.command("explain", cls=Command)
-@click.argument("code", metavar="[CODE]", required=False, shell_complete=completing.codes)
-@click.option("--all", "every", is_flag=True, help="Explain all diagnostics.")
-@output_option(
-    "text",
-    "markdown",
-    help="Text for a terminal, or Markdown.",
-)
-def command(code: str | None, output: str, *, every: bool) -> None:
+class ExplainOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile explain`."""
+
+    code: str | None = argument("[CODE]", shell_complete=completing.codes)
+    all: bool = option(help="Explain all diagnostics.")
+    output: Literal["text", "markdown"] = option(
+        "-o", default="text", help="Text for a terminal, or Markdown."
+    )
+
+
+@subcommand("explain", ExplainOptions)
+def command(_ctx: click.Context, options: ExplainOptions) -> None:
     """Explain an error or a warning: its reason, an example, and what to do.
 
     CODE is the code in brackets, such as ET2003, or the name, such as replicas-above-max.
     """
-    if (code is None) is not every:
+    if (options.code is None) is not options.all:
         raise click.UsageError("name one CODE, or pass --all")
-    if code is not None:
-        explain = explanation.as_text if output == "text" else explanation.as_markdown
-        click.echo(explain(_rule(code)))
-    elif output == "text":
+    if options.code is not None:
+        explain = explanation.as_text if options.output == "text" else explanation.as_markdown
+        click.echo(explain(_rule(options.code)))
+    elif options.output == "text":
         click.echo("\n\n\n".join(explanation.as_text(rule) for rule in RULES.values()))
     else:
         click.echo(explanation.page(RULES.values()), nl=False)

@@ -1,8 +1,12 @@
 """`etcompile flux`: what tells Flux to sync rendered manifests."""
 
-import click
+from typing import Literal
 
-from etcompile.cli.suggestion import Choice, Group
+import click
+from msgspec import Struct, structs
+
+from etcompile.cli.commands import Group
+from etcompile.cli.parameters import argument, option, subcommand
 
 
 @click.group("flux", cls=Group)
@@ -10,54 +14,54 @@ def command() -> None:
     """Write the files with which Flux syncs rendered manifests."""
 
 
-@command.command("kustomization")
-@click.argument("name", metavar="NAME")
-@click.option("--path", metavar="PATH", required=True, help="The rendered folder in the source.")
-@click.option(
-    "--source",
-    metavar="[KIND/]NAME",
-    help="The source: GitRepository, OCIRepository or Bucket.  [default: GitRepository/NAME]",
-)
-@click.option(
-    "--layout",
-    type=Choice(["jobs", "staged"]),
-    default="jobs",
-    show_default=True,
-    help="How the folder was rendered: staged makes two Kustomizations, the Pods' after the other.",
-)
-@click.option(
-    "--decryption-secret",
-    "decryption",
-    metavar="NAME",
-    help="The Secret with the age key of what SOPS has encrypted.",
-)
-def _kustomization(
-    name: str, path: str, source: str | None, layout: str, decryption: str | None
-) -> None:
+class KustomizationOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile flux kustomization`."""
+
+    name: str = argument("NAME")
+    path: str = option(metavar="PATH", help="The rendered folder in the source.")
+    source: str | None = option(
+        metavar="[KIND/]NAME",
+        help="The source: GitRepository, OCIRepository or Bucket.  [default: GitRepository/NAME]",
+    )
+    layout: Literal["jobs", "staged"] = option(
+        default="jobs",
+        help="How the folder was rendered: staged makes two Kustomizations, the Pods' after the"
+        " other.",
+    )
+    decryption_secret: str | None = option(
+        metavar="NAME", help="The Secret with the age key of what SOPS has encrypted."
+    )
+
+
+@subcommand("kustomization", KustomizationOptions, group=command)
+def _kustomization(_ctx: click.Context, options: KustomizationOptions) -> None:
     """Write the Kustomization of a rendered folder, or the two of a staged one."""
     from etcompile.integrations.scaffolding import text
 
-    source = source or name
-    kind, _, found = source.rpartition("/")
+    kind, _, source = (options.source or options.name).rpartition("/")
     if kind not in ("", "GitRepository", "OCIRepository", "Bucket", "ExternalArtifact"):
         raise click.BadParameter(f"'{kind}' is no kind of source", param_hint="--source")
     values = {
-        "name": name,
-        "path": path.strip("/").removeprefix("./").removeprefix("."),
-        "source": f"{kind or 'GitRepository'}/{found}",
-        "staged": layout == "staged",
-        "decryption": decryption,
+        "name": options.name,
+        "path": options.path.strip("/").removeprefix("./").removeprefix("."),
+        "source": f"{kind or 'GitRepository'}/{source}",
+        "staged": options.layout == "staged",
+        "decryption": options.decryption_secret,
     }
     click.echo(text("flux/kustomization.yaml", **values), nl=False)
 
 
-@command.command("source")
-@click.argument("name", metavar="NAME")
-@click.option("--repository", metavar="URL", required=True, help="The Git repository.")
-@click.option("--revision", metavar="BRANCH", default="main", show_default=True, help="The branch.")
-def _source(name: str, repository: str, revision: str) -> None:
+class SourceOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile flux source`."""
+
+    name: str = argument("NAME")
+    repository: str = option(metavar="URL", help="The Git repository.")
+    revision: str = option(default="main", metavar="BRANCH", help="The branch.")
+
+
+@subcommand("source", SourceOptions, group=command)
+def _source(_ctx: click.Context, options: SourceOptions) -> None:
     """Write the GitRepository in which Flux finds a rendered folder."""
     from etcompile.integrations.scaffolding import text
 
-    values = {"name": name, "repository": repository, "revision": revision}
-    click.echo(text("flux/source.yaml", **values), nl=False)
+    click.echo(text("flux/source.yaml", **structs.asdict(options)), nl=False)

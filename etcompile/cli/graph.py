@@ -7,16 +7,9 @@ from msgspec.structs import replace
 
 from etcompile import emit
 from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.options import (
-    CompileOptions,
-    file_setting_options,
-    options,
-    paths_argument,
-    refuses,
-    tell,
-    write,
-)
-from etcompile.cli.structs import output_option, takes
+from etcompile.cli.options import CompileOptions, compiler_options
+from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.reporting import report, write
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import codes
 from etcompile.exitcodes import REFUSED
@@ -25,19 +18,13 @@ from etcompile.exitcodes import REFUSED
 class GraphOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile graph`."""
 
-    output: Literal["tree", "mermaid"]
+    output: Literal["tree", "mermaid"] = option(
+        "-o", default="tree", help="A tree for the terminal, or a Mermaid flowchart."
+    )
 
 
-@click.command("graph", cls=CompilingCommand)
-@paths_argument(required=True)
-@file_setting_options
-@output_option(
-    "tree",
-    "mermaid",
-    help="A tree for the terminal, or a Mermaid flowchart.",
-)
-@takes(GraphOptions)
-def command(ctx: click.Context, given: GraphOptions) -> None:
+@subcommand("graph", GraphOptions, cls=CompilingCommand, flags=())
+def command(ctx: click.Context, options: GraphOptions) -> None:
     """Show the order in which the objects of jobs start, and what each waits for.
 
     An object waits for all earlier waves and for what its spec names; a launcher waits for its
@@ -49,9 +36,9 @@ def command(ctx: click.Context, given: GraphOptions) -> None:
     from etcompile.plan.draw import FORMS
     from etcompile.plan.graph import Group, deadlock, graph
 
-    compilation = compile(given.paths, replace(options(given), without_keys=True))
-    if refuses(compilation.diagnostics, given):
-        tell(compilation.findings, given)
+    compilation = compile(options.paths, replace(compiler_options(options), without_keys=True))
+    if not compilation.ok:
+        report(compilation.findings, options)
         ctx.exit(REFUSED)
     whole = graph(
         (
@@ -62,7 +49,7 @@ def command(ctx: click.Context, given: GraphOptions) -> None:
     )
     ring = deadlock(whole)
     problems = [diagnose(codes.DEADLOCK, None, ring=ring)] if ring else []
-    tell((*compilation.findings, *problems), given)
+    report((*compilation.findings, *problems), options)
     if problems:
         ctx.exit(REFUSED)
-    write(FORMS[given.output](bundled(whole)))
+    write(FORMS[options.output](bundled(whole)))

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli.options import (
-    TalkOptions,
-    kubernetes_version_option,
-    minor_version,
-    talk_options,
-    talks,
-    tell,
-)
-from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
-from etcompile.cli.usage import Command
+from etcompile.cli.options import KUBERNETES_VERSION, ReportOptions, namespace_name
+from etcompile.cli.parameters import argument, converted, option, subcommand
+from etcompile.cli.reporting import notices, report
 from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import REFUSED
 from etcompile.k8s.names import is_label
@@ -30,61 +22,44 @@ _LONGEST_NAME = 52
 _PLACEHOLDER = "https://git.example.com/your-team/training.git"
 
 
-class InitOptions(TalkOptions, frozen=True, kw_only=True):
+def _owner(value: str) -> str:
+    if not re.fullmatch(r"\S+", value):
+        raise ValueError(f"'{value}' is not a valid owner")
+    return value
+
+
+class InitOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile init`."""
 
-    folder: Path
-    gitops: Literal["argocd", "flux", "none"]
-    namespace: str
-    name: str | None
-    repository: str | None
-    owner: str
-    kubernetes_version: str
-    keep: bool
+    folder: Path = argument("[DIR]", default=".", type=click.Path(file_okay=False, path_type=Path))
+    gitops: Literal["argocd", "flux", "none"] = option(
+        default="none", help="What syncs the output: adds its files, and annotates for it."
+    )
+    namespace: str = option(
+        "-n",
+        default="training",
+        metavar="NS",
+        callback=converted(namespace_name),
+        help="Namespace of the jobs.",
+    )
+    name: str | None = option(
+        metavar="NAME", help="Name of the repository.  [default: that of the folder]"
+    )
+    repository: str | None = option(
+        metavar="URL", help="URL for Argo CD or Flux.  [default: the remote origin]"
+    )
+    owner: str = option(
+        default="@your-org/ml-platform",
+        metavar="WHO",
+        callback=converted(_owner),
+        help="Owner of production files in CODEOWNERS.",
+    )
+    kubernetes_version: str = KUBERNETES_VERSION
+    keep: bool = option(help="Keep existing files as they are, and add the others.")
 
 
-@click.command("init", cls=Command)
-@click.argument(
-    "folder",
-    metavar="[DIR]",
-    default=".",
-    type=click.Path(file_okay=False, path_type=Path),
-)
-@click.option(
-    "--gitops",
-    type=Choice(["argocd", "flux", "none"]),
-    default="none",
-    show_default=True,
-    help="What syncs the output: adds its files, and annotates for it.",
-)
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NS",
-    default="training",
-    show_default=True,
-    help="Namespace of the jobs.",
-)
-@click.option(
-    "--name", metavar="NAME", help="Name of the repository.  [default: that of the folder]"
-)
-@click.option(
-    "--repository",
-    metavar="URL",
-    help="URL for Argo CD or Flux.  [default: the remote origin]",
-)
-@click.option(
-    "--owner",
-    metavar="WHO",
-    default="@your-org/ml-platform",
-    show_default=True,
-    help="Owner of production files in CODEOWNERS.",
-)
-@kubernetes_version_option()
-@click.option("--keep", is_flag=True, help="Keep existing files as they are, and add the others.")
-@talk_options
-@takes(InitOptions)
-def command(ctx: click.Context, given: InitOptions) -> None:
+@subcommand("init", InitOptions, flags=("kubernetes-version", "color"))
+def command(ctx: click.Context, options: InitOptions) -> None:
     """Create a repository to start from: a job, an overlay, CI, and the files of a GitOps tool.
 
     Existing files are not overwritten. The new files render as they are, and their checks pass.
@@ -92,41 +67,37 @@ def command(ctx: click.Context, given: InitOptions) -> None:
     from etcompile.emit.files import refused
     from etcompile.integrations.scaffolding import OUTPUT, existing, repository_files, write
 
-    folder = given.folder
-    files = repository_files(_plan(given))
+    folder = options.folder
+    files = repository_files(_plan(options))
     try:
         there = existing(folder, files)
-        if there.other and not given.keep:
-            tell(
-                [
-                    diagnose(codes.SCAFFOLD_IN_THE_WAY, None, file=folder / path)
-                    for path in there.other
-                ],
-                given,
-            )
-            if talks(given):
+        if there.other and not options.keep:
+            problems = [
+                diagnose(codes.SCAFFOLD_IN_THE_WAY, None, file=folder / path)
+                for path in there.other
+            ]
+            report(problems, options)
+            if notices(options):
                 click.echo("nothing was written; --keep leaves these and adds the rest", err=True)
             ctx.exit(REFUSED)
     except OSError as error:
         reason = error.strerror or str(error)
-        tell(
-            [diagnose(codes.WRITE_FAILED, None, path=error.filename or folder, reason=reason)],
-            given,
-        )
+        path = error.filename or folder
+        report([diagnose(codes.WRITE_FAILED, None, path=path, reason=reason)], options)
         ctx.exit(REFUSED)
-    wanted = {p: t for p, t in files.items() if p not in {*there.same, *there.other}}
+    missing = {p: t for p, t in files.items() if p not in {*there.same, *there.other}}
     # The folder of manifests is written, too, when the files are there.
-    if problems := refused(folder, [*wanted, OUTPUT]) or write(folder, wanted):
-        tell(problems, given)
+    if refusals := refused(folder, [*missing, OUTPUT]) or write(folder, missing):
+        report(refusals, options)
         ctx.exit(REFUSED)
-    if talks(given):
+    if notices(options):
         for path in files:
-            done = "wrote" if path in wanted else "kept "
+            done = "wrote" if path in missing else "kept "
             click.echo(f"{done} {folder / path}", err=True)
-    _render(ctx, given)
+    _render(ctx, options)
 
 
-def _plan(given: InitOptions) -> "Plan":
+def _plan(options: InitOptions) -> "Plan":
     """What the repository is for.
 
     Raises:
@@ -135,25 +106,21 @@ def _plan(given: InitOptions) -> "Plan":
     from etcompile.integrations.scaffolding import Plan
     from etcompile.operations.job_sets import normalised
 
-    for option, value, fits in (
-        ("namespace", given.namespace, is_label(given.namespace)),
-        ("owner", given.owner, re.fullmatch(r"\S+", given.owner)),
-    ):
-        if not fits:
-            raise click.BadParameter(f"'{value}' is not a valid {option}", param_hint=f"--{option}")
-    name = given.name or re.sub(r"[^a-z0-9]+", "-", given.folder.resolve().name.lower()).strip("-")
+    name = options.name or re.sub(r"[^a-z0-9]+", "-", options.folder.resolve().name.lower()).strip(
+        "-"
+    )
     if not is_label(name) or len(name) > _LONGEST_NAME:
         problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
         raise click.BadParameter(problem, param_hint="--name")
-    url = given.repository or _origin(given.folder)
+    url = options.repository or _origin(options.folder)
     return Plan(
         name=name,
-        gitops=given.gitops,
-        namespace=given.namespace,
+        gitops=options.gitops,
+        namespace=options.namespace,
         repository=url or _PLACEHOLDER,
         known_as=normalised(url) or name,
-        owner=given.owner,
-        kubernetes_version=minor_version(given.kubernetes_version),
+        owner=options.owner,
+        kubernetes_version=options.kubernetes_version,
     )
 
 
@@ -174,14 +141,14 @@ def _origin(folder: Path) -> str:
     return re.sub(r"^(https?://)[^/@]*@", r"\1", url)
 
 
-def _render(ctx: click.Context, given: InitOptions) -> None:
+def _render(ctx: click.Context, options: InitOptions) -> None:
     """`etcompile render`, as the files say it."""
     from etcompile.cli.render import command as render
     from etcompile.integrations.scaffolding import JOBS, OUTPUT, OVERLAY
 
-    folder = given.folder
+    folder = options.folder
     words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-d", str(folder / OUTPUT)]
-    words += [f"--output-format={given.form}", f"--color={given.color}"]
-    words += ["--quiet"] if given.quiet else []
+    words += [f"--output-format={options.form}", f"--color={options.color}"]
+    words += ["--quiet"] if options.quiet else []
     with render.make_context("render", words, parent=ctx.parent) as inner:
         render.invoke(inner)

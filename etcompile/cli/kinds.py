@@ -4,31 +4,33 @@ import json
 from typing import Literal
 
 import click
+from msgspec import Struct
 
 from etcompile import emit, frontends
 from etcompile.cli import completing
-from etcompile.cli.structs import output_option
-from etcompile.cli.suggestion import did_you_mean
-from etcompile.cli.usage import Command
+from etcompile.cli.commands import did_you_mean
+from etcompile.cli.parameters import option, subcommand
 
 
-@click.command("kinds", cls=Command)
-@click.option(
-    "--runtime",
-    "runtime",
-    metavar="NAME",
-    shell_complete=completing.runtimes,
-    help="Print a runtime that Trainer ships instead, as YAML: to copy and edit it.",
-)
-@output_option(
-    "text",
-    "json",
-    help="A table, or a list for scripts.",
-)
-def command(runtime: str | None, output: Literal["text", "json"]) -> None:
+class KindsOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile kinds`."""
+
+    runtime: str | None = option(
+        metavar="NAME",
+        shell_complete=completing.runtimes,
+        help="Print a runtime that Trainer ships instead, as YAML: to copy and edit it.",
+    )
+    output: Literal["text", "json"] = option(
+        "-o", default="text", help="A table, or a list for scripts."
+    )
+
+
+@subcommand("kinds", KindsOptions)
+def command(_ctx: click.Context, options: KindsOptions) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs find without a file."""
     from etcompile.stages.runtimes import TRAINER_VERSION, not_compiled, shipped
 
+    runtime = options.runtime
     if runtime is not None:
         found = {document.name or "": document for document in shipped()}
         if runtime in not_compiled():
@@ -43,7 +45,7 @@ def command(runtime: str | None, output: Literal["text", "json"]) -> None:
         click.echo("# --runtimes, counts before the shipped one of its name.")
         click.echo(emit.to_yaml(found[runtime].data), nl=False)
         return
-    if output == "json":
+    if options.output == "json":
         kinds = [
             {"apiVersion": kind.api_version, "kind": kind.name, "summary": kind.summary}
             for kind in frontends.kinds()

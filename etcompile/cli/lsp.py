@@ -4,10 +4,10 @@ import gc
 
 import click
 
+from etcompile.cli.commands import SectionedCommand
 from etcompile.cli.configured import ConfigurationError, configured_options
-from etcompile.cli.options import SettingOptions, options, setting_options
-from etcompile.cli.sections import SectionedCommand
-from etcompile.cli.structs import takes
+from etcompile.cli.options import SettingOptions, compiler_options
+from etcompile.cli.parameters import subcommand
 from etcompile.diagnostics import Diagnostic
 from etcompile.options import Options
 
@@ -22,10 +22,8 @@ class _Server(SectionedCommand):
         return super().parse_args(ctx, args)
 
 
-@click.command("lsp", cls=_Server)
-@setting_options
-@takes(SettingOptions)
-def command(ctx: click.Context, given: SettingOptions) -> None:
+@subcommand("lsp", SettingOptions, cls=_Server)
+def command(ctx: click.Context, options: SettingOptions) -> None:
     """Speak the Language Server Protocol on standard input and output.
 
     An editor starts it and shows what it says: errors and warnings while you type, their
@@ -39,7 +37,7 @@ def command(ctx: click.Context, given: SettingOptions) -> None:
         raise click.ClickException(
             f"{error.name} is not installed: pip install 'etcompile[lsp]'"
         ) from error
-    words, without_file = ctx.meta[_WORDS], options(given)
+    words, without_file = ctx.meta[_WORDS], compiler_options(options)
 
     def options_of(path: str) -> tuple[Options, tuple[Diagnostic, ...]]:
         try:

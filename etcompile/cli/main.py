@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from etcompile._version import __version__
+from etcompile.cli.commands import Group
 from etcompile.cli.pipes import give_up, outlive_readers
-from etcompile.cli.suggestion import Group
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 
 if TYPE_CHECKING:

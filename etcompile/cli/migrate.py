@@ -1,71 +1,66 @@
 """`etcompile migrate`: a job that an operator runs to files for Git, and how to hand it over."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from etcompile.cli import completing
-from etcompile.cli.cluster_options import Connection, connection_options_of
 from etcompile.cli.options import (
-    TalkOptions,
-    paths_argument,
-    refuses,
-    talk_options,
-    talks,
-    tell,
-    write,
+    FILENAMES,
+    IGNORE,
+    OPTIONAL_PATHS,
+    Connection,
+    ReportOptions,
 )
-from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
-from etcompile.cli.usage import Command
+from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
 
 
-class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
+class _Connection(Connection, frozen=True, kw_only=True):
+    """Which cluster `--from-cluster` reads."""
+
+    context: str | None = option(
+        metavar="NAME",
+        shell_complete=completing.contexts,
+        help="With --from-cluster: context of the kubeconfig.",
+    )
+    kubeconfig: Path | None = option(
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="With --from-cluster: path of the kubeconfig.",
+    )
+
+
+class MigrateOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile migrate`."""
 
-    paths: tuple[str, ...]
-    output: Path | None
-    named: str | None
-    namespace: str | None
-    connection: Connection
-    to: str | None
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    filenames: tuple[str, ...] = FILENAMES
+    output: Path | None = option(
+        *("-d", "--output-dir"),
+        metavar="DIR",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Write NAME.yaml, overlay.yaml if one is needed, and HANDOVER.md.",
+    )
+    from_cluster: str | None = option(
+        metavar="KIND/NAME",
+        help="Read the job, its scale intents and its objects from the cluster.",
+    )
+    namespace: str | None = option(
+        "-n", metavar="NS", shell_complete=completing.namespaces, help="Namespace of the job."
+    )
+    to: Literal["trainjob"] | None = option(
+        help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
+        " TrainingRuntime, and tell what does not carry over.",
+    )
+    connection: _Connection
+    ignore: tuple[str, ...] = IGNORE
 
 
-@click.command("migrate", cls=Command)
-@paths_argument(required=False)
-@click.option(
-    "-d",
-    "--output-dir",
-    "output",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Write NAME.yaml, overlay.yaml if one is needed, and HANDOVER.md.",
-)
-@click.option(
-    "--from-cluster",
-    "named",
-    metavar="KIND/NAME",
-    help="Read the job, its scale intents and its objects from the cluster.",
-)
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NS",
-    help="Namespace of the job.",
-    shell_complete=completing.namespaces,
-)
-@click.option(
-    "--to",
-    type=Choice(["trainjob"]),
-    help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
-    " TrainingRuntime, and tell what does not carry over.",
-)
-@connection_options_of("--from-cluster")
-@talk_options
-@takes(MigrateOptions)
-def command(ctx: click.Context, given: MigrateOptions) -> None:
+@subcommand("migrate", MigrateOptions)
+def command(ctx: click.Context, options: MigrateOptions) -> None:
     """Take a job over from its operator.
 
     PATH is what `kubectl get ... -o yaml` printed, or - for standard input: the custom resource
@@ -81,52 +76,53 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
     from etcompile.compiler import Options
     from etcompile.integrations.migrate import migrated, written
 
-    output = given.output
-    if bool(given.paths) == bool(given.named):
+    output = options.output
+    if bool(options.paths) == bool(options.from_cluster):
         raise click.UsageError("name files, or a job with --from-cluster KIND/NAME")
-    if not given.named and (given.connection.context or given.connection.kubeconfig):
+    if not options.from_cluster and (options.connection.context or options.connection.kubeconfig):
         raise click.UsageError("--context and --kubeconfig need --from-cluster")
-    options = Options(namespace=None if given.named else given.namespace, output=output)
-    inputs: list[Any] = [*given.paths]
-    if given.named:
-        inputs, problems = _from_cluster(given, given.named)
+    namespace = None if options.from_cluster else options.namespace
+    compiling = Options(namespace=namespace, output=output)
+    inputs: list[Any] = [*options.paths]
+    if options.from_cluster:
+        inputs, problems = _from_cluster(options, options.from_cluster)
         if problems:
-            tell(problems, given)
+            report(problems, options)
             ctx.exit(REFUSED)
-    loaded = stages.loaded(inputs, options, None)
-    if refuses(loaded.diagnostics, given):
-        tell(loaded.diagnostics, given)
+    loaded = stages.loaded(inputs, compiling, None)
+    if refuses(loaded.diagnostics, options):
+        report(loaded.diagnostics, options)
         ctx.exit(REFUSED)
-    if given.to is not None:
+    if options.to is not None:
         from etcompile.integrations.migrate.to_trainjob import to_trainjobs
 
-        result = to_trainjobs(loaded.documents, options)
+        result = to_trainjobs(loaded.documents, compiling)
     else:
-        result = migrated(loaded.documents, options)
+        result = migrated(loaded.documents, compiling)
     problems = [*loaded.diagnostics, *result.diagnostics]
-    if result.files and output is not None and not refuses(problems, given):
+    if result.files and output is not None and not refuses(problems, options):
         problems += written(output, result.files)
-    tell(problems, given)
-    if refuses(problems, given):
+    report(problems, options)
+    if refuses(problems, options):
         ctx.exit(REFUSED)
     if output is None:
         specs = [text for name, text in result.files.items() if name.endswith(".yaml")]
         write("---\n".join(specs))
         if "HANDOVER.md" in result.files:
             click.echo(result.files["HANDOVER.md"], err=True)
-    elif talks(given):
+    elif notices(options):
         read = "; read HANDOVER.md" if "HANDOVER.md" in result.files else ""
         click.echo(f"{output}: {', '.join(result.files)}{read}", err=True)
 
 
-def _from_cluster(given: MigrateOptions, named: str) -> tuple[list[Any], list[Any]]:
+def _from_cluster(options: MigrateOptions, named: str) -> tuple[list[Any], list[Any]]:
     """The documents of a job in a cluster, and what is wrong."""
     from etcompile.integrations.migrate.reader import UnknownKindError, job_of
     from etcompile.kubeapi import ClusterError
     from etcompile.load import from_values
 
     try:
-        with given.connection.connect(given.namespace) as cluster:
+        with options.connection.connect(options.namespace) as cluster:
             where = f"cluster {cluster.context or cluster.server}"
             read = from_values(job_of(cluster, named), file=where)
             return [*read.documents], [*read.diagnostics]

@@ -18,10 +18,10 @@ _LONGEST_FILE = 60
 _STYLES = {"---": "1", "+++": "1", "@": "36", "-": "31", "+": "32"}
 
 
-def report(
+def difference(
     directory: Path, comparison: Comparison, files: Mapping[str, str], *, color: bool
 ) -> Iterator[str]:
-    """The lines of the report.
+    """The lines that say how the folder differs.
 
     Args:
         directory: The output folder, as the user named it.
@@ -48,14 +48,20 @@ def report(
     )
     lines = (line for path in paths for line in _diff(directory, path, files))
     for line in _first(lines, _LONGEST_DIFF):
-        yield _painted(line) if color else line
+        style = next((style for start, style in _STYLES.items() if line.startswith(start)), None)
+        yield f"\x1b[{style}m{line}\x1b[0m" if color and style else line
 
 
 def _diff(directory: Path, path: PurePosixPath, files: Mapping[str, str]) -> Iterator[str]:
+    """The difference of a file, with nothing in it that a terminal would act on."""
     file = directory / path
     old = file.read_text("utf-8", errors="replace") if file.is_file() else ""
     lines = unified(str(file), redacted(old), redacted(files.get(str(path), "")))
-    return (_printable(line) for line in _first(lines, _LONGEST_FILE))
+    for line in _first(lines, _LONGEST_FILE):
+        yield "".join(
+            char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}"
+            for char in line
+        )
 
 
 def _first(lines: Iterator[str], count: int) -> Iterator[str]:
@@ -63,13 +69,3 @@ def _first(lines: Iterator[str], count: int) -> Iterator[str]:
     yield from itertools.islice(lines, count)
     if more := sum(1 for _ in lines):
         yield f"… {more} more lines"
-
-
-def _printable(line: str) -> str:
-    """The line without anything that a terminal would act on."""
-    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
-
-
-def _painted(line: str) -> str:
-    style = next((style for start, style in _STYLES.items() if line.startswith(start)), None)
-    return f"\x1b[{style}m{line}\x1b[0m" if style else line

@@ -11,21 +11,11 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
+from etcompile.cli.commands import refuse_without
 from etcompile.cli.configured import CompilingCommand, of
-from etcompile.cli.options import (
-    CompileOptions,
-    colored,
-    compile_options,
-    explicit,
-    options,
-    refuses,
-    talks,
-    tell,
-    write,
-)
-from etcompile.cli.structs import output_option, takes
-from etcompile.cli.suggestion import Choice
-from etcompile.cli.usage import refuse_without
+from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options, explicit
+from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.reporting import colored, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
@@ -43,96 +33,70 @@ class _Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
-class FolderOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of commands that write the output folder, or pack it."""
-
-    split: bool
-    layout: Literal["jobs", "staged"]
-
-
-class RenderOptions(FolderOptions, frozen=True, kw_only=True):
+class RenderOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile render`."""
 
-    output_dir: Path | None
-    output: Literal["yaml", "json", "name"]
-    check: bool
-    force: bool
-    replaced: bool
+    output_dir: Path | None = option(
+        "-d",
+        metavar="DIR",
+        type=_Folder(path_type=Path),
+        help="Write a folder with a kustomization instead of a stream. Its content is replaced.",
+    )
+    output: Literal["yaml", "json", "name"] = option(
+        "-o",
+        default="yaml",
+        help="Format of standard output: manifests, a List in JSON, or names of the form"
+        " kind/name.",
+    )
+    folder: LayoutOptions
+    check: bool = option(
+        help="With -d: write nothing. Show which files are out of date; exit with 1 if any is."
+    )
+    force: bool = option(help="With -d: overwrite files that were edited by hand.")
+    replaced: bool = option(
+        "--replace",
+        help="With -d: write changes that Kubernetes refuses on a live object, which you delete"
+        " yourself.",
+    )
 
 
-@click.command("render", cls=CompilingCommand)
-@compile_options
-@click.option(
-    "-d",
-    "--output-dir",
-    metavar="DIR",
-    type=_Folder(path_type=Path),
-    help="Write a folder with a kustomization instead of a stream. Its content is replaced.",
-)
-@output_option(
-    "yaml",
-    "json",
-    "name",
-    help="Format of standard output: manifests, a List in JSON, or names of the form kind/name.",
-)
-@click.option("--split", is_flag=True, help="With -d: write one file per object.")
-@click.option(
-    "--layout",
-    type=Choice(["jobs", "staged"]),
-    default="jobs",
-    show_default=True,
-    help="With -d: one folder per job, or staged: separate folders prereqs/ and pods/ for Flux.",
-)
-@click.option(
-    "--check",
-    is_flag=True,
-    help="With -d: write nothing. Show which files are out of date; exit with 1 if any is.",
-)
-@click.option("--force", is_flag=True, help="With -d: overwrite files that were edited by hand.")
-@click.option(
-    "--replace",
-    "replaced",
-    is_flag=True,
-    help="With -d: write changes that Kubernetes refuses on a live object, which you delete"
-    " yourself.",
-)
-@takes(RenderOptions)
-def command(ctx: click.Context, given: RenderOptions) -> None:
+@subcommand("render", RenderOptions, cls=CompilingCommand)
+def command(ctx: click.Context, options: RenderOptions) -> None:
     """Compile job specifications to Kubernetes manifests.
 
     PATH is a file, a directory, a glob, or - for standard input. A ScaleOut or ScaleIn is applied
     to the job that it names; the order of the files does not matter.
     """
-    output = given.output_dir
+    output = options.output_dir
     if output is None:
-        flags = {"check": given.check, "force": given.force, "replace": given.replaced}
+        flags = {"check": options.check, "force": options.force, "replace": options.replaced}
         # The configuration file may say how a folder is laid out, without there being one.
-        said = explicit()
-        split = given.split and "split" in said
-        layout = given.layout != "jobs" and "layout" in said
+        named = explicit()
+        split = options.folder.split and "split" in named
+        layout = options.folder.layout != "jobs" and "layout" in named
         refuse_without("-d DIR", split=split, **flags, layout=layout)
-    elif given.output != "yaml":
+    elif options.output != "yaml":
         raise click.UsageError("-o is the format of standard output: leave out -d DIR")
-    if given.check and (given.force or given.replaced):
+    if options.check and (options.force or options.replaced):
         raise click.UsageError("--check writes nothing: leave out --force and --replace")
-    wanted = options(given)
-    # Before anything is read: what is in the output folder is not read, which would be told first.
-    if output is not None and (problem := _unusable(output, given)):
-        tell([problem], given)
+    chosen = compiler_options(options)
+    # Before anything is read: that the output folder is not read would be reported first.
+    if output is not None and (problem := _unusable(output, options)):
+        report([problem], options)
         ctx.exit(REFUSED)
-    compilation = compile(given.paths, replace(wanted, output=output))
-    if output is not None and given.layout == "jobs":
+    compilation = compile(options.paths, replace(chosen, output=output))
+    if output is not None and options.folder.layout == "jobs":
         compilation = _in_one_stage(compilation)
-    if refuses(compilation.diagnostics, given):
-        tell(compilation.findings, given)
+    if refuses(compilation.diagnostics, options):
+        report(compilation.findings, options)
         ctx.exit(REFUSED)
     if output is None:
-        tell(compilation.findings, given)
-        for text in _stream(compilation, given.output):
+        report(compilation.findings, options)
+        for text in _stream(compilation, options.output):
             write(text)
     else:
-        files = output_files(compilation, given)
-        ctx.exit((_check if given.check else _write)(compilation, output, files, given))
+        files = output_files(compilation, options)
+        ctx.exit((_check if options.check else _write)(compilation, output, files, options))
 
 
 def _stream(compilation: Compilation, form: str) -> Iterable[str]:
@@ -159,25 +123,25 @@ def _in_one_stage(compilation: Compilation) -> Compilation:
     from etcompile.check.stages import unstaged
 
     groups = [(group.origin, group.objects) for group in compilation.groups]
-    told = (*compilation.diagnostics, *unstaged(groups))
-    return replace(compilation, diagnostics=told)
+    diagnostics = (*compilation.diagnostics, *unstaged(groups))
+    return replace(compilation, diagnostics=diagnostics)
 
 
-def _unusable(output: Path, given: RenderOptions) -> "Diagnostic | None":
+def _unusable(output: Path, options: RenderOptions) -> "Diagnostic | None":
     """Why the output folder cannot be used with these paths."""
-    inputs = [Path(path) for path in given.paths if path != "-"]
-    # What the system has against the folder is told where it is touched.
+    inputs = [Path(path) for path in options.paths if path != "-"]
+    # What the system has against the folder is reported where it is touched.
     with contextlib.suppress(OSError, ValueError):
-        return emit.refusal(output, inputs, reads_only=given.check)
+        return emit.refusal(output, inputs, reads_only=options.check)
     return None
 
 
-def output_files(compilation: Compilation, given: FolderOptions) -> dict[str, str]:
+def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, str]:
     """The files of the output folder, its lock file among them.
 
     Args:
         compilation: What goes there.
-        given: The command line's options.
+        options: The layout, among others.
     """
     from etcompile._version import __version__
     from etcompile.operations.declarations import job_title
@@ -187,33 +151,33 @@ def output_files(compilation: Compilation, given: FolderOptions) -> dict[str, st
         emit.Group(group.name, group.namespace, tuple(group.objects), group.sources)
         for group in compilation.groups
     ]
-    staged = given.layout == "staged"
-    settings = settings_value(compilation.settings) | {"split": given.split}
-    settings |= {"layout": given.layout} if staged else {}
-    if given.namespace:
-        settings["namespace"] = given.namespace
+    staged = options.folder.layout == "staged"
+    settings = settings_value(compilation.settings) | {"split": options.folder.split}
+    settings |= {"layout": options.folder.layout} if staged else {}
+    if options.namespace:
+        settings["namespace"] = options.namespace
     runs = {job_title(g.namespace, g.name): g.run for g in compilation.groups if g.run}
     settings |= {"runs": runs} if runs else {}
     configuration = of(click.get_current_context()).record
     record = emit.Record(__version__, settings, compilation.inputs, configuration)
-    return emit.with_lock(emit.layout(groups, split=given.split, staged=staged), record)
+    return emit.with_lock(emit.layout(groups, split=options.folder.split, staged=staged), record)
 
 
 def _check(
-    compilation: Compilation, output: Path, files: dict[str, str], given: RenderOptions
+    compilation: Compilation, output: Path, files: dict[str, str], options: RenderOptions
 ) -> int:
-    """Tells what is not up to date; the exit code."""
+    """Shows what is not up to date; the exit code."""
     comparison = emit.compare(output, files)
     problems = emit.refusals(output, comparison, force=True)
-    tell((*compilation.findings, *problems), given)
+    report((*compilation.findings, *problems), options)
     if problems:
         return REFUSED
-    if not comparison.equal and not given.quiet:
-        from etcompile.cli.outdated import report
+    if not comparison.equal and not options.quiet:
+        from etcompile.cli.outdated import difference
 
-        lines = report(output, comparison, files, color=colored(given.color, sys.stdout))
+        lines = difference(output, comparison, files, color=colored(options.color, sys.stdout))
         write(*(f"{line}\n" for line in lines), errors="replace")
-    if talks(given):
+    if notices(options):
         state = (
             "up to date"
             if comparison.equal
@@ -224,7 +188,7 @@ def _check(
 
 
 def _write(
-    compilation: Compilation, output: Path, files: dict[str, str], given: RenderOptions
+    compilation: Compilation, output: Path, files: dict[str, str], options: RenderOptions
 ) -> int:
     """Writes the folder unless something speaks against it; the exit code."""
     found: list[Diagnostic] = []
@@ -234,16 +198,17 @@ def _write(
             from etcompile.stages.previous import replacements
 
             version = compilation.settings.kubernetes_version
-            told = replacements(output, comparison, files, version, replaced=given.replaced)
-            found.extend(told)
-        return not refuses(found, given)
+            found.extend(
+                replacements(output, comparison, files, version, replaced=options.replaced)
+            )
+        return not refuses(found, options)
 
-    inputs = [Path(path) for path in (*given.paths, *compilation.files) if path != "-"]
-    written = emit.write(output, files, inputs=inputs, force=given.force, agrees=agrees)
-    tell((*compilation.findings, *written.diagnostics, *found), given)
-    if written.diagnostics or refuses(found, given):
+    inputs = [Path(path) for path in (*options.paths, *compilation.files) if path != "-"]
+    written = emit.write(output, files, inputs=inputs, force=options.force, agrees=agrees)
+    report((*compilation.findings, *written.diagnostics, *found), options)
+    if written.diagnostics or refuses(found, options):
         return REFUSED
-    if talks(given):
+    if notices(options):
         counts = f"{written.written} written, {written.unchanged} unchanged"
         removed = f", {len(written.removed)} removed" if written.removed else ""
         click.echo(f"{output}: {counts}{removed}", err=True)

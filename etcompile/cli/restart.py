@@ -1,50 +1,30 @@
 """`etcompile restart`: runs a job of the cluster again, with new Pods."""
 
-from typing import Literal
-
 import click
 
-from etcompile.cli import completing
-from etcompile.cli.cluster_options import ClusterOptions, cluster_options, namespace_option
-from etcompile.cli.options import TalkOptions, talk_options
-from etcompile.cli.rollouts import (
-    Session,
-    WaitOptions,
-    consent_option,
-    dry_run_option,
-    limit,
-    wait_options,
-)
-from etcompile.cli.sections import SectionedCommand
-from etcompile.cli.structs import takes
+from etcompile.cli.commands import SectionedCommand
+from etcompile.cli.options import JOB, LIVE_NAMESPACE, ReportOptions
+from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
 from etcompile.exitcodes import INPUT
 
 
-class RestartOptions(TalkOptions, frozen=True, kw_only=True):
+class RestartOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile restart`."""
 
-    job: str
-    namespace: str | None
-    dry_run: Literal["server", "client"] | None
-    adopt: bool
-    yes: bool
-    waiting: WaitOptions
-    cluster: ClusterOptions
+    job: str = JOB
+    namespace: str | None = LIVE_NAMESPACE
+    adopt: bool = option(help="Also restart Pods that other people or tools look after.")
+    wait: Wait = option(
+        default="ready",
+        help="Wait until all Pods are ready, until the job has completed, or not at all.",
+    )
+    timeout: float | None = TIMEOUT
+    cluster: RolloutOptions
 
 
-@click.command("restart", cls=SectionedCommand)
-@click.argument("job", metavar="JOB", shell_complete=completing.jobs)
-@namespace_option
-@dry_run_option
-@click.option(
-    "--adopt", is_flag=True, help="Also restart Pods that other people or tools look after."
-)
-@consent_option
-@wait_options("Wait until all Pods are ready, until the job has completed, or not at all.")
-@cluster_options
-@talk_options
-@takes(RestartOptions)
-def command(ctx: click.Context, given: RestartOptions) -> None:
+@subcommand("restart", RestartOptions, cls=SectionedCommand)
+def command(ctx: click.Context, options: RestartOptions) -> None:
     """Run a job again, whether it runs, has failed or has succeeded: all its Pods are replaced.
 
     The Pods are those that the job in the cluster declares, as its last apply left it; no file is
@@ -53,21 +33,15 @@ def command(ctx: click.Context, given: RestartOptions) -> None:
 
     The exit codes are those of apply.
     """
-    from etcompile.cli.status import unknown_job
     from etcompile.operations.restart import restart_proposal
-    from etcompile.rollout import Choices
     from etcompile.status import NoSuchJobError
 
-    session = Session(ctx, given, given.cluster.output)
+    session = Session(ctx, options, options.cluster)
     with session.concluded():
         try:
-            with given.cluster.connect(given.namespace, session.shown.repeat) as cluster:
-                proposal = restart_proposal(cluster, given.job, adopt=given.adopt)
-                timeout, concurrency = limit(given.waiting), given.cluster.concurrency
-                choices = Choices(given.waiting.wait, timeout, concurrency=concurrency)
-                result = session.carry_out(
-                    cluster, proposal, choices, dry_run=given.dry_run, yes=given.yes
-                )
+            with options.cluster.connect(options.namespace, session.shown.repeat) as cluster:
+                proposal = restart_proposal(cluster, options.job, adopt=options.adopt)
+                result = session.carry_out(cluster, proposal, options.wait, options.timeout)
         except NoSuchJobError as error:
-            session.leave(INPUT, [unknown_job(error)])
+            session.leave(INPUT, [error.diagnostic])
         session.leave(result.code, result.diagnostics)

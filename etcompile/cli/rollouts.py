@@ -11,13 +11,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
-from msgspec import Struct
 
 from etcompile import emit
-from etcompile.cli.cluster_options import Duration
-from etcompile.cli.options import TalkOptions, colored, talks, tell, write
-from etcompile.cli.structs import Decorator, adds
-from etcompile.cli.suggestion import Choice
+from etcompile.cli.options import ClusterOptions, Duration, ReportOptions
+from etcompile.cli.parameters import option
+from etcompile.cli.reporting import colored, notices, report, write
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CLUSTER, INTERNAL, INTERRUPTED, REFUSED
 from etcompile.plan.show.groups import MARKS, destroyed, toll
@@ -26,52 +24,29 @@ from etcompile.plan.step import Plan
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
     from etcompile.operations.proposal import Proposal, Result
-    from etcompile.rollout import Choices, Rollout
+    from etcompile.rollout import Rollout
 
 _LISTED = 20
 """Lines of objects that a question lists."""
-TIMEOUT = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
+GIVE_UP = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
 """What `--timeout` means."""
 
-consent_option = click.option(
-    "-y", "--yes", is_flag=True, help="Do not ask before objects are deleted or replaced."
-)
-dry_run_option = click.option(
-    "--dry-run",
-    metavar="[=client|server]",
-    type=Choice(["client", "server"]),
-    help="Change nothing and show the plan. =server also validates it with the API server.",
+Wait = Literal["ready", "complete", "none"]
+TIMEOUT = option(
+    metavar="T",
+    type=Duration(),
+    help=f"{GIVE_UP}  [default: 15m; never with --wait complete]",
 )
 
 
-class WaitOptions(Struct, frozen=True, kw_only=True):
-    """What `wait_options` adds."""
+class RolloutOptions(ClusterOptions, frozen=True, kw_only=True):
+    """Which cluster to change, and whether to ask before."""
 
-    wait: Literal["ready", "complete", "none"]
-    timeout: float | None
-
-
-def wait_options(meaning: str) -> Decorator:
-    """What a rollout waits for, and how long.
-
-    Args:
-        meaning: What `--wait` means to the command.
-    """
-    return adds(
-        click.option(
-            "--wait",
-            type=Choice(["ready", "complete", "none"]),
-            default="ready",
-            show_default=True,
-            help=meaning,
-        ),
-        click.option(
-            "--timeout",
-            metavar="T",
-            type=Duration(),
-            help=f"{TIMEOUT}  [default: 15m; never with --wait complete]",
-        ),
+    dry_run: Literal["client", "server"] | None = option(
+        metavar="[=client|server]",
+        help="Change nothing and show the plan. =server also validates it with the API server.",
     )
+    yes: bool = option("-y", help="Do not ask before objects are deleted or replaced.")
 
 
 class Session:
@@ -79,27 +54,27 @@ class Session:
 
     Args:
         ctx: The command's context.
-        given: How to tell what is wrong.
-        output: How to show the rollout: `text` or `json`.
+        options: How to report what is wrong.
+        rollout: Which cluster to change, and how to show that.
     """
 
-    def __init__(self, ctx: click.Context, given: TalkOptions, output: str) -> None:
+    def __init__(self, ctx: click.Context, options: ReportOptions, rollout: RolloutOptions) -> None:
         from etcompile.cli.progress import progress
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        color = colored(given.color, sys.stdout)
-        self.shown = progress(output, quiet=given.quiet, color=color)
-        self.said: tuple[Diagnostic, ...] = ()
-        """What is still to be told."""
+        color = colored(options.color, sys.stdout)
+        self.shown = progress(rollout.output, quiet=options.quiet, color=color)
+        self.unreported: tuple[Diagnostic, ...] = ()
+        """Diagnostics to report at the end."""
         self._ctx = ctx
-        self._given = given
-        self._output = output
+        self._options = options
+        self._rollout = rollout
 
     def leave(self, code: int, diagnostics: Sequence[Diagnostic]) -> NoReturn:
         """Ends the command, and says so to programs as well."""
-        told = (*self.said, *diagnostics)
-        self.shown.conclude(code, told)
-        tell(told, self._given)
+        reported = (*self.unreported, *diagnostics)
+        self.shown.conclude(code, reported)
+        report(reported, self._options)
         self._ctx.exit(code)
 
     @contextmanager
@@ -130,21 +105,31 @@ class Session:
         self,
         cluster: "Cluster",
         proposal: "Proposal",
-        choices: "Choices",
-        *,
-        dry_run: Literal["server", "client"] | None,
-        yes: bool,
+        wait: Wait,
+        timeout: float | None,
+        drain: float | None = None,
     ) -> "Result":
-        """Shows what is proposed, or asks whether it may be done, and does it."""
+        """Shows what is proposed, or asks whether it may be done, and does it.
+
+        Args:
+            cluster: Where to do it.
+            proposal: What to do.
+            wait: What to wait for.
+            timeout: Seconds; 0 for no limit, None for the default of `--timeout`.
+            drain: Seconds between removing a worker from the host list and deleting its Pod.
+        """
         from etcompile.operations.execution import execute, refused
         from etcompile.operations.proposal import Result
+        from etcompile.rollout import Choices
 
-        plan = proposal.whole
+        plan, dry_run = proposal.whole, self._rollout.dry_run
+        if timeout is None and wait != "complete":
+            timeout = 900.0
         if dry_run:
-            _write(plan, self._output, color=colored(self._given.color, sys.stdout))
+            _write(plan, self._rollout.output, color=colored(self._options.color, sys.stdout))
         if (result := refused(proposal)) is None and dry_run == "client":
             result = Result(0)
-        if result is None and not dry_run and not consents(plan, cluster, yes=yes):
+        if result is None and not dry_run and not consents(plan, cluster, yes=self._rollout.yes):
             result = Result(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
         if result is not None:
             return result
@@ -154,7 +139,7 @@ class Session:
         result = execute(
             cluster,
             proposal,
-            choices,
+            Choices(wait, timeout or None, drain, self._rollout.concurrency),
             dry_run=dry_run == "server",
             begin=self.shown.begin,
             tell=self.shown.tell,
@@ -163,18 +148,10 @@ class Session:
         )
         left = [step for step in plan.steps if step.action == "unmanaged"]
         could = [step for step in left if any(remedy.option == "prune" for remedy in step.remedies)]
-        if could and talks(self._given) and self._output == "text":
+        if could and notices(self._options) and self._rollout.output == "text":
             count = f"{len(could)} object{'s are' if len(could) > 1 else ' is'}"
             click.echo(f"{count} no longer in the files, and kept: --prune deletes them", err=True)
         return result
-
-
-def limit(given: WaitOptions) -> float | None:
-    """Seconds for a rollout, by `--timeout` and its default; None for no limit."""
-    timeout = given.timeout
-    if timeout is None and given.wait != "complete":
-        timeout = 900.0
-    return timeout or None
 
 
 def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:
@@ -208,13 +185,13 @@ def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:
 @contextmanager
 def _signals(rollout: "Rollout") -> Iterator[None]:
     """SIGINT and SIGTERM end the rollout in order; a second one ends the process."""
-    heard: list[int] = []
+    received: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        if heard:
+        if received:
             sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")  # the table hid the cursor
             os._exit(INTERRUPTED)
-        heard.append(number)
+        received.append(number)
         rollout.interrupt()
 
     before = {

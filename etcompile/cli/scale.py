@@ -1,6 +1,7 @@
 """`etcompile scale`: writes the scale intent that a wish needs into the source tree."""
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -9,21 +10,17 @@ from msgspec import structs
 
 from etcompile import frontends
 from etcompile.cli import completing
-from etcompile.cli.cluster_options import Connection, connection_options_of
+from etcompile.cli.commands import refuse_without
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
+    JOB,
+    OPTIONAL_PATHS,
     CompileOptions,
-    file_setting_options,
-    options,
-    paths_argument,
-    refuses,
-    talks,
-    tell,
-    write,
+    Connection,
+    compiler_options,
 )
-from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
-from etcompile.cli.usage import refuse_without
+from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
 
 if TYPE_CHECKING:
@@ -35,23 +32,56 @@ _NAMES = 4
 """So many of the Pods that come or go are named."""
 
 
+class _Connection(Connection, frozen=True, kw_only=True):
+    """Which cluster `--apply` changes."""
+
+    context: str | None = option(
+        metavar="NAME",
+        shell_complete=completing.contexts,
+        help="With --apply: context of the kubeconfig.",
+    )
+    kubeconfig: Path | None = option(
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="With --apply: path of the kubeconfig.",
+    )
+
+
 class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile scale`."""
 
-    job: str
-    to: int | None
-    add: int | None
-    remove: int | None
-    pods: str | None
-    kind: str | None
-    in_place: bool | None
-    dry_run: Literal["client"] | None
-    applies: bool
-    connection: Connection
-    wait: str | None
-    timeout: str | None
-    drain: str | None
-    set_name: str | None
+    job: str = JOB
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    to: int | None = option(
+        metavar="N", type=click.IntRange(min=0), help="Scale to this number of workers."
+    )
+    add: int | None = option(
+        metavar="N", type=click.IntRange(min=1), help="Add this number of workers."
+    )
+    remove: int | None = option(
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Remove this number of workers, highest index first.",
+    )
+    pods: str | None = option(metavar="A,B", help="Remove these workers.")
+    kind: str | None = option(
+        metavar="KIND", help="Kind of the job, if jobs of several kinds have this name."
+    )
+    in_place: bool | None = option(
+        "--in-place/--no-in-place",
+        help="Change the number in the job's own file, and nothing else of it, or add a file."
+        "  [default: the number, where the kind is elastic and nothing else says how many there"
+        " are]",
+    )
+    dry_run: Literal["client"] | None = option(
+        metavar="[=client]", help="Print the file instead of writing it."
+    )
+    applies: bool = option("--apply", help="Apply the job afterwards, as etcompile apply does.")
+    connection: _Connection
+    wait: str | None = option(metavar="WHAT", help="With --apply: as there.")
+    timeout: str | None = option(metavar="T", help="With --apply: as there.")
+    drain: str | None = option(metavar="T", help="With --apply: as there.")
+    set_name: str | None = option("--set", metavar="NAME", help="With --apply: as there.")
 
     def ways(self) -> dict[str, int | str]:
         """The options that say how many workers there are to be."""
@@ -59,46 +89,8 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
         return {name: value for name, value in ways.items() if value is not None}
 
 
-@click.command("scale", cls=CompilingCommand)
-@click.argument("job", metavar="JOB", shell_complete=completing.jobs)
-@paths_argument(required=False)
-@click.option(
-    "--to", metavar="N", type=click.IntRange(min=0), help="Scale to this number of workers."
-)
-@click.option("--add", metavar="N", type=click.IntRange(min=1), help="Add this number of workers.")
-@click.option(
-    "--remove",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Remove this number of workers, highest index first.",
-)
-@click.option("--pods", metavar="A,B", help="Remove these workers.")
-@click.option(
-    "--kind", metavar="KIND", help="Kind of the job, if jobs of several kinds have this name."
-)
-@click.option(
-    "--in-place/--no-in-place",
-    default=None,
-    help="Change the number in the job's own file, and nothing else of it, or add a file."
-    "  [default: the number, where the kind is elastic and nothing else says how many there are]",
-)
-@click.option(
-    "--dry-run",
-    metavar="[=client]",
-    type=Choice(["client"]),
-    help="Print the file instead of writing it.",
-)
-@click.option(
-    "--apply", "applies", is_flag=True, help="Apply the job afterwards, as etcompile apply does."
-)
-@connection_options_of("--apply")
-@click.option("--wait", metavar="WHAT", help="With --apply: as there.")
-@click.option("--timeout", metavar="T", help="With --apply: as there.")
-@click.option("--drain", metavar="T", help="With --apply: as there.")
-@click.option("--set", "set_name", metavar="NAME", help="With --apply: as there.")
-@file_setting_options
-@takes(ScaleOptions)
-def command(ctx: click.Context, given: ScaleOptions) -> None:
+@subcommand("scale", ScaleOptions, cls=CompilingCommand, flags=("ignore", "strict"))
+def command(ctx: click.Context, options: ScaleOptions) -> None:
     """Change the number of workers of a job: in its file, or by a ScaleOut or ScaleIn beside it.
 
     JOB is looked for in PATHs, here if none is given. The number in its file changes where its kind
@@ -108,56 +100,56 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
     """
     from etcompile.scaling import chosen, in_place, proposal, written
 
-    wish = _wish(given)
-    _check(given)
-    job, paths = given.job, given.paths or (".",)
-    wanted = options(given)
-    found, problems = chosen(job, paths, wanted, given.kind)
-    made = None
+    wish = _wish(options)
+    _check(options)
+    job, paths = options.job, options.paths or (".",)
+    compiling = compiler_options(options)
+    found, problems = chosen(job, paths, compiling, options.kind)
+    change = None
     if found is not None:
-        made, problems = proposal(found, wish, wanted, said=_said(given))
-        if made is not None and _is_in_place(given, found):
-            edited, more = in_place(found, made)
-            if given.in_place or edited is not None:
-                made, problems = edited, [*problems, *more]
-    if made is None or refuses(problems, given):
-        tell(problems, given)
-        if talks(given):
+        change, problems = proposal(found, wish, compiling, said=_command_line(options))
+        if change is not None and _is_in_place(options, found):
+            edited, more = in_place(found, change)
+            if options.in_place or edited is not None:
+                change, problems = edited, [*problems, *more]
+    if change is None or refuses(problems, options):
+        report(problems, options)
+        if notices(options):
             click.echo("nothing was written", err=True)
         ctx.exit(REFUSED)
     # Before anything is written: its options may be wrong.
-    rollout = _rollout(ctx, made) if given.applies else None
-    if given.dry_run:
-        write(made.text)
+    rollout = _rollout(ctx, change) if options.applies else None
+    if options.dry_run:
+        write(change.text)
     else:
-        problems += written(made, paths)
-    tell(problems, given)
-    if refuses(problems, given):
+        problems += written(change, paths)
+    report(problems, options)
+    if refuses(problems, options):
         ctx.exit(REFUSED)
-    if talks(given):
-        for line in _summary(job, made, dry_run=given.dry_run is not None):
+    if notices(options):
+        for line in _summary(job, change, dry_run=options.dry_run is not None):
             click.echo(line, err=True)
     if rollout is not None:
         with rollout:
-            if made.go and found is not None:
-                why = f"{len(made.go)} of its workers are about to go"
-                _ask_for_checkpoint(given, given.namespace or found.job.namespace, why)
+            if change.go and found is not None:
+                why = f"{len(change.go)} of its workers are about to go"
+                _ask_for_checkpoint(options, options.namespace or found.job.namespace, why)
             rollout.command.invoke(rollout)
 
 
-def _is_in_place(given: ScaleOptions, found: "Chosen") -> bool:
+def _is_in_place(options: ScaleOptions, found: "Chosen") -> bool:
     """Whether to change the number in the job's file: unasked, only where that alone counts.
 
     Not of a kind whose operator scales by documents of their own.
     """
-    if given.in_place is not None:
-        return given.in_place
+    if options.in_place is not None:
+        return options.in_place
     kind = frontends.find(found.job.api_version, found.job.kind)
     scalers = kind.operator.scalers if kind and kind.operator else ()
-    return not (given.pods or given.overlays or scalers) and len(found.documents) == 1
+    return not (options.pods or options.overlays or scalers) and len(found.documents) == 1
 
 
-def _ask_for_checkpoint(given: ScaleOptions, namespace: str | None, why: str) -> None:
+def _ask_for_checkpoint(options: ScaleOptions, namespace: str | None, why: str) -> None:
     """Asks for a checkpoint before workers go, if the job that runs names a signal for that.
 
     Whatever stands in the way of it does not stand in the way of the rollout, which says itself
@@ -169,79 +161,79 @@ def _ask_for_checkpoint(given: ScaleOptions, namespace: str | None, why: str) ->
     from etcompile.status import NoSuchJobError
 
     try:
-        with given.connection.connect(namespace) as cluster:
-            request = request_checkpoint(cluster, given.job, why=why)
+        with options.connection.connect(namespace) as cluster:
+            request = request_checkpoint(cluster, options.job, why=why)
     except (ClusterError, ImpossibleError, NoSuchJobError):
         return
-    if talks(given):
+    if notices(options):
         for line in lines(request):
             click.echo(line, err=True)
 
 
-def _wish(given: ScaleOptions) -> "Wish":
+def _wish(options: ScaleOptions) -> "Wish":
     from etcompile.intents.wishes import Wish
 
-    ways = [*given.ways()]
+    ways = [*options.ways()]
     if len(ways) != 1:
         raise click.UsageError("say one of --to N, --add N, --remove N and --pods A,B")
-    pods = tuple(name.strip() for name in (given.pods or "").split(",") if name.strip())
+    pods = tuple(name.strip() for name in (options.pods or "").split(",") if name.strip())
     if ways == ["pods"] and not pods:
         raise click.BadParameter("names no Pod", param_hint="--pods")
-    return Wish(to=given.to, add=given.add, remove=given.remove, pods=pods)
+    return Wish(to=options.to, add=options.add, remove=options.remove, pods=pods)
 
 
-def _check(given: ScaleOptions) -> None:
-    if "-" in given.paths:
+def _check(options: ScaleOptions) -> None:
+    if "-" in options.paths:
         raise click.UsageError("a file is written beside the job: name its folder, not -")
-    if given.in_place and given.pods is not None:
+    if options.in_place and options.pods is not None:
         raise click.UsageError("--in-place changes a number, and --pods names Pods: use --remove N")
-    if given.applies and given.dry_run:
+    if options.applies and options.dry_run:
         raise click.UsageError("--dry-run writes nothing: leave out --apply")
-    if not given.applies:
-        where = structs.asdict(given.connection)
-        how = {"wait": given.wait, "timeout": given.timeout, "drain": given.drain}
-        how["set"] = given.set_name
+    if not options.applies:
+        where = structs.asdict(options.connection)
+        how = {"wait": options.wait, "timeout": options.timeout, "drain": options.drain}
+        how["set"] = options.set_name
         refuse_without("--apply", **where, **how)
 
 
-def _said(given: ScaleOptions) -> str:
-    ((way, value),) = given.ways().items()
-    return f"etcompile scale {shlex.quote(given.job)} --{way} {shlex.quote(str(value))}"
+def _command_line(options: ScaleOptions) -> str:
+    ((way, value),) = options.ways().items()
+    return f"etcompile scale {shlex.quote(options.job)} --{way} {shlex.quote(str(value))}"
 
 
-def _summary(job: str, made: "Proposal", *, dry_run: bool) -> "list[str]":
-    if made.path is None:
-        return [f"{job}: already has {made.before} workers: nothing to do"]
+def _summary(job: str, change: "Proposal", *, dry_run: bool) -> "list[str]":
+    if change.path is None:
+        return [f"{job}: already has {change.before} workers: nothing to do"]
     verb = "would write" if dry_run else "wrote"
     lines = [
-        f"{verb} {made.path}: {made.title}",
-        f"{job}: {made.before} -> {made.after} workers",
+        f"{verb} {change.path}: {change.title}",
+        f"{job}: {change.before} -> {change.after} workers",
     ]
-    for sign, pods in (("+", made.come), ("-", made.go)):
+    for sign, pods in (("+", change.come), ("-", change.go)):
         if pods:
             more = f" and {len(pods) - _NAMES} more" if len(pods) > _NAMES else ""
             lines.append(f"  {sign} {', '.join(pods[:_NAMES])}{more}")
     return lines
 
 
-def _rollout(ctx: click.Context, made: "Proposal") -> click.Context:
+def _rollout(ctx: click.Context, change: "Proposal") -> click.Context:
     """`etcompile apply` of the job's files, with the same options."""
-    new = [str(made.path)] if made.path and not made.replaces else []
-    files = [*made.files, *new]
+    new = [str(change.path)] if change.path and not change.replaces else []
+    files = [*change.files, *new]
     from etcompile.cli.apply import command as target
 
     known = {param.name: param for param in target.params}
     # Without it a worker that the job no longer declares stays.
-    words = ["--prune"] if made.go else []
-    for option in ctx.command.params:
-        name = option.name or ""
+    words = ["--prune"] if change.go else []
+    for param in ctx.command.params:
+        name = param.name or ""
         own = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if name not in known or not own or not isinstance(option, click.Option):
+        if name not in known or not own or not isinstance(param, click.Option):
             continue
         value = ctx.params[name]
-        if option.is_flag:
-            words.append(option.opts[-1])
+        if param.is_flag:
+            words.append(param.opts[-1])
             continue
-        for word in value if option.multiple else (value,):
-            words += [option.opts[-1], str(word)]
+        for word in value if param.multiple else (value,):
+            words += [param.opts[-1], str(word)]
     return target.make_context("apply", [*words, "--", *files], parent=ctx.parent)

@@ -1,56 +1,46 @@
 """`etcompile status`: what has become of jobs in the cluster."""
 
+import itertools
+import json
 import sys
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from etcompile.cli import completing
-from etcompile.cli.cluster_options import Connection, connection_options, namespace_option
-from etcompile.cli.options import TalkOptions, colored, talk_options, tell, write
-from etcompile.cli.structs import output_option, takes
-from etcompile.cli.usage import Command
-from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.exitcodes import CLUSTER, FAILED, REFUSED
+from etcompile.cli.options import LIVE_NAMESPACE, Connection, ReportOptions
+from etcompile.cli.parameters import argument, option, subcommand
+from etcompile.cli.reporting import cluster_errors, colored, write
+from etcompile.exitcodes import FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from etcompile.kubeapi import Cluster
-    from etcompile.status import JobStatus, NoSuchJobError, Seen
+    from etcompile.status import JobStatus, Seen
 
 
-class StatusOptions(TalkOptions, frozen=True, kw_only=True):
+class StatusOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile status`."""
 
-    job: str | None
-    namespace: str | None
-    all_namespaces: bool
+    job: str | None = argument("[JOB]", shell_complete=completing.jobs)
+    namespace: str | None = LIVE_NAMESPACE
+    all_namespaces: bool = option("-A", help="Show the jobs of all namespaces.")
     connection: Connection
-    watch: bool
-    output: Literal["text", "json"]
+    watch: bool = option(
+        "-w",
+        help="Go on: a table that is kept up to date on a terminal, elsewhere a line for each"
+        " change. With JOB, until it has succeeded or failed.",
+    )
+    output: Literal["text", "json"] = option(
+        "-o",
+        default="text",
+        help="For people, or for scripts; with --watch a JSON object for each change.",
+    )
 
 
-@click.command("status", cls=Command)
-@click.argument("job", metavar="[JOB]", required=False, shell_complete=completing.jobs)
-@namespace_option
-@click.option("-A", "--all-namespaces", is_flag=True, help="Show the jobs of all namespaces.")
-@connection_options
-@click.option(
-    "-w",
-    "--watch",
-    is_flag=True,
-    help="Go on: a table that is kept up to date on a terminal, elsewhere a line for each change."
-    " With JOB, until it has succeeded or failed.",
-)
-@output_option(
-    "text",
-    "json",
-    help="For people, or for scripts; with --watch a JSON object for each change.",
-)
-@talk_options
-@takes(StatusOptions)
-def command(ctx: click.Context, given: StatusOptions) -> None:
+@subcommand("status", StatusOptions)
+def command(ctx: click.Context, options: StatusOptions) -> None:
     """Show the state of one job in the cluster, or of all jobs, and why it is not running.
 
     The phase is the watcher's; where none runs, it is derived from the Pods by the job's own
@@ -59,58 +49,46 @@ def command(ctx: click.Context, given: StatusOptions) -> None:
     Exit codes: 0 whatever the phase is, 2 no such job, 6 the cluster cannot be reached or refuses.
     With --watch JOB: 0 it succeeded, 1 it failed or was deleted.
     """
-    from etcompile.kubeapi import ClusterError
-    from etcompile.status import NoSuchJobError, seen
+    from etcompile.status import seen
 
-    if given.all_namespaces and given.namespace:
+    if options.all_namespaces and options.namespace:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
-    try:
-        with given.connection.connect(given.namespace) as cluster:
-            namespace = None if given.all_namespaces else cluster.namespace
-            found = seen(cluster, given.job, namespace)
-            if given.watch:
-                ctx.exit(_watched(cluster, found, given))
-            _shown(found, given)
-    except NoSuchJobError as error:
-        tell([unknown_job(error)], given)
-        ctx.exit(REFUSED)
-    except ClusterError as error:
-        tell([error.diagnostic], given)
-        ctx.exit(CLUSTER)
+    with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:
+        namespace = None if options.all_namespaces else cluster.namespace
+        found = seen(cluster, options.job, namespace)
+        if options.watch:
+            ctx.exit(_watched(cluster, found, options))
+        _shown(found, options)
 
 
-def _shown(found: "Seen", given: StatusOptions) -> None:
+def _shown(found: "Seen", options: StatusOptions) -> None:
     """Writes what was seen, once."""
-    import json
-
     from etcompile.diagnostics.redaction import shown_value
     from etcompile.status import documents
 
     jobs = found.statuses()
-    if given.output == "json":
+    if options.output == "json":
         values = [shown_value(documents.job_value(job_status)) for job_status in jobs]
         value = values[0] if found.job and len(values) == 1 else {"jobs": values}
         write(json.dumps(value, indent=2) + "\n")
     elif jobs:
-        write(_text(found, jobs, color=colored(given.color, sys.stdout)))
-    elif not given.quiet:
+        write(_text(found, jobs, color=colored(options.color, sys.stdout)))
+    elif not options.quiet:
         where = f"namespace {found.namespace}" if found.namespace else "any namespace"
         click.echo(f"no jobs in {where}", err=True)
 
 
-def _watched(cluster: "Cluster", found: "Seen", given: StatusOptions) -> int:
+def _watched(cluster: "Cluster", found: "Seen", options: StatusOptions) -> int:
     """Follows the jobs; the exit code."""
-    if given.output == "json":
-        _followed(cluster, found, given)
-    elif sys.stdout.isatty():
-        _live(cluster, found, given)
+    if options.output == "text" and sys.stdout.isatty():
+        _live(cluster, found, options)
     else:
-        _followed(cluster, found, given)
+        _followed(cluster, found, options)
     jobs = found.statuses()
     if found.job is not None and not jobs:
         click.echo(f"{found.job} was deleted", err=True)
         return FAILED
-    if given.output == "text" and not given.quiet:
+    if options.output == "text" and not options.quiet:
         from etcompile.status.text import not_ready_lines
 
         for job in jobs:
@@ -119,32 +97,26 @@ def _watched(cluster: "Cluster", found: "Seen", given: StatusOptions) -> int:
     return FAILED if any(job.phase == "Failed" for job in jobs) else 0
 
 
-def _followed(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
+def _followed(cluster: "Cluster", found: "Seen", options: StatusOptions) -> None:
     """Writes a line for each change, until the job has ended."""
-    import json
-
     from etcompile.cli.pipes import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status.changes import changes
     from etcompile.status.text import clock
 
-    machine = given.output == "json"
+    machine = options.output == "json"
     before: list[JobStatus] = []
     if not machine:
         before = found.statuses()
-        write(_text(found, before, color=colored(given.color, sys.stdout)) + "\n")
+        write(_text(found, before, color=colored(options.color, sys.stdout)) + "\n")
     for jobs in _looks(cluster, found):
         at = clock()
         for change in changes(before, jobs):
             if machine:
-                stamp = {"ts": at.isoformat(timespec="milliseconds")}
-                fields = ("job", "object", "was", "status", "reason")
-                write(
-                    json.dumps(
-                        stamp | {field: shown_value(getattr(change, field)) for field in fields}
-                    )
-                    + "\n"
-                )
+                value = {"ts": at.isoformat(timespec="milliseconds")}
+                for field in ("job", "object", "was", "status", "reason"):
+                    value[field] = shown_value(getattr(change, field))
+                write(json.dumps(value) + "\n")
             else:
                 write(f"{at.astimezone():%H:%M:%S} {shown(str(change))}\n")
         if reader_is_gone():
@@ -152,13 +124,13 @@ def _followed(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
         before = jobs
 
 
-def _live(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
+def _live(cluster: "Cluster", found: "Seen", options: StatusOptions) -> None:
     """Keeps a table on the terminal up to date, until the job has ended."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    color = colored(given.color, sys.stdout)
+    color = colored(options.color, sys.stdout)
     console = Console(highlight=False, no_color=not color)
     with Live(console=console, auto_refresh=False) as live:
         for jobs in _looks(cluster, found, every=1.0):
@@ -173,20 +145,11 @@ def _looks(
     """The jobs as they are, and after each change, until the one that was asked for has ended."""
     from etcompile.status import ENDED, follow
 
-    jobs = found.statuses()
-    yield jobs
-    if _all_ended(found, jobs, ENDED):
-        return
-    for look in follow(cluster, found, every=every):
+    for look in itertools.chain([found], follow(cluster, found, every=every)):
         jobs = look.statuses()
         yield jobs
-        if _all_ended(found, jobs, ENDED):
+        if found.job is not None and all(job.phase in ENDED for job in jobs):
             return
-
-
-def _all_ended(found: "Seen", jobs: "list[JobStatus]", ended: frozenset[str]) -> bool:
-    """Whether nothing is left to wait for: the job has ended, or is gone."""
-    return found.job is not None and all(job.phase in ended for job in jobs)
 
 
 def _text(found: "Seen", jobs: "list[JobStatus]", *, color: bool, width: int | None = None) -> str:
@@ -196,21 +159,3 @@ def _text(found: "Seen", jobs: "list[JobStatus]", *, color: bool, width: int | N
     if found.job is None:
         return jobs_text(jobs, now, color=color, width=width)
     return "\n".join(job_text(job, now, color=color, width=width) for job in jobs)
-
-
-def unknown_job(error: "NoSuchJobError") -> Diagnostic:
-    """That there is no such job, with the names that may be meant."""
-    from etcompile.diagnostics.spelling import probably
-
-    where = f"namespace '{error.namespace}'" if error.namespace else "any namespace"
-    here = [name for namespace, name in error.known if error.namespace in (None, namespace)]
-    elsewhere = [namespace for namespace, name in error.known if name == error.name]
-    if elsewhere:
-        advice = f"it is in namespace '{elsewhere[0]}': add -n {elsewhere[0]}"
-    elif close := probably(error.name, here):
-        advice = f"did you mean '{close}'?"
-    elif here:
-        advice = f"jobs there: {', '.join(dict.fromkeys(here[:8]))}"
-    else:
-        advice = "there are no jobs at all: has it been applied, and is this the right cluster?"
-    return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=error.name, where=where, advice=advice)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field, structs
 
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics.spelling import probably
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
@@ -42,6 +44,23 @@ class NoSuchJobError(Exception):
         self.name = name
         self.namespace = namespace
         self.known = tuple(known)
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The same as a message of the catalogue, with the names that may be meant."""
+        where = f"namespace '{self.namespace}'" if self.namespace else "any namespace"
+        here = [name for namespace, name in self.known if self.namespace in (None, namespace)]
+        elsewhere = [namespace for namespace, name in self.known if name == self.name]
+        if elsewhere:
+            advice = f"it is in namespace '{elsewhere[0]}': add -n {elsewhere[0]}"
+        elif close := probably(self.name, here):
+            advice = f"did you mean '{close}'?"
+        elif here:
+            advice = f"jobs there: {', '.join(dict.fromkeys(here[:8]))}"
+        else:
+            advice = "there are no jobs at all: has it been applied, and is this the right cluster?"
+        facts = {"job": self.name, "where": where, "advice": advice}
+        return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts)
 
 
 class Source(Struct, frozen=True):

@@ -9,17 +9,19 @@ from typing import Any
 import click
 import msgspec
 import pytest
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 
 import etcompile.cli
 from cli.test_help import COMMANDS, command
-from etcompile.cli.structs import taken
+from etcompile.cli.parameters import Declaration, filled
 
+DECLARATIONS = ("option", "setting")
 RUN = [names for names in COMMANDS if not isinstance(command(*names), click.Group)]
 VALUES = {
     "namespace": "ml",
     "kubernetes_version": "1.33",
     "secret": "external",
+    "profiles": "flux",
     "dlrover_version": "0.5.0",
     "ignore": "ET2040",
     "select": "ET9034",
@@ -35,20 +37,20 @@ def arguments(found: click.Command) -> dict[str, inspect.Parameter]:
 
 
 def struct_of(found: click.Command) -> type[msgspec.Struct] | None:
-    given = arguments(found).get("given")
-    return given.annotation if given else None
+    options = arguments(found).get("options")
+    return options.annotation if options else None
 
 
 STRUCTS = [names for names in RUN if struct_of(command(*names))]
 
 
-def flat(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Any]]:
-    """The fields and their types, those of the structs in them too, that no command may lack."""
+def flat(struct: type[msgspec.Struct]) -> Iterator[FieldInfo]:
+    """The fields that are declared as parameters, those of the structs in them too."""
     for field in fields(struct):
-        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            yield from flat(field.type)
+        if isinstance(field.default, Declaration):
+            yield field
         elif field.required:
-            yield field.name, field.type
+            yield from flat(field.type)
 
 
 def as_it_is(kind: type, value: Any) -> Any:
@@ -58,8 +60,9 @@ def as_it_is(kind: type, value: Any) -> Any:
 
 def values(given: msgspec.Struct) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, value in msgspec.structs.asdict(given).items():
-        found |= values(value) if isinstance(value, msgspec.Struct) else {name: value}
+    for field in fields(type(given)):
+        value = getattr(given, field.name)
+        found |= values(value) if field.required else {field.name: value}
     return found
 
 
@@ -68,11 +71,19 @@ def given_by(found: click.Command, words: list[str]) -> msgspec.Struct:
     struct = struct_of(found)
     assert struct is not None
     with found.make_context("etcompile", words) as ctx:
-        return taken(struct, ctx.params)
+        return filled(struct, ctx.params)
 
 
-def positional(found: click.Command, folder: Path) -> list[str]:
-    return [str(folder) for one in found.params if isinstance(one, click.Argument)]
+def needed(found: click.Command, folder: Path) -> list[str]:
+    """The arguments of a command, and the options that it does not run without."""
+    words = []
+    for one in found.params:
+        if isinstance(one, click.Argument):
+            is_choice = isinstance(one.type, click.Choice)
+            words.append(one.type.choices[0] if is_choice else str(folder))
+        elif one.required:
+            words += [one.opts[-1], "needed"]
+    return words
 
 
 @pytest.mark.parametrize("names", RUN, ids="-".join)
@@ -81,12 +92,12 @@ def test_no_command_takes_options_that_it_does_not_name(names: tuple[str, ...]):
     assert inspect.Parameter.VAR_KEYWORD not in kinds
 
 
-@pytest.mark.parametrize("names", STRUCTS, ids="-".join)
-def test_options_and_fields_are_the_same(names: tuple[str, ...]):
+@pytest.mark.parametrize("names", RUN, ids="-".join)
+def test_every_option_of_a_command_is_a_field_of_its_struct(names: tuple[str, ...]):
     found = command(*names)
-    optional = {"strict"}  # of commands that do not compile
-    assert sorted({one.name for one in found.params if one.expose_value} - optional) == sorted(
-        dict(flat(struct_of(found)))
+    struct = struct_of(found)
+    assert {one.name for one in found.params} == (
+        {field.name for field in flat(struct)} if struct else set()
     )
 
 
@@ -97,10 +108,10 @@ def test_each_option_arrives_as_the_type_of_its_field(
     found, file = command(*names), tmp_path / "file"
     file.touch()
     monkeypatch.chdir(tmp_path)
-    bare = given_by(found, positional(found, tmp_path))
+    bare = given_by(found, needed(found, tmp_path))
     words: list[str] = []
     for one in found.params:
-        if not isinstance(one, click.Option) or not one.expose_value or one.hidden:
+        if not isinstance(one, click.Option) or one.name == "filenames" or one.hidden:
             continue
         if one.name == "dry_run":  # its value is optional, and stands behind =
             words.append("--dry-run=client")
@@ -108,7 +119,7 @@ def test_each_option_arrives_as_the_type_of_its_field(
         words.append(one.opts[-1])
         if one.is_flag:
             continue
-        if isinstance(one.type, click.Choice):
+        if isinstance(one.type, click.Choice) and one.name not in VALUES:
             words.append(next(choice for choice in one.type.choices if choice != one.default))
         elif isinstance(one.type, click.Path):
             words.append(str(file if one.type.dir_okay is False else tmp_path))
@@ -117,20 +128,20 @@ def test_each_option_arrives_as_the_type_of_its_field(
         else:
             words.append(VALUES.get(one.name, "word"))
     without = [word for word in words if word != "--isolated"]  # which excludes --config
-    whole = given_by(found, [*without, *positional(found, tmp_path)])
-    types = dict(flat(type(bare)))
+    whole = given_by(found, [*needed(found, tmp_path), *without])
+    types = {field.name: field.type for field in flat(type(bare))}
     for given in (bare, whole):
         for name, value in values(given).items():
-            msgspec.convert(value, types.get(name, bool), dec_hook=as_it_is)
+            if name in types:
+                msgspec.convert(value, types[name], dec_hook=as_it_is)
     before, after = values(bare), values(whole)
     if "--isolated" in words:
-        isolated = given_by(found, ["--isolated", *positional(found, tmp_path)])
+        isolated = given_by(found, ["--isolated", *needed(found, tmp_path)])
         after |= {"isolated": values(isolated)["isolated"]}
-    exposed = [
-        one for one in found.params if one.expose_value and not getattr(one, "hidden", False)
-    ]
-    same = [one.name for one in exposed if before[one.name] == after[one.name]]
-    assert same == [one.name for one in found.params if isinstance(one, click.Argument)]
+    same = [field.name for field in flat(type(bare)) if before[field.name] == after[field.name]]
+    hidden = [one.name for one in found.params if getattr(one, "hidden", False)]
+    unchanged = [one.name for one in found.params if isinstance(one, click.Argument)]
+    assert sorted({*same} - {*hidden, "filenames"}) == sorted(unchanged)
 
 
 def test_an_option_that_commands_share_is_declared_once() -> None:
@@ -138,11 +149,12 @@ def test_an_option_that_commands_share_is_declared_once() -> None:
     twice = []
     for path in sorted(Path(etcompile.cli.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "click.option"):
+            call = node.value if isinstance(node, ast.AnnAssign) else None
+            if not (isinstance(call, ast.Call) and ast.unparse(call.func) in DECLARATIONS):
                 continue
-            words = [ast.unparse(one) for one in node.args]
-            words += [ast.unparse(one.value) for one in node.keywords if one.arg == "help"]
+            words = [ast.unparse(node.target), ast.unparse(call)]
             place = f"{path.name}:{node.lineno}"
             if (first := found.setdefault(tuple(words), place)) != place:
                 twice.append(f"{place} is {first} again")
+    assert len(found) > 80
     assert twice == []

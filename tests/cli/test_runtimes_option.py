@@ -79,7 +79,8 @@ def test_every_command_that_compiles_takes_runtimes(tree, command, runtimes):
     assert without.returncode == 2
     assert "error[ET2138]" in without.stderr
     assert "--runtimes" in without.stderr
-    done = etcompile(command, "jobs", *runtimes, "--strict")
+    strict = () if command == "graph" else ("--strict",)
+    done = etcompile(command, "jobs", *runtimes, *strict)
     assert done.returncode == 0, done.stderr
 
 

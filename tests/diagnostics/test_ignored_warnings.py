@@ -210,10 +210,17 @@ def test_strict_does_not_count_what_is_ignored(arguments: list[str], job: Path):
     assert checked(job, "--strict", *arguments).exit_code == 0
 
 
-@pytest.mark.parametrize("module", [render, check_command, graph])
-def test_commands_that_compile_take_the_option(module: Any, job: Path):
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (render, ["--strict", "--ignore", "ET2040"]),
+        (check_command, ["--strict", "--ignore", "ET2040"]),
+        (graph, ["--config", "ignore=ET2040"]),
+    ],
+)
+def test_commands_that_compile_take_the_option(module: Any, words: list[str], job: Path):
     loud = CliRunner().invoke(module.command, [str(job)])
-    silent = CliRunner().invoke(module.command, ["--strict", "--ignore", "ET2040", str(job)])
+    silent = CliRunner().invoke(module.command, [*words, str(job)])
     assert "ET2040" in loud.stderr
     assert (silent.exit_code, "ET2040" in silent.stderr) == (0, False)
 

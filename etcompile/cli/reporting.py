@@ -1,0 +1,120 @@
+"""What a command writes: data on standard output, diagnostics and notices on standard error."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from etcompile.cli.options import ReportOptions
+from etcompile.diagnostics import Diagnostic, Severity, has_errors
+from etcompile.diagnostics.output import SUPPRESSION_FORMS
+from etcompile.exitcodes import CLUSTER, REFUSED
+
+
+def report(
+    diagnostics: Sequence[Diagnostic], options: ReportOptions, *, are_data: bool = False
+) -> None:
+    """Writes all diagnostics of a run.
+
+    Args:
+        diagnostics: All of them: a form for machines is one document. Suppressed ones are only
+            in the forms that mark them as such.
+        options: The form, and what is left out.
+        are_data: They are what the command is for, so that machines find them on standard
+            output.
+    """
+    form = options.form
+    diagnostics = _marked(diagnostics, options.ignore)
+    if options.quiet and not options.strict:
+        diagnostics = [
+            diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR
+        ]
+    if form not in SUPPRESSION_FORMS:
+        diagnostics = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
+    if form == "text" and not diagnostics:
+        return
+    from etcompile.diagnostics.output import Audience, render, repository
+
+    audience = Audience(colored(options.color, sys.stderr), repository(Path.cwd()))
+    text = render(form, diagnostics, audience)
+    if form == "text":
+        click.echo(text, err=True, nl=False, color=True)
+    else:
+        stream = sys.stdout if are_data else sys.stderr
+        # As bytes: what a machine reads is UTF-8, whatever the terminal's encoding.
+        stream.buffer.write(text.encode())
+        stream.flush()
+
+
+def refuses(diagnostics: Sequence[Diagnostic], options: ReportOptions) -> bool:
+    """Whether the run is refused: for an error, or under `--strict` for anything reported."""
+    if has_errors(diagnostics) or not options.strict:
+        return has_errors(diagnostics)
+    marked = _marked(diagnostics, options.ignore)
+    return any(diagnostic.suppressed is None for diagnostic in marked)
+
+
+def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[Diagnostic]:
+    """The diagnostics, those marked as suppressed that `--ignore` names."""
+    if not ignored:
+        return [*diagnostics]
+    from etcompile.diagnostics.suppression import by_option
+
+    return [*by_option(diagnostics, ignored)]
+
+
+@contextmanager
+def cluster_errors(
+    ctx: click.Context, options: ReportOptions, *, no_job: int = REFUSED
+) -> Iterator[None]:
+    """Ends a command that reads a cluster when the cluster refuses, or has no such job.
+
+    Args:
+        ctx: The command.
+        options: How to report why.
+        no_job: The exit code when there is no such job.
+    """
+    from etcompile.kubeapi import ClusterError
+    from etcompile.status import NoSuchJobError
+
+    try:
+        yield
+    except NoSuchJobError as error:
+        report([error.diagnostic], options)
+        ctx.exit(no_job)
+    except ClusterError as error:
+        report([error.diagnostic], options)
+        ctx.exit(CLUSTER)
+
+
+def notices(options: ReportOptions) -> bool:
+    """Whether a person reads, who wants to know what was done."""
+    return options.form == "text" and not options.quiet
+
+
+def write(*texts: str, errors: str = "strict") -> None:
+    """Writes to standard output as bytes, so that every terminal gets what a file would.
+
+    Args:
+        texts: What to write.
+        errors: What becomes of a character that UTF-8 has not, as for `str.encode`.
+    """
+    for text in texts:
+        sys.stdout.buffer.write(text.encode(errors=errors))
+    sys.stdout.flush()
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in words: `1 job`, `7 objects`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def colored(when: str, stream: TextIO) -> bool:
+    """Whether what goes to a stream is to be coloured, as `--color` wants it."""
+    if when == "auto":
+        return stream.isatty() and not os.environ.get("NO_COLOR")
+    return when == "always"
