@@ -128,10 +128,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
         actions += restart.carried_out(taken, losses.record, now)
     actions += logs_to_read(taken, now)
     actions += epochs.logs_to_read(around, losses.record, now)
-    actions += silence.launcher_ended(around, losses.record)
-    actions += silence.logs_to_read(around, losses.record, now)
-    actions += silence.reports_to_ask(around, losses.record, now)
-    actions += silence.restarts_to_ask(around, losses.record, now)
+    actions += silence.broken(around, losses.record, now)
     leaving = Decision(losses.record)
     if not around.view.superseded:
         actions += termination.duplicates(around, losses.record, now)

@@ -17,14 +17,7 @@ from etcompile.watch.actions import ReadTail
 from etcompile.watch.rules.nodes import silent_since
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
-from etcompile.watch.rules.silence import (
-    Suspect,
-    is_settled,
-    last_to_speak,
-    stacks_of,
-    suspects,
-    written_before,
-)
+from etcompile.watch.rules.silence import Suspect, silence_of
 from etcompile.watch.state import JobView, PodView, Tail
 
 _LOSSES: Mapping[str, str] = {
@@ -132,17 +125,15 @@ def of_silence(states: ReplicaStates, record: RunRecord, now: float) -> Iterator
         record: The run record from before that.
         now: The time, in seconds since 1970.
     """
-    placement = states.placement
-    if not is_settled(placement, record, now):
+    silence = silence_of(states.placement, record)
+    if silence is None or not silence.is_settled(now):
         return
-    speakers = [Suspect(pod, "", 0) for pod in last_to_speak(placement, record)]
-    for suspect in (suspects(placement, record) or speakers)[:_SPEAKERS]:
+    speakers = [Suspect(pod, "", 0) for pod in silence.last_to_speak()]
+    for suspect in (silence.suspects() or speakers)[:_SPEAKERS]:
         pod = suspect.pod
-        heard = placement.view.heard[pod.uid]
-        own = written_before(placement, record, pod) or [heard.line]
-        stacks = sorted(
-            stacks_of(placement, record, pod), key=lambda stack: stack.process != suspect.process
-        )
+        heard = states.placement.view.heard[pod.uid]
+        own = silence.written_before(pod) or [heard.line]
+        stacks = sorted(silence.stacks_of(pod), key=lambda stack: stack.process != suspect.process)
         places = [line for stack in stacks[:_STACKS] for line in stack.lines]
         yield structs.replace(
             _base(pod, record.attempt),
