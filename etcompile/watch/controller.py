@@ -33,7 +33,7 @@ from etcompile.watch.events import Events
 from etcompile.watch.executor import ActionExecutor
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.leader_election import LeaderElection
-from etcompile.watch.ledger import Ledger
+from etcompile.watch.memory import Memory
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.notices import Notices
 from etcompile.watch.reconciler import AFTER_A_BUG, Reconciler, Result
@@ -118,7 +118,7 @@ class Watcher:
             counted=lambda status: self.metrics.writes.labels("create", "Event", status).inc(),
         )
         self._beside = ThreadPoolExecutor(choices.beside, thread_name_prefix="beside")
-        self._ledger = Ledger()
+        self._memory = Memory()
         executor = ActionExecutor(
             cluster,
             self._observations,
@@ -127,16 +127,16 @@ class Watcher:
             self._events,
             self._beside,
             self._queue.others_wait,
-            self._ledger,
+            self._memory,
         )
-        self._notices = Notices(cluster, self._observations, self._events, self._ledger)
+        self._notices = Notices(cluster, self._observations, self._events, self._memory)
         self._reconciler = Reconciler(
             cluster,
             self._observations,
             executor,
-            Runs(cluster, self._observations, choices.selector, self._notices),
+            Runs(cluster, self._observations, choices.selector, self._notices, self._memory),
             self._notices,
-            self._ledger,
+            self._memory,
             choices.timeouts,
             self._stop.is_set,
         )
@@ -254,7 +254,7 @@ class Watcher:
 
     def _want_all(self) -> None:
         """Has all jobs looked at, and those that went while this watcher did not act."""
-        for key in self._reconciler.jobs().union(self._observations.known()):
+        for key in {*self._memory.jobs(), *self._observations.known()}:
             self._queue.want(key)
 
     def _wait_for_sync(self) -> None:
@@ -356,7 +356,7 @@ class Watcher:
             ("reason",),
             lambda: (
                 ((reason,), count)
-                for reason, count in (self._ledger.counts().items() if self._may() else ())
+                for reason, count in (self._memory.unsupervised().items() if self._may() else ())
             ),
         )
         gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)

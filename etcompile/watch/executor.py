@@ -51,9 +51,9 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.events import Events
 from etcompile.watch.leader_election import MANAGER
-from etcompile.watch.ledger import Ledger
 from etcompile.watch.logs import say
 from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
+from etcompile.watch.memory import JobMemory, Memory
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.node_affinity import avoiding
 from etcompile.watch.run_pods import StoredRun
@@ -132,7 +132,7 @@ class ActionExecutor:
         events: Who tells people.
         beside: Where requests about several Pods of a job run side by side.
         hurry: Whether other jobs than this one wait for a look.
-        ledger: What was refused, and is not sent again before its time.
+        memory: What was refused, and is not sent again before its time.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ActionExecutor:
         events: Events,
         beside: Executor,
         hurry: Callable[[JobKey], bool],
-        ledger: Ledger,
+        memory: Memory,
     ) -> None:
         self._cluster = cluster
         self._observations = observations
@@ -153,8 +153,7 @@ class ActionExecutor:
         self._events = events
         self._beside = beside
         self._hurry = hurry
-        self._ledger = ledger
-        self._looked_up: set[tuple[JobKey, str]] = set()
+        self._memory = memory
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
@@ -178,11 +177,10 @@ class ActionExecutor:
         made = late = unrecorded = False
         problem: Exception | None = None
         told = [action for action in actions if isinstance(action, EmitEvent)]
-        self._ledger.keep(case.key, {_what(case, action) for action in actions})
+        ledger = self._memory.of(case.key).ledger
+        ledger.keep({_what(case, action) for action in actions})
         for part, group in groupby(actions, key=_part):
-            these = [
-                action for action in group if not self._ledger.holds(case.key, _what(case, action))
-            ]
+            these = [action for action in group if not ledger.holds(_what(case, action))]
             if not these:
                 unrecorded = unrecorded or part == "record"
             elif part == "telling":
@@ -440,7 +438,7 @@ class ActionExecutor:
         for role in hopeless:
             alike = [creation for creation in actions if isinstance(creation, CreatePod)]
             names = [_what(case, creation) for creation in alike if role in (_EVERY, creation.role)]
-            self._ledger.failed_alike(case.key, names)
+            self._memory.of(case.key).ledger.failed_alike(names)
         for problem in (*filter(None, problems), *hopeless.values()):
             raise problem
 
@@ -467,17 +465,17 @@ class ActionExecutor:
 
     def _tried(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
         """Sends a request, and holds the next one like it if it was refused or changed nothing."""
-        what = _what(case, action)
+        what, ledger = _what(case, action), self._memory.of(case.key).ledger
         longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
         try:
             done = request()
         except (ClusterError, NameTakenError, OutdatedError):
-            self._ledger.failed(case.key, what, longest)
+            ledger.failed(what, longest)
             raise
         if done:
-            self._ledger.succeeded(case.key, what)
+            ledger.succeeded(what)
         else:
-            self._ledger.failed(case.key, what, longest)
+            ledger.failed(what, longest)
 
     def _did(self, case: Case, action: PodAction, made: _Made) -> bool:
         """Does something about a Pod; whether anything is different now."""
@@ -555,13 +553,16 @@ class ActionExecutor:
         """Looks up the Services by which a new Pod is found; no replacement waits for that."""
         about, spec = pod["metadata"], pod["spec"]
         names = {about["name"], spec.get("hostname"), spec.get("subdomain")}
+        memory = self._memory.of(case.key)
         for service in case.run.service_names & names:
             # All Pods of a job may have the same.
-            if (case.key, service) not in self._looked_up:
-                self._looked_up.add((case.key, service))
-                self._beside.submit(self._report_service, case.key, service, about)
+            if service not in memory.run.services:
+                memory.run.services.add(service)
+                self._beside.submit(self._report_service, case.key, memory, service, about)
 
-    def _report_service(self, key: JobKey, name: str, pod: Mapping[str, Any]) -> None:
+    def _report_service(
+        self, key: JobKey, memory: JobMemory, name: str, pod: Mapping[str, Any]
+    ) -> None:
         """Reports once that a Service is missing: only Git, or who applies the job, creates it."""
         try:
             resource = self._cluster.resource("v1", "Service")
@@ -569,10 +570,10 @@ class ActionExecutor:
         except ClusterError:
             return  # nothing is known
         finally:
-            self._looked_up.discard((key, name))
+            memory.run.services.discard(name)
         if found is not None:
-            self._ledger.resolved(key, f"Service {name}")
-        elif self._ledger.is_news(key, f"Service {name}", ""):
+            memory.ledger.resolved(f"Service {name}")
+        elif memory.ledger.is_news(f"Service {name}", ""):
             message = (
                 f"other Pods cannot find it by name: the Service {name} is missing; `etcompile "
                 "apply`, or the tool that syncs Git, creates it again"

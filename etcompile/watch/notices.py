@@ -19,8 +19,8 @@ from etcompile.watch import admission
 from etcompile.watch.actions import Action, EmitEvent, Requeue
 from etcompile.watch.events import Events
 from etcompile.watch.executor import Case
-from etcompile.watch.ledger import Ledger
 from etcompile.watch.logs import say
+from etcompile.watch.memory import Memory
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import PodView
 from etcompile.watch.store import SeenJob, SeenMap, Store
@@ -36,22 +36,22 @@ class Notices:
         cluster: Whose policies say whom the watcher trusts.
         store: What is known of jobs.
         events: Who tells people.
-        ledger: What was told.
+        memory: What was told.
     """
 
-    def __init__(self, cluster: Cluster, store: Store, events: Events, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, store: Store, events: Events, memory: Memory) -> None:
         self._cluster = cluster
         self._store = store
         self._events = events
-        self._ledger = ledger
+        self._memory = memory
         self._checked: set[str] = set()
 
     def of_failure(self, key: JobKey, reason: str, message: str) -> None:
         """Tells once of what keeps the watcher from looking after a job, and that it does."""
-        new = self._ledger.unsupervised(key, reason)
+        new = self._memory.of(key).ledger.unsupervised(reason)
         # Another number is no other refusal: replicas and quotas have many.
         text = re.sub(r"[0-9]+", "#", message) if reason == "Refused" else message
-        if self._ledger.is_news(key, "failure", f"{reason} {text}"):
+        if self._memory.of(key).ledger.is_news("failure", f"{reason} {text}"):
             self.of_job(key, EmitEvent(reason, message, warning=True))
             new = True
         if new:
@@ -59,10 +59,10 @@ class Notices:
 
     def of_supervision(self, key: JobKey, run: StoredRun) -> None:
         """Says once that a job is supervised, or is again."""
-        lost = self._ledger.supervised(key)
+        lost = self._memory.of(key).ledger.supervised()
         if lost is None:
             return
-        self._ledger.resolved(key, "failure")
+        self._memory.of(key).ledger.resolved("failure")
         if lost:
             say(logging.INFO, key, f"supervised again after {lost:.1f} s", reason="Supervised")
             return
@@ -71,7 +71,7 @@ class Notices:
 
     def of_end(self, key: JobKey, message: str) -> None:
         """Says once that a job is not this watcher's any more."""
-        if self._ledger.ended(key):
+        if self._memory.of(key).ledger.ended():
             say(logging.INFO, key, f"no longer supervised: {message}", reason="Gone")
 
     def of_job(self, key: JobKey, event: EmitEvent, version: str = "") -> None:
@@ -103,7 +103,6 @@ class Notices:
     def of_maps(self, key: JobKey, seen: SeenJob | None) -> None:
         """Tells once of ConfigMaps that do not count, and why."""
         if seen is None:
-            self._ledger.resolved(key)
             return
         bad = [
             (config_map, "UnreadableJob", f"cannot be read: {config_map.problem}")
@@ -117,13 +116,13 @@ class Notices:
         bad += [(stray, "IgnoredConfigMap", ignored) for stray in seen.strays.values()]
         for config_map, reason, message in bad:
             about = config_map.value["metadata"]
-            if not self._ledger.is_news(key, "map", f"{about.get('uid')} {message}"):
+            if not self._memory.of(key).ledger.is_news("map", f"{about.get('uid')} {message}"):
                 continue
             event = EmitEvent(reason, message, warning=True)
             self._events.tell(key[0], event, about, f"{config_map.version} {reason}")
             say(logging.WARNING, key, f"ConfigMap {config_map.name}: {message}", reason=reason)
         if not bad:
-            self._ledger.resolved(key, "map")
+            self._memory.of(key).ledger.resolved("map")
 
     def of_newer_record(self, key: JobKey, status: SeenMap) -> bool:
         """Whether only a newer etcompile can read the run record, which is told once."""
@@ -136,12 +135,12 @@ class Notices:
             "watcher, or delete this ConfigMap to begin a new run"
         )
         self.of_record(key, status, message)
-        self._ledger.unsupervised(key, "NewerRecord")
+        self._memory.of(key).ledger.unsupervised("NewerRecord")
         return True
 
     def of_record(self, key: JobKey, status: SeenMap, message: str) -> None:
         """Tells once that a run record cannot be read."""
-        if not self._ledger.is_news(key, "record", str(status.version)):
+        if not self._memory.of(key).ledger.is_news("record", str(status.version)):
             return
         event = EmitEvent("UnreadableRecord", message, warning=True)
         self._events.tell(key[0], event, status.value["metadata"], str(status.version))
@@ -155,7 +154,7 @@ class Notices:
             found: All such Pods by UID, each with what shows it.
         """
         for uid, (pod, why) in found.items():
-            if not self._ledger.is_news(case.key, "stranger", uid):
+            if not self._memory.of(case.key).ledger.is_news("stranger", uid):
                 continue
             message = f"does not count for the run of {case.key[1]}: {why}"
             event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)

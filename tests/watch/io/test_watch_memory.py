@@ -62,7 +62,7 @@ def test_nothing_is_kept_of_jobs_that_came_and_went(place, watching):
     running = watching()
     place.kubelets()
     before = kept(running.watcher)
-    assert any(path.endswith("._with_secrets") for path in before), "the walk sees nothing"
+    assert any(path.endswith("._memory._jobs") for path in before), "the walk sees nothing"
     for number in range(ROUNDS):
         submit(place, number)
         names = (f"h-{number}", f"t-{number}", f"e-{number}")
