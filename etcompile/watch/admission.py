@@ -7,113 +7,23 @@ says who has written it, so the watcher cannot see that; the API server can, bef
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
+from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.leader_election import MANAGER
 
 POLICY = "etcompile-jobs"
-"""The ValidatingAdmissionPolicy; one that the Helm chart made has more behind this name."""
+"""The ValidatingAdmissionPolicy (`templates/watcher/kustomize/policy/policy.yaml`): who may not
+create Pods may not write the ConfigMaps of jobs, nor take the label off one, nor delete one to put
+another in its place. The garbage collector and the namespace controller may; they never change
+data. One that the Helm chart made has more behind this name."""
 
 _log = logging.getLogger("etcompile.watch")
 _NAMED_MOST = 10
 """Namespaces that a line of the log names."""
 _CHECK = "etcompile-policy-check"
 """The name of a ConfigMap that the policy lets nobody write."""
-_API_VERSION = "admissionregistration.k8s.io/v1"
-_CONTROLLERS = (
-    "system:kube-controller-manager",
-    "system:serviceaccount:kube-system:generic-garbage-collector",
-    "system:serviceaccount:kube-system:storage-version-migrator-controller",
-)
-"""Who changes what refers to other objects, or how objects are stored, and never their data."""
-
-
-def policy(labels: Mapping[str, str]) -> LiveObject:
-    """The policy: who may not create Pods may not write the ConfigMaps of jobs.
-
-    Nor take the label off one, nor delete one to put another in its place. The garbage collector
-    and the namespace controller may delete Pods, and so these.
-
-    Args:
-        labels: The labels of the watcher's objects.
-    """
-    pods = "authorizer.group('').resource('pods').namespace(request.namespace)"
-    may = f"{pods}.check('create').allowed()"
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": POLICY, "labels": dict(labels)},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "resources": ["configmaps"],
-                        "operations": ["CREATE", "UPDATE", "DELETE"],
-                    }
-                ]
-            },
-            "matchConditions": [
-                {"name": "of-a-job", "expression": _of_a_job()},
-                {
-                    "name": "not-by-a-controller",
-                    "expression": f"!(request.userInfo.username in {[*_CONTROLLERS]})",
-                },
-            ],
-            "validations": [
-                {
-                    "expression": f"request.name != '{_CHECK}' || request.operation == 'DELETE'",
-                    "message": f"the policy {POLICY} is in force",
-                    "reason": "Forbidden",
-                },
-                {
-                    "expression": f"{may} || "
-                    f"(request.operation == 'DELETE' && {pods}.check('delete').allowed())",
-                    "message": "the watcher of etcompile makes Pods of what is in ConfigMaps with "
-                    f"the label {JOB_LABEL}: only who may create Pods in this namespace may write "
-                    "them",
-                    "reason": "Forbidden",
-                },
-            ],
-        },
-    }
-
-
-def binding(
-    watcher: str, namespaces: Sequence[str] | None, labels: Mapping[str, str]
-) -> LiveObject:
-    """Where the policy holds.
-
-    Args:
-        watcher: What tells this watcher from others of the cluster: its namespace, and its name.
-        namespaces: The namespaces that it watches; None for all.
-        labels: The labels of the watcher's objects.
-    """
-    spec: LiveObject = {"policyName": POLICY, "validationActions": ["Deny"]}
-    if namespaces is not None:
-        key = "kubernetes.io/metadata.name"
-        term = {"key": key, "operator": "In", "values": [*namespaces]}
-        spec["matchResources"] = {"namespaceSelector": {"matchExpressions": [term]}}
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": f"{POLICY}-{watcher}", "labels": dict(labels)},
-        "spec": spec,
-    }
-
-
-def _of_a_job() -> str:
-    """Whether a ConfigMap is one of a job's, as it was or as it is to be."""
-    marked = f"has(one.metadata.labels) && '{JOB_LABEL}' in one.metadata.labels"
-    # Pods mount these by name, so a label is not needed to mislead them.
-    named = " || ".join(f"one.metadata.name.endsWith('{end}')" for end in (STATUS_END, HOSTS_END))
-    held = f"has(one.metadata.name) && ({named})"
-    return f"[object, oldObject].exists(one, one != null && (({marked}) || ({held})))"
 
 
 def is_guarded(cluster: Cluster, namespace: str) -> bool | None:

@@ -20,7 +20,7 @@ from etcompile.watch.actions import (
     WriteStatus,
 )
 from etcompile.watch.deciding import decide
-from etcompile.watch.rights import OPTIONAL, RULES
+from etcompile.watch.rights import OPTIONAL, base_rules
 from etcompile.watch.state import BatchView
 from specs import kubeflow_job, replicas, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
@@ -255,7 +255,7 @@ def test_et_operator_37_nothing_is_done_before_it_is_written_down() -> None:
 
 def every_rule() -> list[dict]:
     """What the watcher may do if every option is chosen."""
-    return [*RULES, *(rule for right in OPTIONAL.values() for rule in right.rules)]
+    return [*base_rules(), *(rule for right in OPTIONAL.values() for rule in right.rules())]
 
 
 def test_et_operator_38_no_command_is_run_in_any_pod() -> None:

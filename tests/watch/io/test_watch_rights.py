@@ -5,13 +5,13 @@ import contextlib
 import pytest
 from watched import QUICK, Place, Running, eventually, training_job
 
-from etcompile.watch.manifests import NAME, lease_rules
-from etcompile.watch.rights import RULES
+from etcompile.watch.manifests import NAME
+from etcompile.watch.rights import base_rules, shipped
 
 RIGHTS = sorted(
     {
         (resource, verb)
-        for rule in (*RULES, *lease_rules())
+        for rule in (*base_rules(), *shipped("base/lease.yaml")[0]["rules"])
         if "services" not in rule["resources"]  # test_watch_services
         for resource in rule["resources"]
         for verb in rule["verbs"]
