@@ -224,12 +224,10 @@ class ActionExecutor:
         metadata = config.value["metadata"] if config else {}
         version = str(status.version if status else 0)
         for action in actions:
-            if isinstance(action, EmitEvent):
-                self._events.tell(case.key[0], action, metadata, version)
-                level = logging.WARNING if action.warning else logging.INFO
-                if action.reason != REPLACED:  # logged once it is
-                    pod = action.pod or ""
-                    say(level, case.key, action.message, pod=pod, reason=action.reason)
+            if isinstance(action, EmitEvent) and action.reason == REPLACED:
+                self._events.tell(case.key[0], action, metadata, version)  # logged once it is
+            elif isinstance(action, EmitEvent):
+                self._events.report(case.key, action, metadata, version)
             elif isinstance(action, ReadLog):
                 self._ask(case.key, action)
             elif isinstance(action, ReadTail):
@@ -579,8 +577,7 @@ class ActionExecutor:
                 "apply`, or the tool that syncs Git, creates it again"
             )
             event = EmitEvent("MissingService", message, pod["name"], pod["uid"], warning=True)
-            self._events.tell(key[0], event, {}, pod["uid"])
-            say(logging.WARNING, key, message, pod=pod["name"], reason=event.reason)
+            self._events.report(key, event, {}, pod["uid"])
 
     def _avoiding(
         self, case: Case, value: Mapping[str, Any], action: ReplacePod | CreatePod
@@ -658,7 +655,8 @@ class ActionExecutor:
     def _ask(self, key: JobKey, action: ReadLog) -> None:
         """Asks for the end of a log, and does not wait: its node may not answer."""
         asked = self._cluster.now()
-        self._observations.heard(key, action.name, action.uid, LogActivity(asked))
+        saw = partial(self._observations.saw_log, key, action.name, action.uid)
+        saw(LogActivity(asked), news=False)
 
         def listen() -> None:
             try:
@@ -668,13 +666,14 @@ class ActionExecutor:
             except (ClusterError, ValueError) as error:
                 say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
                 return
-            self._observations.heard(key, action.name, action.uid, LogActivity(asked, at, text))
+            saw(LogActivity(asked, at, text), news=at is not None)
 
         self._beside.submit(listen)
 
     def _ask_for_tail(self, key: JobKey, action: ReadTail) -> None:
         """Asks for the last lines of a log, and does not wait either."""
-        self._observations.read(key, action.name, action.uid, Tail(action.of))
+        saw = partial(self._observations.saw_log, key, action.name, action.uid)
+        saw(Tail(action.of), news=False)
 
         def listen() -> None:
             lines: tuple[str, ...] = ()
@@ -687,14 +686,15 @@ class ActionExecutor:
                     say(logging.INFO, key, "the watcher may not read its log", pod=action.name)
                 else:
                     say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
-            self._observations.read(key, action.name, action.uid, Tail(action.of, lines))
+            saw(Tail(action.of, lines), news=True)
 
         self._beside.submit(listen)
 
     def _read_epochs(self, key: JobKey, action: ReadEpochs) -> None:
         """Reads what a log has about epochs since the last time, and does not wait."""
         known = action.known
-        self._observations.saw_epochs(key, action.name, action.uid, known)
+        saw = partial(self._observations.saw_log, key, action.name, action.uid)
+        saw(known, news=False)
 
         def listen() -> None:
             time, lines = action.since, [*known.lines]
@@ -704,28 +704,24 @@ class ActionExecutor:
                 ):
                     time, _, text = line.partition(" ")
                     if text.startswith(UNSUPERVISED) and not known.until:
-                        self._tell_unsupervised(key, action, text.removeprefix(UNSUPERVISED))
+                        why = text.removeprefix(UNSUPERVISED)
+                        event = EmitEvent(
+                            UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True
+                        )
+                        self._events.report(key, event, {}, UNSUPERVISED, f"unsupervised: {why}")
                     if (told := epoch_line(text, seconds(time) or 0.0)) is not None:
                         lines.append(told)
             except ClusterError as error:
                 reason = "the watcher may not read its log" if error.status == 403 else str(error)
                 say(logging.INFO, key, f"epochs cannot be read: {reason}", pod=action.name)
-                later = structs.replace(known, due=self._cluster.now() + _EPOCHS_AFTER_FAILURE)
-                self._observations.saw_epochs(key, action.name, action.uid, later)
+                due = self._cluster.now() + _EPOCHS_AFTER_FAILURE
+                saw(structs.replace(known, due=due), news=False)
                 return
             new = tuple(dict.fromkeys(lines))[-_MOST_EPOCHS:]
             until = time if seconds(time) is not None else action.since
-            found = structs.replace(known, until=until, lines=new)
-            news = new != known.lines
-            self._observations.saw_epochs(key, action.name, action.uid, found, news=news)
+            saw(structs.replace(known, until=until, lines=new), news=new != known.lines)
 
         self._beside.submit(listen)
-
-    def _tell_unsupervised(self, key: JobKey, action: ReadEpochs, why: str) -> None:
-        """Tells that a command runs without the supervisor that it was to have."""
-        event = EmitEvent(UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True)
-        self._events.tell(key[0], event, {}, UNSUPERVISED)
-        say(logging.WARNING, key, f"unsupervised: {why}", pod=action.name, reason=event.reason)
 
     # ---- requests ------------------------------------------------------------------------------
 

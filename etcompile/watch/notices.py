@@ -48,14 +48,14 @@ class Notices:
 
     def of_failure(self, key: JobKey, reason: str, message: str) -> None:
         """Tells once of what keeps the watcher from looking after a job, and that it does."""
-        new = self._memory.of(key).ledger.unsupervised(reason)
+        ledger, line = self._memory.of(key).ledger, f"not supervised: {message}"
+        new = ledger.unsupervised(reason)
         # Another number is no other refusal: replicas and quotas have many.
         text = re.sub(r"[0-9]+", "#", message) if reason == "Refused" else message
-        if self._memory.of(key).ledger.is_news("failure", f"{reason} {text}"):
-            self.of_job(key, EmitEvent(reason, message, warning=True))
-            new = True
-        if new:
-            say(logging.WARNING, key, f"not supervised: {message}", reason=reason)
+        if ledger.is_news("failure", f"{reason} {text}"):
+            self.of_job(key, EmitEvent(reason, message, warning=True), line)
+        elif new:
+            say(logging.WARNING, key, line, reason=reason)
 
     def of_supervision(self, key: JobKey, run: StoredRun) -> None:
         """Says once that a job is supervised, or is again."""
@@ -74,17 +74,14 @@ class Notices:
         if self._memory.of(key).ledger.ended():
             say(logging.INFO, key, f"no longer supervised: {message}", reason="Gone")
 
-    def of_job(self, key: JobKey, event: EmitEvent, version: str = "") -> None:
-        """Tells of a job, as an Event about its ConfigMap.
-
-        Args:
-            key: The job.
-            event: What to tell.
-            version: What it was decided on (`Events.tell`).
-        """
+    def of_job(self, key: JobKey, event: EmitEvent, line: str, version: str = "") -> None:
+        """Tells of a job, by an Event about its ConfigMap and a line of the log."""
         seen = self._store.job(key)
-        if seen is not None and seen.config is not None:
-            self._events.tell(key[0], event, seen.config.value["metadata"], version)
+        config = seen.config if seen is not None else None
+        if config is None:
+            say(logging.WARNING, key, line or event.message, reason=event.reason)
+        else:
+            self._events.report(key, event, config.value["metadata"], version, line)
 
     def of_actions(self, key: JobKey, actions: Sequence[Action]) -> None:
         """Logs what was decided about a job; what has happened is logged as it is done."""
@@ -119,8 +116,8 @@ class Notices:
             if not self._memory.of(key).ledger.is_news("map", f"{about.get('uid')} {message}"):
                 continue
             event = EmitEvent(reason, message, warning=True)
-            self._events.tell(key[0], event, about, f"{config_map.version} {reason}")
-            say(logging.WARNING, key, f"ConfigMap {config_map.name}: {message}", reason=reason)
+            line = f"ConfigMap {config_map.name}: {message}"
+            self._events.report(key, event, about, f"{config_map.version} {reason}", line)
         if not bad:
             self._memory.of(key).ledger.resolved("map")
 
@@ -143,8 +140,8 @@ class Notices:
         if not self._memory.of(key).ledger.is_news("record", str(status.version)):
             return
         event = EmitEvent("UnreadableRecord", message, warning=True)
-        self._events.tell(key[0], event, status.value["metadata"], str(status.version))
-        say(logging.WARNING, key, f"ConfigMap {status.name}: {message}", reason=event.reason)
+        about, version = status.value["metadata"], str(status.version)
+        self._events.report(key, event, about, version, f"ConfigMap {status.name}: {message}")
 
     def of_strangers(self, case: Case, found: Mapping[str, tuple[PodView, str]]) -> None:
         """Tells once of each Pod that carries the marks of a run and is not of it.
@@ -158,5 +155,4 @@ class Notices:
                 continue
             message = f"does not count for the run of {case.key[1]}: {why}"
             event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
-            self._events.tell(case.key[0], event, {}, pod.uid)
-            say(logging.WARNING, case.key, message, pod=pod.name, reason="ForeignPod")
+            self._events.report(case.key, event, {}, pod.uid)

@@ -7,7 +7,6 @@ now, and whoever watches next knows no more than what is in the cluster. A copy 
 has the hash that the Pods carry.
 """
 
-import logging
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,7 +18,6 @@ from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
-from etcompile.watch.logs import say
 from etcompile.watch.memory import DeclaredRun, FormerRun, Memory
 from etcompile.watch.notices import Notices
 from etcompile.watch.room import REPLICA_BYTES
@@ -81,13 +79,8 @@ class Runs:
                     run = self._with_room(key, StoredRun(config.value, most))
             except StoredJobError as error:
                 problem = str(error)
-                self._notices.of_job(
-                    key,
-                    EmitEvent(
-                        warning=True, reason="UnreadableJob", message=f"cannot be read: {error}"
-                    ),
-                )
-                say(logging.WARNING, key, f"not supervised: {error}", reason=UNREADABLE)
+                event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
+                self._notices.of_job(key, event, f"not supervised: {error}")
         memory.declared = DeclaredRun(version, run, problem, rooms)
         return run
 
@@ -121,9 +114,7 @@ class Runs:
                     f"looked after any more: {error}"
                 )
                 reason = ANOTHER_RUN if run else UNREADABLE
-                event = EmitEvent(reason, message, warning=True)
-                self._notices.of_job(key, event, version)
-                say(logging.WARNING, key, message, reason=reason)
+                self._notices.of_job(key, EmitEvent(reason, message, warning=True), "", version)
         memory.former = known
         return known.run
 

@@ -269,35 +269,24 @@ class Store:
                 self._leaving.add(uid)
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
-    def heard(self, key: JobKey, name: str, uid: str, heard: LogActivity) -> None:
-        """Somebody has asked for the log of a Pod, or been answered."""
-        with self._lock:
-            pod = self._pod(key, name, uid)
-            if pod is not None:
-                pod.heard = heard
-        if pod is not None and heard.at is not None:
-            self._changed(key)
-
-    def read(self, key: JobKey, name: str, uid: str, tail: Tail) -> None:
-        """Somebody has asked for the last lines of a Pod's log, or been answered."""
-        with self._lock:
-            pod = self._pod(key, name, uid)
-            if pod is not None:
-                size = sum(map(len, tail.lines or ()))
-                fits = self._room.take(key[0], (key, "tail", name), size)
-                pod.tail = tail if fits else structs.replace(tail, lines=())
-        if pod is not None and tail.lines is not None:
-            self._changed(key)
-
-    def saw_epochs(
-        self, key: JobKey, name: str, uid: str, epochs: EpochLog, *, news: bool = False
+    def saw_log(
+        self, key: JobKey, name: str, uid: str, log: LogActivity | Tail | EpochLog, *, news: bool
     ) -> None:
-        """Somebody has asked what a Pod's log says of epochs, or been answered."""
+        """Somebody reads the log of a Pod, or has read it; is that news for the job?"""
         with self._lock:
             pod = self._pod(key, name, uid)
-            if pod is not None:
-                pod.epochs = epochs
-        if pod is not None and news:
+            if pod is None:
+                return
+            match log:
+                case LogActivity():
+                    pod.heard = log
+                case EpochLog():
+                    pod.epochs = log
+                case Tail(lines=lines):
+                    size = sum(map(len, lines or ()))
+                    fits = self._room.take(key[0], (key, "tail", name), size)
+                    pod.tail = log if fits else structs.replace(log, lines=())
+        if news:
             self._changed(key)
 
     def forget_gone(self, key: JobKey, most: int) -> None:

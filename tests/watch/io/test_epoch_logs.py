@@ -72,7 +72,7 @@ def store() -> Store:
 def events() -> Any:
     """What people are told."""
     told: list[EmitEvent] = []
-    return SimpleNamespace(told=told, tell=lambda namespace, event, *about: told.append(event))
+    return SimpleNamespace(told=told, report=lambda key, event, *about: told.append(event))
 
 
 @pytest.fixture
