@@ -8,7 +8,6 @@ has the hash that the Pods carry.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from etcompile.kubeapi import Cluster
@@ -173,7 +172,9 @@ def former_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None) -
         for pod in pods
     ):
         return ""
-    return record.run if _stays(record, pods) else ""
+    own = [pod for pod in pods if pod.spec_hash == record.run]
+    stays = any(not pod.deleting for pod in own) or (own and record.phase == "Restarting")
+    return record.run if stays else ""
 
 
 def reannotated(seen: SeenJob, run: StoredRun | None) -> frozenset[str]:
@@ -199,11 +200,6 @@ def _is_in_its_place(record: RunRecord, pod: PodView) -> bool:
     return record.replica((pod.role, number or 0)).seen
 
 
-def _stays(record: RunRecord, pods: Iterable[PodView]) -> bool:
-    own = [pod for pod in pods if pod.spec_hash == record.run]
-    return any(not pod.deleting for pod in own) or (bool(own) and record.phase == "Restarting")
-
-
 def copied(cluster: Cluster, seen: SeenJob, spec_hash: str, most: int = MOST_PODS) -> StoredRun:
     """The run of a copy.
 
@@ -225,7 +221,7 @@ def copied(cluster: Cluster, seen: SeenJob, spec_hash: str, most: int = MOST_POD
     texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in found]
     if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
         raise StoredJobError("no copy of it was kept")
-    value: Mapping[str, Any] = {**seen.config.value, "data": {STORED_JOB: texts[0]}}
+    value = {**seen.config.value, "data": {STORED_JOB: texts[0]}}
     run = StoredRun(value, most)
     if run.spec_hash != spec_hash:
         raise StoredJobError(f"the copy of it is of run {run.spec_hash}")

@@ -104,7 +104,12 @@ def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
             continue
         if pod is not None and _is_released(states, loss, pod, now):
             reason = "NodeLost"
-        base = _vanished(loss, record) if pod is None else _base(pod, record.attempt)
+        place = loss.place
+        base = (
+            Failure(place.role.name, place.number, place.name, attempt=record.attempt)
+            if pod is None
+            else _base(pod, record.attempt)
+        )
         uid = f"{pod.uid if pod is not None else loss.place.name}.{record.attempt}.{reason}"
         at = loss.since or (pod.asked if pod is not None else 0.0) or now
         yield structs.replace(base, uid=uid, at=at, reason=reason)
@@ -150,11 +155,6 @@ def _is_released(states: ReplicaStates, loss: Replica, pod: PodView, now: float)
     limit = states.placement.job.run.lost_node_after
     late = limit is not None and (loss.since or now) >= silent_since(pod) + limit
     return bool(pod.unreachable_since) or (late and silent_since(pod) > 0)
-
-
-def _vanished(loss: Replica, record: RunRecord) -> Failure:
-    place = loss.place
-    return Failure(place.role.name, place.number, place.name, attempt=record.attempt)
 
 
 def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
