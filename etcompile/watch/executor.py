@@ -800,15 +800,10 @@ def _made(case: Case, actions: Sequence[PodAction]) -> _Made:
     wanted: dict[str, list[int | None]] = {}
     made: dict[tuple[str, int | None], Mapping[str, Any]] = {}
     for action in actions:
-        if isinstance(action, CreatePod) and action.follower is not None:
-            pod = case.run.follower(action.role, action.follower)
-            if pod is not None:
-                # No tool knows it: it goes when the job goes.
-                made[action.role, action.index] = owned(pod, case.seen.config)
-        elif isinstance(action, CreatePod) and action.renamed:
-            pod = case.run.renamed(action.role, action.index, action.name)
-            if pod is not None:
-                made[action.role, action.index] = owned(pod, case.seen.config)
+        if isinstance(action, CreatePod) and action.undeclared is not None:
+            pod = case.run.undeclared_pod(action.role, action.undeclared, action.name)
+            # No tool knows it: it goes when the job goes.
+            made[action.role, action.index] = owned(pod, case.seen.config)
         elif isinstance(action, ReplacePod | CreatePod):
             wanted.setdefault(action.role, []).append(action.index)
     for role, indexes in wanted.items():

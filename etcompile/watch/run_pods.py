@@ -202,48 +202,22 @@ class StoredRun:
         return ownership.difference(pod.ran, main, written, patched=patched)
 
     @_reading
-    def follower(self, role: str, member: Member) -> LiveObject | None:
-        """The Pod of a replica that follows a lost one and that the job does not declare.
+    def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
+        """The Pod of a replica under a name for which the job declares none.
 
         It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
-        (reference/gitops.md 1.5).
+        (reference/gitops.md 1.5). Its host is called as that of the replica always is.
 
         Args:
             role: The role's name.
-            member: The replica.
-
-        Returns:
-            The Pod; None if the job has no such role.
-        """
-        if self.job.role(role) is None:
-            return None
-        [pod] = pods(self._run, role, [member], self._edits)
-        return {**pod, "metadata": {**pod["metadata"], "namespace": self.namespace}}
-
-    def renamed(self, role: str, index: int | None, name: str) -> LiveObject | None:
-        """The Pod of a replica under another name, with the host name that it always has.
-
-        Like a follower it carries no marks of a tool that syncs Git, which does not know it.
-
-        Args:
-            role: The role's name.
-            index: The replica's number.
+            member: The replica: one that follows a lost one in its rank, or a declared one.
             name: The Pod's name.
-
-        Returns:
-            The Pod; None if the job has no such replica.
         """
-        found = self.job.role(role)
-        member = (
-            next((candidate for candidate in found.members if candidate.index == index), None)
-            if found
-            else None
-        )
-        if member is None:
-            return None
         [pod] = pods(self._run, role, [member], self._edits)
-        spec = {"hostname": pod["metadata"]["name"], **pod["spec"]}
-        metadata = {**pod["metadata"], "name": name, "namespace": self.namespace}
+        metadata, spec = pod["metadata"], pod["spec"]
+        if metadata["name"] != name:
+            spec = {"hostname": metadata["name"], **spec}
+        metadata = {**metadata, "name": name, "namespace": self.namespace}
         return {**pod, "metadata": metadata, "spec": spec}
 
     def objects(self) -> dict[tuple[str, str], frozenset[str]]:

@@ -161,9 +161,8 @@ def _renamed(
         return
     reason = replica.cause or "returning"
     lost = place.name if replica.last is not None else ""
-    yield CreatePod(
-        name, place.role.name, place.index, reason, lost=lost, renamed=written.attempt > 0
-    )
+    member = place.declared_member if written.attempt else None
+    yield CreatePod(name, place.role.name, place.index, reason, member, lost)
 
 
 def let_go(states: ReplicaStates) -> Iterator[Action]:
@@ -346,8 +345,8 @@ def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterato
     for replica in states.those("returning"):
         if replica.place.pod is None:
             place = replica.place
-            renamed = place.declared not in ("", place.name)
-            yield CreatePod(place.name, place.role.name, place.index, "Restart", renamed=renamed)
+            member = place.declared_member if place.declared not in ("", place.name) else None
+            yield CreatePod(place.name, place.role.name, place.index, "Restart", member)
 
 
 def _is_anyone_left(placement: Placement, record: RunRecord) -> bool:
