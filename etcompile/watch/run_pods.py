@@ -4,9 +4,10 @@ The same compiler, over the stored job (`etcompile.stages.run`); what is added h
 the tool that syncs Git, which the compiler does not know.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
 
 from msgspec import structs
 
@@ -27,29 +28,19 @@ from etcompile.watch import ownership
 from etcompile.watch.state import LARGEST_COPY, PodView, Ran, RanContainer, digest, ran
 from etcompile.watch.tracking_labels import Tracking
 
-_Given = ParamSpec("_Given")
-_Made = TypeVar("_Made")
-
-
 _MOST_COMPARED = 100
 """Of how many different programs of ended Pods it is remembered whether the job declares them."""
 
 
-def _reading(
-    method: Callable[Concatenate["StoredRun", _Given], _Made],
-) -> Callable[Concatenate["StoredRun", _Given], _Made]:
-    """Has a method blame the stored job for what it cannot make of it."""
-
-    @wraps(method)
-    def read(run: "StoredRun", /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
-        try:
-            return method(run, *args, **kwargs)
-        except StoredJobError:
-            raise
-        except Exception as error:
-            raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
-
-    return read
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Blames the stored job for what cannot be made of it."""
+    try:
+        yield
+    except StoredJobError:
+        raise
+    except Exception as error:
+        raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
 
 
 class StoredRun:
@@ -92,13 +83,11 @@ class StoredRun:
         stored = read_text(self.text, most)
         check_place(stored.job, metadata)
         self._value, self.settings = stored.value, stored.settings
-        try:
+        with _reading():
             # A version before this one gave the ConfigMap of every kind the name J-config.
             job = structs.replace(stored.job, config_name=metadata["name"])
             self.job = backend.gang.suited(job, self.settings)
             self.spec_hash = backend.spec_hash(self.job)
-        except Exception as error:
-            raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
 
     @property
     def git_managed(self) -> bool:
@@ -133,7 +122,7 @@ class StoredRun:
     def _situation(self) -> backend.Situation:
         return situation_of_some(self._run, read_declared(self._value), self._edits)
 
-    @_reading
+    @_reading()
     def pods(
         self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
     ) -> list[tuple[int | None, LiveObject]]:
@@ -160,7 +149,7 @@ class StoredRun:
         marked = (marks.on(value, self.namespace) for value in made)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
 
-    @_reading
+    @_reading()
     def difference(self, pod: PodView) -> str:
         """What a Pod ran that is not what the job declares for its place; empty if nothing is.
 
@@ -201,7 +190,7 @@ class StoredRun:
         written = role.template.main_container
         return ownership.difference(pod.ran, main, written, patched=patched)
 
-    @_reading
+    @_reading()
     def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
         """The Pod of a replica under a name for which the job declares none.
 
@@ -235,7 +224,7 @@ class StoredRun:
             found.setdefault(("v1", "Secret"), set()).update(made)
         return {kind: frozenset(names) for kind, names in found.items()}
 
-    @_reading
+    @_reading()
     def secrets(self) -> list[LiveObject]:
         """The Secrets that are made in the cluster, without their keys."""
         return [
