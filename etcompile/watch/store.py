@@ -410,14 +410,17 @@ class Store:
 
     # ---- what a complete list does not have ----------------------------------------------------
 
+    def _in(self, place: str | None) -> list[tuple[JobKey, SeenJob]]:
+        """The jobs of a namespace, or all."""
+        return [(key, seen) for key, seen in self._jobs.items() if place in (None, key[0])]
+
     def left_pods(self, place: str | None, listed: set[Name], version: int) -> None:
         """Forgets Pods that a complete list does not have."""
         with self._lock:
             self._told_pods.tells(place, version)
             told = {
                 key
-                for key, seen in [*self._jobs.items()]
-                if place is None or key[0] == place
+                for key, seen in self._in(place)
                 for name, pod in [*seen.pods.items()]
                 if (key[0], name) not in listed and pod.version <= version
                 if self._forget_pod(key, name, version, unseen=True)
@@ -429,9 +432,7 @@ class Store:
         """Forgets Jobs that a complete list does not have."""
         told = set()
         with self._lock:
-            for key, seen in [*self._jobs.items()]:
-                if place is not None and key[0] != place:
-                    continue
+            for key, seen in self._in(place):
                 for name, known in [*seen.batch.items()]:
                     if (key[0], name) not in listed and known.version <= version:
                         del seen.batch[name]
@@ -445,9 +446,7 @@ class Store:
         told = set()
         with self._lock:
             self._told_maps.tells(place, version)
-            for key, seen in [*self._jobs.items()]:
-                if place is not None and key[0] != place:
-                    continue
+            for key, seen in self._in(place):
                 for slot in ("config", "hosts", "status"):
                     known: SeenMap | None = getattr(seen, slot)
                     if known is None or known.version > version:
