@@ -264,32 +264,18 @@ PREFLIGHT_FAILED = Cause(
     "program",
     "its last lines say what is missing; etcompile.dev/preflight is the check",
 )
-_STRIKES = frozenset(
-    cause.name
-    for cause in (
-        *_OF_REASONS,
-        _REFUSED,
-        *(cause for _, _, cause in _BY_TEXT),
-        *_CODES.values(),
-        *_SIGNALS.values(),
-        _SILENT,
-        OTHER_NODE_WANTED,
-    )
-    if cause.blame in ("node", "unknown")
+_EVERY = (
+    *_OF_REASONS,
+    _REFUSED,
+    *(cause for _, _, cause in _BY_TEXT),
+    *_CODES.values(),
+    *_SIGNALS.values(),
+    OTHER_NODE_WANTED,
+    PREFLIGHT_FAILED,
+    _SILENT,
 )
-NAMES = frozenset(
-    cause.name
-    for cause in (
-        *_OF_REASONS,
-        _REFUSED,
-        *(cause for _, _, cause in _BY_TEXT),
-        *_CODES.values(),
-        *_SIGNALS.values(),
-        OTHER_NODE_WANTED,
-        PREFLIGHT_FAILED,
-        _SILENT,
-    )
-) | {"Exception", "ExitCode"}
+_STRIKES = frozenset(cause.name for cause in _EVERY if cause.blame in ("node", "unknown"))
+NAMES = frozenset(cause.name for cause in _EVERY) | {"Exception", "ExitCode"}
 """The names of all causes."""
 _LONGEST = 160
 """Characters of a line that tells of an exception."""

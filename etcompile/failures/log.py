@@ -243,7 +243,9 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         there = set(visible)
         noted = [uid for uid in self.noted if uid.partition(".")[0] in there]
         noted += dict.fromkeys(failure.uid for failure in fresh)
-        fresh = [_bounded(failure) for failure in fresh]
+        fresh = [
+            structs.replace(f, message=_message(f.message), tail=tail_of(f.tail)) for f in fresh
+        ]
         kept, left_out = _kept((*self.failures, *fresh))
         counts = Counter({int(attempt): count for attempt, count in self.left_out.items()})
         counts.update(left_out)
@@ -357,10 +359,6 @@ def _by_node(
         causes[failure.cause.name] = causes.get(failure.cause.name, 0) + 1
         found[failure.node] = causes  # the last is the newest
     return dict(list(found.items())[-_MOST_NODES:])
-
-
-def _bounded(failure: Failure) -> Failure:
-    return structs.replace(failure, message=_message(failure.message), tail=tail_of(failure.tail))
 
 
 def _message(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from etcompile.goodput.spans import Span
-from etcompile.model import Job, Role
+from etcompile.model import Job
 from etcompile.model.run_record import RunRecord
 
 Times = Sequence[tuple[float, float]]
@@ -54,7 +54,8 @@ def in_training(
     needed: list[int] = []
     for place, role in enumerate(job.roles):
         needed.append(role.quorum)
-        for number in _numbers(role):
+        for member in role.members:
+            number = (member.place if role.labels.rank else member.index) or 0
             written = record.replica((role.name, number))
             if written.completed or (written.left and record.phase == "Running"):
                 needed[place] -= 1
@@ -90,11 +91,6 @@ def _enough(
             since = None
     if since is not None and since < now:
         yield since, now
-
-
-def _numbers(role: Role) -> Iterator[int]:
-    for member in role.members:
-        yield (member.place if role.labels.rank else member.index) or 0
 
 
 def _until(

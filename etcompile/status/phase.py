@@ -7,7 +7,7 @@ stays failed until somebody replaces its Pod.
 
 from collections.abc import Sequence
 
-from etcompile.model import Job, Role
+from etcompile.model import Job
 from etcompile.model.completion import Decider, Outcome, completion, named
 from etcompile.status.pod_problems import ALIVE
 from etcompile.status.values import Phase, Replica
@@ -55,10 +55,7 @@ def _too_few(job: Job, replicas: Sequence[Replica]) -> str:
     for role in job.roles:
         own = [replica for replica in replicas if replica.role == role.name]
         failed = [replica for replica in own if replica.state == "Failed"]
-        if failed and len(own) - len(failed) < _needed(role, len(own)):
+        needed = role.bounds.minimum if role.bounds else len(own)
+        if failed and len(own) - len(failed) < needed:
             return f"{named([replica.name for replica in failed])} failed"
     return ""
-
-
-def _needed(role: Role, desired: int) -> int:
-    return role.bounds.minimum if role.bounds else desired

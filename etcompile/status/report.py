@@ -44,12 +44,11 @@ def _one(events: list[LiveObject]) -> Told:
         reason=newest.get("reason") or "",
         message=_line(newest),
         objects=tuple(dict.fromkeys(f"{of.get('kind')}/{of.get('name')}" for of in about)),
-        count=sum(_count(event) for event in events),
+        count=sum(
+            int(event.get("count") or (event.get("series") or {}).get("count") or 1)
+            for event in events
+        ),
     )
-
-
-def _count(event: LiveObject) -> int:
-    return int(event.get("count") or (event.get("series") or {}).get("count") or 1)
 
 
 def _turn(event: LiveObject) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
 from etcompile.naming import shortened
-from etcompile.status.values import Epoch, Hosts, JobStatus, Phase, Replica, RoleStatus, Told
+from etcompile.status.values import Epoch, Hosts, JobStatus, Phase, RoleStatus, Told, alike
 
 _STYLES: dict[Phase, str] = {
     "Succeeded": "32",
@@ -98,13 +98,10 @@ def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
         width: Columns after which lines are cut; None if they are not. Names give way to the
             state, but never their ends with the indexes.
     """
-    alike: dict[tuple[str, str, str, str], list[Replica]] = {}
-    for replica in job.not_ready:
-        words = replica.message.replace(replica.name, "*")
-        alike.setdefault((replica.role, replica.state, replica.reason, words), []).append(replica)
-    for (_, state, _, _), replicas in alike.items():
-        separator = ": " if replicas[0].reason in ("", state) else ", "
-        told = f"{state}{separator}{replicas[0].why}".removesuffix(separator)
+    for replicas in alike(job.not_ready):
+        first = replicas[0]
+        separator = ": " if first.reason in ("", first.state) else ", "
+        told = f"{first.state}{separator}{first.why}".removesuffix(separator)
         names = [replica.name for replica in replicas]
         if width is not None:
             room = (width - _STATE) // max(1, min(len(names), _NAMES)) - 2

@@ -1,5 +1,6 @@
 """The status of a job: what people and scripts are told of it."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -53,6 +54,15 @@ class Replica(Struct, frozen=True):
         """Why it is not ready, without repeating its state; empty if it is, or has succeeded."""
         word = "" if self.reason == self.state else self.reason
         return ": ".join(filter(None, (word, self.message)))
+
+
+def alike(replicas: Iterable[Replica]) -> list[list[Replica]]:
+    """Replicas of a role in the same state, for the same reason, but for whom it is about."""
+    found: dict[tuple[str, str, str, str], list[Replica]] = {}
+    for replica in replicas:
+        words = replica.message.replace(replica.name, "*")
+        found.setdefault((replica.role, replica.state, replica.reason, words), []).append(replica)
+    return [*found.values()]
 
 
 class RoleStatus(Struct, frozen=True):

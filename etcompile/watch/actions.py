@@ -104,9 +104,9 @@ class CreatePod(Struct, frozen=True):
         name: The Pod's name.
         index: Its number in the role.
         reason: Why, in one word.
-        follower: The replica, where it is none that the job declares: who follows one.
+        undeclared: The replica, where the job declares no Pod of that name for it: it follows
+            another one in its rank, or its scheduler wants another name for each of its Pods.
         lost: The name of the Pod that it comes instead of, if that is another one.
-        renamed: It is the declared replica under a name that it does not declare.
         epoch: Its annotation `EPOCH`; empty for none.
         avoid: The nodes that it avoids.
     """
@@ -115,9 +115,8 @@ class CreatePod(Struct, frozen=True):
     role: str
     index: int | None
     reason: str
-    follower: Member | None = None
+    undeclared: Member | None = None
     lost: str = ""
-    renamed: bool = False
     epoch: str = ""
     avoid: tuple[str, ...] = ()
 

@@ -15,7 +15,10 @@ from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.leader_election import MANAGER
 
 POLICY = "etcompile-jobs"
-"""The ValidatingAdmissionPolicy; one that the Helm chart made has more behind this name."""
+"""The ValidatingAdmissionPolicy (`templates/watcher/kustomize/policy/policy.yaml`): who may not
+create Pods may not write the ConfigMaps of jobs, nor take the label off one, nor delete one to put
+another in its place. The garbage collector and the namespace controller may; they never change
+data. One that the Helm chart made has more behind this name."""
 
 _log = logging.getLogger("etcompile.watch")
 _NAMED_MOST = 10

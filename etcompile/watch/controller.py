@@ -22,10 +22,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.endpoints import Answer
@@ -33,12 +33,11 @@ from etcompile.watch.events import Events
 from etcompile.watch.executor import ActionExecutor
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.leader_election import LeaderElection
-from etcompile.watch.ledger import Ledger
+from etcompile.watch.memory import Memory
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.notices import Notices
-from etcompile.watch.quotas import QuotaKeeper
 from etcompile.watch.reconciler import AFTER_A_BUG, Reconciler, Result
-from etcompile.watch.reflector import Reflector
+from etcompile.watch.reflector import Keeper, Reflector
 from etcompile.watch.rights import report_missing
 from etcompile.watch.room import room
 from etcompile.watch.runs import Runs
@@ -119,7 +118,7 @@ class Watcher:
             counted=lambda status: self.metrics.writes.labels("create", "Event", status).inc(),
         )
         self._beside = ThreadPoolExecutor(choices.beside, thread_name_prefix="beside")
-        self._ledger = Ledger()
+        self._memory = Memory()
         executor = ActionExecutor(
             cluster,
             self._observations,
@@ -128,16 +127,16 @@ class Watcher:
             self._events,
             self._beside,
             self._queue.others_wait,
-            self._ledger,
+            self._memory,
         )
-        self._notices = Notices(cluster, self._observations, self._events, self._ledger)
+        self._notices = Notices(cluster, self._observations, self._events, self._memory)
         self._reconciler = Reconciler(
             cluster,
             self._observations,
             executor,
-            Runs(cluster, self._observations, choices.selector, self._notices),
+            Runs(cluster, self._observations, choices.selector, self._notices, self._memory),
             self._notices,
-            self._ledger,
+            self._memory,
             choices.timeouts,
             self._stop.is_set,
         )
@@ -237,10 +236,10 @@ class Watcher:
             return None, "stopped"  # all are wanted again once that is different
         return self._reconciler.reconcile(key, self._synced_at)
 
-    def _quota_changed(self, namespace: str) -> None:
-        """There may be room again for Pods that a quota refused."""
+    def _saw_quota(self, quota: LiveObject, *, gone: bool) -> None:  # noqa: ARG002 - as a keeper is
+        """A quota has changed: there may be room again for Pods that it refused."""
         at = time.monotonic() + _ROOM_AGAIN
-        for key in self._reconciler.room_again(namespace):
+        for key in self._reconciler.room_again(quota["metadata"]["namespace"]):
             self._queue.soon(key, at)
 
     def _until(self, at: float) -> float:
@@ -255,7 +254,7 @@ class Watcher:
 
     def _want_all(self) -> None:
         """Has all jobs looked at, and those that went while this watcher did not act."""
-        for key in self._reconciler.jobs().union(self._observations.known()):
+        for key in {*self._memory.jobs(), *self._observations.known()}:
             self._queue.want(key)
 
     def _wait_for_sync(self) -> None:
@@ -304,11 +303,12 @@ class Watcher:
     def _made_streams(self) -> list[Reflector]:
         places = [None] if self._choices.namespaces is None else [*self._choices.namespaces]
         # ConfigMaps first: a Pod means nothing without its job.
-        kinds: list[tuple[str, str, Any]] = [
-            ("v1", "ConfigMap", self._observations.maps),
-            ("batch/v1", "Job", self._observations.batch),
-            ("v1", "Pod", self._observations.pods),
-        ]
+        store = self._observations
+        kinds = (
+            ("v1", "ConfigMap", Keeper(store.saw_map, store.left_maps)),
+            ("batch/v1", "Job", Keeper(store.saw_batch, store.left_batch)),
+            ("v1", "Pod", Keeper(store.saw_pod, store.left_pods)),
+        )
         return [
             Reflector(self._cluster, version, kind, place, JOB_LABEL, keeper, self._restarted)
             for version, kind, keeper in kinds
@@ -316,9 +316,12 @@ class Watcher:
         ]
 
     def _made_quota_streams(self) -> list[Reflector]:
-        """Quotas, so that room is used when there is some. Nothing waits for these streams."""
+        """Quotas, so that a Pod that one refused is tried again as soon as there is room.
+
+        Nothing waits for these streams, and nothing is kept of them.
+        """
         places = [None] if self._choices.namespaces is None else [*self._choices.namespaces]
-        keeper, told = QuotaKeeper(self._quota_changed), self._cannot_see_quotas
+        keeper, told = Keeper(self._saw_quota), self._cannot_see_quotas
         return [
             Reflector(self._cluster, "v1", "ResourceQuota", p, "", keeper, told) for p in places
         ]
@@ -353,7 +356,7 @@ class Watcher:
             ("reason",),
             lambda: (
                 ((reason,), count)
-                for reason, count in (self._ledger.counts().items() if self._may() else ())
+                for reason, count in (self._memory.unsupervised().items() if self._may() else ())
             ),
         )
         gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)

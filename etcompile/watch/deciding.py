@@ -64,9 +64,21 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     """
     around = placement(view)
     begun = lifecycle.begun(around)
-    decision = _decision(around, begun, now)
-    seen = [*failures.of_pods(around, begun), *decision.failures]
-    log = failures.noted(view, seen, now)
+    causes = failures.of_pods(around, begun)
+    # A run ends once, and a job that is suspended has nothing to lose.
+    if begun.ended:
+        decision = completion.after_the_end(around, begun, now)
+    elif around.job.run.suspended:
+        decision = lifecycle.suspended(around, begun)
+    else:
+        learned = _learned(around, begun, now)
+        before = states(around, learned.record)
+        decision = _decision(before, learned, now)
+        causes += learned.failures
+        causes += failures.of_losses(before, learned.record, now)
+        causes += failures.of_silence(before, learned.record, now)
+    # What follows listens to the decision: it adds what is written down and told of it.
+    log = failures.noted(view, causes, now)
     decision = Decision(decision.record, (*decision.actions, *lifecycle.orphaned(view)))
     decision = lifecycle.superseded(view, decision, now)
     record = decision.record
@@ -97,28 +109,22 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     return (WriteStatus(record, log, spent), *told_first)
 
 
-def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
-    """What all rules say, each asked with the record that the ones before it have made."""
-    # A run ends once, and a job that is suspended has nothing to lose.
-    if record.ended:
-        return completion.after_the_end(around, record, now)
-    if around.job.run.suspended:
-        return lifecycle.suspended(around, record)
+def _learned(around: Placement, record: RunRecord, now: float) -> Decision:
+    """The record, with what there is to see of the run now."""
     back = lifecycle.resumed(record)
     learned = epochs.learned(around, lifecycle.noticed(around, back.record), now)
-    record = learned.record
-    taken = states(around, record)
-    lost_so = [
-        *learned.failures,
-        *failures.of_losses(taken, record, now),
-        *failures.of_silence(taken, record, now),
-    ]
+    return Decision(learned.record, (*back.actions, *learned.actions), learned.failures)
+
+
+def _decision(taken: ReplicaStates, learned: Decision, now: float) -> Decision:
+    """What all rules say, each asked with the record that the ones before it have made."""
+    around, record = taken.placement, learned.record
     # Whether it is over is asked first: nobody is to be replaced for a run that is.
     judged = _judged(taken, record, now)
-    actions = [*back.actions, *learned.actions, *judged.actions]
+    actions = [*learned.actions, *judged.actions]
     if judged.record.ended:
         after = completion.after_the_end(around, judged.record, now)
-        return Decision(after.record, (*actions, *after.actions), lost_so)
+        return Decision(after.record, (*actions, *after.actions))
     losses = _losses(taken, judged.record, now)
     actions += losses.actions
     # From here on replicas are asked about as they are with what has just been decided.
@@ -128,10 +134,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
         actions += restart.carried_out(taken, losses.record, now)
     actions += logs_to_read(taken, now)
     actions += epochs.logs_to_read(around, losses.record, now)
-    actions += silence.launcher_ended(around, losses.record)
-    actions += silence.logs_to_read(around, losses.record, now)
-    actions += silence.reports_to_ask(around, losses.record, now)
-    actions += silence.restarts_to_ask(around, losses.record, now)
+    actions += silence.broken(around, losses.record, now)
     leaving = Decision(losses.record)
     if not around.view.superseded:
         actions += termination.duplicates(around, losses.record, now)
@@ -144,7 +147,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     waits = lifecycle.held_up(taken, leaving.record, now)
     lost = termination.unreachable(around, waits.record, now)
     told = epochs.numbered(around, lost.record, (*actions, *waits.actions, *lost.actions))
-    return Decision(lost.record, told, lost_so)
+    return Decision(lost.record, told)
 
 
 def _judged(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:

@@ -18,6 +18,8 @@ from etcompile.k8s.objects import timestamp
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.leader_election import MANAGER
+from etcompile.watch.logs import say
+from etcompile.watch.workqueue import JobKey
 
 _log = logging.getLogger("etcompile.watch")
 _KEPT = 2000
@@ -101,6 +103,19 @@ class Events:
             }
         )
         self._some.set()
+
+    def report(
+        self,
+        key: JobKey,
+        event: EmitEvent,
+        config: Mapping[str, Any],
+        version: str = "",
+        line: str = "",
+    ) -> None:
+        """Tells people by an Event (`tell`) and by a line of the log, or else its message."""
+        self.tell(key[0], event, config, version)
+        level = logging.WARNING if event.warning else logging.INFO
+        say(level, key, line or event.message, pod=event.pod or "", reason=event.reason)
 
     def run(self) -> None:
         """Sends events until closed, and then those that are left."""

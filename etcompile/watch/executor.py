@@ -51,9 +51,9 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.events import Events
 from etcompile.watch.leader_election import MANAGER
-from etcompile.watch.ledger import Ledger
 from etcompile.watch.logs import say
 from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
+from etcompile.watch.memory import JobMemory, Memory
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.node_affinity import avoiding
 from etcompile.watch.run_pods import StoredRun
@@ -132,7 +132,7 @@ class ActionExecutor:
         events: Who tells people.
         beside: Where requests about several Pods of a job run side by side.
         hurry: Whether other jobs than this one wait for a look.
-        ledger: What was refused, and is not sent again before its time.
+        memory: What was refused, and is not sent again before its time.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ActionExecutor:
         events: Events,
         beside: Executor,
         hurry: Callable[[JobKey], bool],
-        ledger: Ledger,
+        memory: Memory,
     ) -> None:
         self._cluster = cluster
         self._observations = observations
@@ -153,8 +153,7 @@ class ActionExecutor:
         self._events = events
         self._beside = beside
         self._hurry = hurry
-        self._ledger = ledger
-        self._looked_up: set[tuple[JobKey, str]] = set()
+        self._memory = memory
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
@@ -178,11 +177,10 @@ class ActionExecutor:
         made = late = unrecorded = False
         problem: Exception | None = None
         told = [action for action in actions if isinstance(action, EmitEvent)]
-        self._ledger.keep(case.key, {_what(case, action) for action in actions})
+        ledger = self._memory.of(case.key).ledger
+        ledger.keep({_what(case, action) for action in actions})
         for part, group in groupby(actions, key=_part):
-            these = [
-                action for action in group if not self._ledger.holds(case.key, _what(case, action))
-            ]
+            these = [action for action in group if not ledger.holds(_what(case, action))]
             if not these:
                 unrecorded = unrecorded or part == "record"
             elif part == "telling":
@@ -226,12 +224,10 @@ class ActionExecutor:
         metadata = config.value["metadata"] if config else {}
         version = str(status.version if status else 0)
         for action in actions:
-            if isinstance(action, EmitEvent):
-                self._events.tell(case.key[0], action, metadata, version)
-                level = logging.WARNING if action.warning else logging.INFO
-                if action.reason != REPLACED:  # logged once it is
-                    pod = action.pod or ""
-                    say(level, case.key, action.message, pod=pod, reason=action.reason)
+            if isinstance(action, EmitEvent) and action.reason == REPLACED:
+                self._events.tell(case.key[0], action, metadata, version)  # logged once it is
+            elif isinstance(action, EmitEvent):
+                self._events.report(case.key, action, metadata, version)
             elif isinstance(action, ReadLog):
                 self._ask(case.key, action)
             elif isinstance(action, ReadTail):
@@ -440,7 +436,7 @@ class ActionExecutor:
         for role in hopeless:
             alike = [creation for creation in actions if isinstance(creation, CreatePod)]
             names = [_what(case, creation) for creation in alike if role in (_EVERY, creation.role)]
-            self._ledger.failed_alike(case.key, names)
+            self._memory.of(case.key).ledger.failed_alike(names)
         for problem in (*filter(None, problems), *hopeless.values()):
             raise problem
 
@@ -467,17 +463,17 @@ class ActionExecutor:
 
     def _tried(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
         """Sends a request, and holds the next one like it if it was refused or changed nothing."""
-        what = _what(case, action)
+        what, ledger = _what(case, action), self._memory.of(case.key).ledger
         longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
         try:
             done = request()
         except (ClusterError, NameTakenError, OutdatedError):
-            self._ledger.failed(case.key, what, longest)
+            ledger.failed(what, longest)
             raise
         if done:
-            self._ledger.succeeded(case.key, what)
+            ledger.succeeded(what)
         else:
-            self._ledger.failed(case.key, what, longest)
+            ledger.failed(what, longest)
 
     def _did(self, case: Case, action: PodAction, made: _Made) -> bool:
         """Does something about a Pod; whether anything is different now."""
@@ -555,13 +551,16 @@ class ActionExecutor:
         """Looks up the Services by which a new Pod is found; no replacement waits for that."""
         about, spec = pod["metadata"], pod["spec"]
         names = {about["name"], spec.get("hostname"), spec.get("subdomain")}
+        memory = self._memory.of(case.key)
         for service in case.run.service_names & names:
             # All Pods of a job may have the same.
-            if (case.key, service) not in self._looked_up:
-                self._looked_up.add((case.key, service))
-                self._beside.submit(self._report_service, case.key, service, about)
+            if service not in memory.run.services:
+                memory.run.services.add(service)
+                self._beside.submit(self._report_service, case.key, memory, service, about)
 
-    def _report_service(self, key: JobKey, name: str, pod: Mapping[str, Any]) -> None:
+    def _report_service(
+        self, key: JobKey, memory: JobMemory, name: str, pod: Mapping[str, Any]
+    ) -> None:
         """Reports once that a Service is missing: only Git, or who applies the job, creates it."""
         try:
             resource = self._cluster.resource("v1", "Service")
@@ -569,17 +568,16 @@ class ActionExecutor:
         except ClusterError:
             return  # nothing is known
         finally:
-            self._looked_up.discard((key, name))
+            memory.run.services.discard(name)
         if found is not None:
-            self._ledger.resolved(key, f"Service {name}")
-        elif self._ledger.is_news(key, f"Service {name}", ""):
+            memory.ledger.resolved(f"Service {name}")
+        elif memory.ledger.is_news(f"Service {name}", ""):
             message = (
                 f"other Pods cannot find it by name: the Service {name} is missing; `etcompile "
                 "apply`, or the tool that syncs Git, creates it again"
             )
             event = EmitEvent("MissingService", message, pod["name"], pod["uid"], warning=True)
-            self._events.tell(key[0], event, {}, pod["uid"])
-            say(logging.WARNING, key, message, pod=pod["name"], reason=event.reason)
+            self._events.report(key, event, {}, pod["uid"])
 
     def _avoiding(
         self, case: Case, value: Mapping[str, Any], action: ReplacePod | CreatePod
@@ -657,7 +655,8 @@ class ActionExecutor:
     def _ask(self, key: JobKey, action: ReadLog) -> None:
         """Asks for the end of a log, and does not wait: its node may not answer."""
         asked = self._cluster.now()
-        self._observations.heard(key, action.name, action.uid, LogActivity(asked))
+        saw = partial(self._observations.saw_log, key, action.name, action.uid)
+        saw(LogActivity(asked), news=False)
 
         def listen() -> None:
             try:
@@ -667,13 +666,14 @@ class ActionExecutor:
             except (ClusterError, ValueError) as error:
                 say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
                 return
-            self._observations.heard(key, action.name, action.uid, LogActivity(asked, at, text))
+            saw(LogActivity(asked, at, text), news=at is not None)
 
         self._beside.submit(listen)
 
     def _ask_for_tail(self, key: JobKey, action: ReadTail) -> None:
         """Asks for the last lines of a log, and does not wait either."""
-        self._observations.read(key, action.name, action.uid, Tail(action.of))
+        saw = partial(self._observations.saw_log, key, action.name, action.uid)
+        saw(Tail(action.of), news=False)
 
         def listen() -> None:
             lines: tuple[str, ...] = ()
@@ -686,14 +686,15 @@ class ActionExecutor:
                     say(logging.INFO, key, "the watcher may not read its log", pod=action.name)
                 else:
                     say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
-            self._observations.read(key, action.name, action.uid, Tail(action.of, lines))
+            saw(Tail(action.of, lines), news=True)
 
         self._beside.submit(listen)
 
     def _read_epochs(self, key: JobKey, action: ReadEpochs) -> None:
         """Reads what a log has about epochs since the last time, and does not wait."""
         known = action.known
-        self._observations.saw_epochs(key, action.name, action.uid, known)
+        saw = partial(self._observations.saw_log, key, action.name, action.uid)
+        saw(known, news=False)
 
         def listen() -> None:
             time, lines = action.since, [*known.lines]
@@ -703,28 +704,24 @@ class ActionExecutor:
                 ):
                     time, _, text = line.partition(" ")
                     if text.startswith(UNSUPERVISED) and not known.until:
-                        self._tell_unsupervised(key, action, text.removeprefix(UNSUPERVISED))
+                        why = text.removeprefix(UNSUPERVISED)
+                        event = EmitEvent(
+                            UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True
+                        )
+                        self._events.report(key, event, {}, UNSUPERVISED, f"unsupervised: {why}")
                     if (told := epoch_line(text, seconds(time) or 0.0)) is not None:
                         lines.append(told)
             except ClusterError as error:
                 reason = "the watcher may not read its log" if error.status == 403 else str(error)
                 say(logging.INFO, key, f"epochs cannot be read: {reason}", pod=action.name)
-                later = structs.replace(known, due=self._cluster.now() + _EPOCHS_AFTER_FAILURE)
-                self._observations.saw_epochs(key, action.name, action.uid, later)
+                due = self._cluster.now() + _EPOCHS_AFTER_FAILURE
+                saw(structs.replace(known, due=due), news=False)
                 return
             new = tuple(dict.fromkeys(lines))[-_MOST_EPOCHS:]
             until = time if seconds(time) is not None else action.since
-            found = structs.replace(known, until=until, lines=new)
-            news = new != known.lines
-            self._observations.saw_epochs(key, action.name, action.uid, found, news=news)
+            saw(structs.replace(known, until=until, lines=new), news=new != known.lines)
 
         self._beside.submit(listen)
-
-    def _tell_unsupervised(self, key: JobKey, action: ReadEpochs, why: str) -> None:
-        """Tells that a command runs without the supervisor that it was to have."""
-        event = EmitEvent(UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True)
-        self._events.tell(key[0], event, {}, UNSUPERVISED)
-        say(logging.WARNING, key, f"unsupervised: {why}", pod=action.name, reason=event.reason)
 
     # ---- requests ------------------------------------------------------------------------------
 
@@ -803,15 +800,10 @@ def _made(case: Case, actions: Sequence[PodAction]) -> _Made:
     wanted: dict[str, list[int | None]] = {}
     made: dict[tuple[str, int | None], Mapping[str, Any]] = {}
     for action in actions:
-        if isinstance(action, CreatePod) and action.follower is not None:
-            pod = case.run.follower(action.role, action.follower)
-            if pod is not None:
-                # No tool knows it: it goes when the job goes.
-                made[action.role, action.index] = owned(pod, case.seen.config)
-        elif isinstance(action, CreatePod) and action.renamed:
-            pod = case.run.renamed(action.role, action.index, action.name)
-            if pod is not None:
-                made[action.role, action.index] = owned(pod, case.seen.config)
+        if isinstance(action, CreatePod) and action.undeclared is not None:
+            pod = case.run.undeclared_pod(action.role, action.undeclared, action.name)
+            # No tool knows it: it goes when the job goes.
+            made[action.role, action.index] = owned(pod, case.seen.config)
         elif isinstance(action, ReplacePod | CreatePod):
             wanted.setdefault(action.role, []).append(action.index)
     for role, indexes in wanted.items():

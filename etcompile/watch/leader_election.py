@@ -152,7 +152,9 @@ class LeaderElection:
         resource = self._cluster.resource(_API_VERSION, "Lease")
         found = self._cluster.get(resource, self._name, self._namespace)
         if found is None:
-            self._note(self._cluster.create(self._new()))
+            metadata = {"name": self._name, "namespace": self._namespace}
+            lease = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": metadata}
+            self._note(self._cluster.create({**lease, "spec": self._taken(0)}))
             return True
         spec = found.get("spec") or {}
         version = found["metadata"]["resourceVersion"]
@@ -163,31 +165,19 @@ class LeaderElection:
         if self._holder not in ("", self._identity) and begun < runs_out:
             self._until = float("-inf")
             return False
-        changes = 0 if self._holder == self._identity else 1
-        self._patch(
-            {
-                "holderIdentity": self._identity,
-                "leaseDurationSeconds": round(self._terms.lease) or 1,
-                "acquireTime": self._now(),
-                "renewTime": self._now(),
-                "leaseTransitions": int(spec.get("leaseTransitions") or 0) + changes,
-            },
-            version,
-        )
+        changes = int(spec.get("leaseTransitions") or 0) + (self._holder != self._identity)
+        self._patch(self._taken(changes), version)
         return True
 
-    def _new(self) -> dict[str, Any]:
+    def _taken(self, transitions: int) -> dict[str, Any]:
+        """The spec of the Lease once this watcher has taken it."""
+        now = self._now()
         return {
-            "apiVersion": _API_VERSION,
-            "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": {
-                "holderIdentity": self._identity,
-                "leaseDurationSeconds": round(self._terms.lease) or 1,
-                "acquireTime": self._now(),
-                "renewTime": self._now(),
-                "leaseTransitions": 0,
-            },
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": round(self._terms.lease) or 1,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
         }
 
     def _patch(self, spec: dict[str, Any], version: str) -> None:

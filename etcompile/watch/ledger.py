@@ -1,4 +1,4 @@
-"""What is not in order: requests that wait, what people know of already, jobs left unsupervised.
+"""What is not in order with a job: held requests, reported problems, and whether it is supervised.
 
 The one place where the watcher remembers a failure; all of it may be forgotten at any time.
 
@@ -11,16 +11,16 @@ up: a dead host leaves the list while its replacement is refused.
 
 **Reports**: a problem is met at each look and reported once, however many others a job has.
 
-**Supervision**: of each job, since when the watcher cannot look after it, and why. Whoever finds
-that out says so here; a look that does all it wants to takes it back.
+**Supervision**: since when the watcher cannot look after the job, and why. Whoever finds that out
+says so here; a look that does all it wants to takes it back.
 """
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 
-from etcompile.watch.workqueue import LONGEST, JobKey, backoff
+from etcompile.watch.workqueue import LONGEST, backoff
 
 _LONGEST_REPORT = 300
 """Characters of a problem by which it is told from others."""
@@ -29,7 +29,7 @@ _MOST_REPORTS = 200
 
 
 class Ledger:
-    """What is not in order with which job; safe to share between threads.
+    """What is not in order with a job; safe to share between threads.
 
     Args:
         clock: The time in seconds, of a clock that is never set.
@@ -38,117 +38,94 @@ class Ledger:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._held: dict[JobKey, dict[str, tuple[int, float]]] = {}
-        self._reported: dict[JobKey, dict[tuple[str, str], None]] = {}
-        # Of each job why it is not supervised, and since when; None if it is.
-        self._supervised: dict[JobKey, tuple[str, float] | None] = {}
-        self._reasons: set[str] = set()
+        # How often a request has failed in a row, and until when it is held.
+        self._held: dict[str, tuple[int, float]] = {}
+        self._reported: dict[tuple[str, str], None] = {}
+        self._met = False
+        # Why the job is not supervised, and since when; None if it is, or is no job of ours.
+        self._lost: tuple[str, float] | None = None
 
-    def failed(self, key: JobKey, what: str, longest: float = LONGEST) -> None:
+    def failed(self, what: str, longest: float = LONGEST) -> None:
         """A request was refused or changed nothing: it is held twice as long as the last time."""
         with self._lock:
-            held = self._held.setdefault(key, {})
-            count, until = held.get(what, (0, 0.0))
+            count, until = self._held.get(what, (0, 0.0))
             if self._clock() >= until:  # else another request like it has failed at the same time
                 wait = min(backoff(count + 1), longest)
-                held[what] = count + 1, self._clock() + wait
+                self._held[what] = count + 1, self._clock() + wait
 
-    def failed_alike(self, key: JobKey, these: Sequence[str]) -> None:
+    def failed_alike(self, these: Sequence[str]) -> None:
         """Requests would all be refused for the same reason: they are held until the same time."""
         with self._lock:
-            held = self._held.setdefault(key, {})
-            count = max((held.get(what, (0, 0.0))[0] for what in these), default=0)
+            count = max((self._held.get(what, (0, 0.0))[0] for what in these), default=0)
             until = self._clock() + backoff(count + 1)
-            held.update(dict.fromkeys(these, (max(count, 1), until)))
+            self._held.update(dict.fromkeys(these, (max(count, 1), until)))
 
-    def succeeded(self, key: JobKey, what: str) -> None:
+    def succeeded(self, what: str) -> None:
         """A request was carried out: the next one like it is sent at once."""
         with self._lock:
-            held = self._held.get(key, {})
-            held.pop(what, None)
-            if not held:
-                self._held.pop(key, None)
+            self._held.pop(what, None)
 
-    def holds(self, key: JobKey, what: str) -> bool:
+    def holds(self, what: str) -> bool:
         """Whether it is too early for a request."""
         with self._lock:
-            _, until = self._held.get(key, {}).get(what, (0, 0.0))
+            _, until = self._held.get(what, (0, 0.0))
             return self._clock() < until
 
-    def wait(self, key: JobKey) -> float | None:
-        """Seconds until the first of a job's requests that are held may be sent; None for none."""
+    def wait(self) -> float | None:
+        """Seconds until the first of the requests that are held may be sent; None for none."""
         with self._lock:
             now = self._clock()
-            untils = [until for _, until in self._held.get(key, {}).values() if until > now]
+            untils = [until for _, until in self._held.values() if until > now]
             return min(untils) - now if untils else None
 
-    def keep(self, key: JobKey, wanted: set[str]) -> None:
-        """Forgets what is held of a job but is not wanted any more."""
+    def keep(self, wanted: AbstractSet[str]) -> None:
+        """Lets go all requests that are held but these: they are not wanted any more."""
         with self._lock:
-            held = self._held.get(key)
-            if held is None:
-                return
-            for what in held.keys() - wanted:
-                del held[what]
-            if not held:
-                del self._held[key]
-
-    def forget(self, key: JobKey) -> None:
-        """Lets go what is held of a job: what was in the way may be gone."""
-        with self._lock:
-            self._held.pop(key, None)
+            for what in self._held.keys() - wanted:
+                del self._held[what]
 
     # ---- reports and supervision ---------------------------------------------------------------
 
-    def is_news(self, key: JobKey, kind: str, text: str) -> bool:
+    def is_news(self, kind: str, text: str) -> bool:
         """Whether a problem of this kind has not been reported yet; from now on it has."""
         with self._lock:
-            reported = self._reported.setdefault(key, {})
-            if (kind, text[:_LONGEST_REPORT]) in reported:
+            entry = kind, text[:_LONGEST_REPORT]
+            if entry in self._reported:
                 return False
-            if len(reported) >= _MOST_REPORTS:
-                del reported[next(iter(reported))]
-            reported[kind, text[:_LONGEST_REPORT]] = None
+            if len(self._reported) >= _MOST_REPORTS:
+                del self._reported[next(iter(self._reported))]
+            self._reported[entry] = None
             return True
 
-    def resolved(self, key: JobKey, kind: str | None = None) -> None:
-        """Problems of a kind, or of all kinds, are over: the next one is reported."""
+    def resolved(self, kind: str) -> None:
+        """Problems of a kind are over: the next one is reported."""
         with self._lock:
-            before = self._reported.pop(key, {})
-            if left := dict.fromkeys(entry for entry in before if kind and entry[0] != kind):
-                self._reported[key] = left
+            self._reported = {entry: None for entry in self._reported if entry[0] != kind}
 
-    def unsupervised(self, key: JobKey, reason: str) -> bool:
-        """The watcher cannot look after a job; whether that is new."""
+    @property
+    def lost(self) -> str:
+        """Why the job is not supervised; empty if it is, or is no job of ours."""
+        return self._lost[0] if self._lost else ""
+
+    def unsupervised(self, reason: str) -> bool:
+        """The watcher cannot look after the job; whether that is new."""
         with self._lock:
-            before = self._supervised.get(key)
-            self._supervised[key] = reason, before[1] if before else self._clock()
+            before, self._met = self._lost, True
+            self._lost = reason, before[1] if before else self._clock()
             return before is None or before[0] != reason
 
-    def supervised(self, key: JobKey) -> float | None:
-        """The watcher looks after a job; for how many seconds it did not, None if it did before."""
+    def supervised(self) -> float | None:
+        """The watcher looks after the job; for how many seconds it did not, None if it did."""
         with self._lock:
-            before = self._supervised.get(key, ("", None))
-            self._supervised[key] = None
-            if before is None:
-                return None
-            return 0.0 if before[1] is None else self._clock() - before[1]
+            lost, new = self._lost, not self._met
+            self._lost, self._met = None, True
+            if lost is not None:
+                return self._clock() - lost[1]
+            return 0.0 if new else None
 
-    def ended(self, key: JobKey) -> bool:
+    def ended(self) -> bool:
         """There is no such job any more, or it is not this watcher's; whether there was one."""
         with self._lock:
-            known = key in self._supervised
-            self._supervised.pop(key, None)
-            return known
-
-    def jobs(self) -> set[JobKey]:
-        """The jobs of which anything is remembered."""
-        with self._lock:
-            return {*self._supervised, *self._reported}
-
-    def counts(self) -> Mapping[str, int]:
-        """How many jobs are not supervised, by reason."""
-        with self._lock:
-            lost = Counter(found[0] for found in self._supervised.values() if found)
-            self._reasons.update(lost)
-            return {reason: lost[reason] for reason in self._reasons}
+            met = self._met
+            self._lost, self._met = None, False
+            return met

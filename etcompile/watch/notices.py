@@ -19,8 +19,8 @@ from etcompile.watch import admission
 from etcompile.watch.actions import Action, EmitEvent, Requeue
 from etcompile.watch.events import Events
 from etcompile.watch.executor import Case
-from etcompile.watch.ledger import Ledger
 from etcompile.watch.logs import say
+from etcompile.watch.memory import Memory
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import PodView
 from etcompile.watch.store import SeenJob, SeenMap, Store
@@ -36,33 +36,33 @@ class Notices:
         cluster: Whose policies say whom the watcher trusts.
         store: What is known of jobs.
         events: Who tells people.
-        ledger: What was told.
+        memory: What was told.
     """
 
-    def __init__(self, cluster: Cluster, store: Store, events: Events, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, store: Store, events: Events, memory: Memory) -> None:
         self._cluster = cluster
         self._store = store
         self._events = events
-        self._ledger = ledger
+        self._memory = memory
         self._checked: set[str] = set()
 
     def of_failure(self, key: JobKey, reason: str, message: str) -> None:
         """Tells once of what keeps the watcher from looking after a job, and that it does."""
-        new = self._ledger.unsupervised(key, reason)
+        ledger, line = self._memory.of(key).ledger, f"not supervised: {message}"
+        new = ledger.unsupervised(reason)
         # Another number is no other refusal: replicas and quotas have many.
         text = re.sub(r"[0-9]+", "#", message) if reason == "Refused" else message
-        if self._ledger.is_news(key, "failure", f"{reason} {text}"):
-            self.of_job(key, EmitEvent(reason, message, warning=True))
-            new = True
-        if new:
-            say(logging.WARNING, key, f"not supervised: {message}", reason=reason)
+        if ledger.is_news("failure", f"{reason} {text}"):
+            self.of_job(key, EmitEvent(reason, message, warning=True), line)
+        elif new:
+            say(logging.WARNING, key, line, reason=reason)
 
     def of_supervision(self, key: JobKey, run: StoredRun) -> None:
         """Says once that a job is supervised, or is again."""
-        lost = self._ledger.supervised(key)
+        lost = self._memory.of(key).ledger.supervised()
         if lost is None:
             return
-        self._ledger.resolved(key, "failure")
+        self._memory.of(key).ledger.resolved("failure")
         if lost:
             say(logging.INFO, key, f"supervised again after {lost:.1f} s", reason="Supervised")
             return
@@ -71,20 +71,17 @@ class Notices:
 
     def of_end(self, key: JobKey, message: str) -> None:
         """Says once that a job is not this watcher's any more."""
-        if self._ledger.ended(key):
+        if self._memory.of(key).ledger.ended():
             say(logging.INFO, key, f"no longer supervised: {message}", reason="Gone")
 
-    def of_job(self, key: JobKey, event: EmitEvent, version: str = "") -> None:
-        """Tells of a job, as an Event about its ConfigMap.
-
-        Args:
-            key: The job.
-            event: What to tell.
-            version: What it was decided on (`Events.tell`).
-        """
+    def of_job(self, key: JobKey, event: EmitEvent, line: str, version: str = "") -> None:
+        """Tells of a job, by an Event about its ConfigMap and a line of the log."""
         seen = self._store.job(key)
-        if seen is not None and seen.config is not None:
-            self._events.tell(key[0], event, seen.config.value["metadata"], version)
+        config = seen.config if seen is not None else None
+        if config is None:
+            say(logging.WARNING, key, line or event.message, reason=event.reason)
+        else:
+            self._events.report(key, event, config.value["metadata"], version, line)
 
     def of_actions(self, key: JobKey, actions: Sequence[Action]) -> None:
         """Logs what was decided about a job; what has happened is logged as it is done."""
@@ -103,7 +100,6 @@ class Notices:
     def of_maps(self, key: JobKey, seen: SeenJob | None) -> None:
         """Tells once of ConfigMaps that do not count, and why."""
         if seen is None:
-            self._ledger.resolved(key)
             return
         bad = [
             (config_map, "UnreadableJob", f"cannot be read: {config_map.problem}")
@@ -117,13 +113,13 @@ class Notices:
         bad += [(stray, "IgnoredConfigMap", ignored) for stray in seen.strays.values()]
         for config_map, reason, message in bad:
             about = config_map.value["metadata"]
-            if not self._ledger.is_news(key, "map", f"{about.get('uid')} {message}"):
+            if not self._memory.of(key).ledger.is_news("map", f"{about.get('uid')} {message}"):
                 continue
             event = EmitEvent(reason, message, warning=True)
-            self._events.tell(key[0], event, about, f"{config_map.version} {reason}")
-            say(logging.WARNING, key, f"ConfigMap {config_map.name}: {message}", reason=reason)
+            line = f"ConfigMap {config_map.name}: {message}"
+            self._events.report(key, event, about, f"{config_map.version} {reason}", line)
         if not bad:
-            self._ledger.resolved(key, "map")
+            self._memory.of(key).ledger.resolved("map")
 
     def of_newer_record(self, key: JobKey, status: SeenMap) -> bool:
         """Whether only a newer etcompile can read the run record, which is told once."""
@@ -136,16 +132,16 @@ class Notices:
             "watcher, or delete this ConfigMap to begin a new run"
         )
         self.of_record(key, status, message)
-        self._ledger.unsupervised(key, "NewerRecord")
+        self._memory.of(key).ledger.unsupervised("NewerRecord")
         return True
 
     def of_record(self, key: JobKey, status: SeenMap, message: str) -> None:
         """Tells once that a run record cannot be read."""
-        if not self._ledger.is_news(key, "record", str(status.version)):
+        if not self._memory.of(key).ledger.is_news("record", str(status.version)):
             return
         event = EmitEvent("UnreadableRecord", message, warning=True)
-        self._events.tell(key[0], event, status.value["metadata"], str(status.version))
-        say(logging.WARNING, key, f"ConfigMap {status.name}: {message}", reason=event.reason)
+        about, version = status.value["metadata"], str(status.version)
+        self._events.report(key, event, about, version, f"ConfigMap {status.name}: {message}")
 
     def of_strangers(self, case: Case, found: Mapping[str, tuple[PodView, str]]) -> None:
         """Tells once of each Pod that carries the marks of a run and is not of it.
@@ -155,9 +151,8 @@ class Notices:
             found: All such Pods by UID, each with what shows it.
         """
         for uid, (pod, why) in found.items():
-            if not self._ledger.is_news(case.key, "stranger", uid):
+            if not self._memory.of(case.key).ledger.is_news("stranger", uid):
                 continue
             message = f"does not count for the run of {case.key[1]}: {why}"
             event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
-            self._events.tell(case.key[0], event, {}, pod.uid)
-            say(logging.WARNING, case.key, message, pod=pod.name, reason="ForeignPod")
+            self._events.report(case.key, event, {}, pod.uid)

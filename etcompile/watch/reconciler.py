@@ -8,14 +8,11 @@ that is when to look again, too. The answer is always that: a time, or none, and
 A job is in the hands of one thread at a time (`workqueue`), so that what is decided about it and
 what is requested for it come one after the other, while other jobs go on beside it. One that fails,
 also by a bug of ours, must not take another one down.
-
-What is remembered here by job is what was tried, told or refused, so that it is not done twice in
-vain. What must survive a crash is in the run record, in `J-status`.
 """
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from etcompile.goodput import Goodput, goodput
 from etcompile.kubeapi import Cluster, ClusterError
@@ -31,14 +28,13 @@ from etcompile.watch.executor import (
     NotRemovedError,
     OutdatedError,
 )
-from etcompile.watch.ledger import Ledger
 from etcompile.watch.logs import say
+from etcompile.watch.memory import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
 from etcompile.watch.rules.timeline import timeline
-from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.runs import Runs, reannotated
-from etcompile.watch.state import JobView, Timeouts
-from etcompile.watch.store import Store
+from etcompile.watch.state import Timeouts
+from etcompile.watch.store import SeenJob, Store
 from etcompile.watch.view import strangers_of, view
 from etcompile.watch.workqueue import JobKey, backoff
 
@@ -69,7 +65,7 @@ class Reconciler:
         executor: Does what the rules say.
         runs: The runs of jobs.
         notices: Is told what people should know.
-        ledger: What is not in order.
+        memory: What is remembered of jobs.
         timeouts: How long to wait for what.
         stopping: Whether the watcher was told to stop.
     """
@@ -81,7 +77,7 @@ class Reconciler:
         executor: ActionExecutor,
         runs: Runs,
         notices: Notices,
-        ledger: Ledger,
+        memory: Memory,
         timeouts: Timeouts,
         stopping: Callable[[], bool],
     ) -> None:
@@ -90,47 +86,26 @@ class Reconciler:
         self._executor = executor
         self._runs = runs
         self._notices = notices
-        self._ledger = ledger
+        self._memory = memory
         self._timeouts = timeouts
         self._stopping = stopping
-        self._with_secrets: dict[JobKey, tuple[str, str]] = {}
-        self._failed: dict[JobKey, int] = {}
-        self._wishes: dict[JobKey, float] = {}
-        # Jobs whose namespace is being deleted: their ConfigMap, and until when nothing is tried.
-        self._terminating: dict[JobKey, tuple[str, float]] = {}
-        self._over_quota: set[JobKey] = set()
-        # What the rules were shown last of each job.
-        self._shown: dict[JobKey, JobView] = {}
-        # Jobs that were removed, by the UID of their ConfigMap, until the stream tells so.
-        self._removed: dict[JobKey, str] = {}
-
-    def jobs(self) -> set[JobKey]:
-        """The jobs of which anything is remembered."""
-        kept: tuple[dict[JobKey, Any], ...] = (
-            self._with_secrets,
-            self._failed,
-            self._wishes,
-            self._terminating,
-            self._removed,
-        )
-        own = {key for keys in kept for key in [*keys]} | {*self._over_quota}
-        return own | self._runs.jobs() | self._ledger.jobs()
 
     def goodputs(self) -> Iterator[tuple[JobKey, Goodput]]:
         """Of each job whose run has begun, how much of its time it has been in training."""
         now = self._cluster.now()
-        for key, shown in [*self._shown.items()]:
-            if (record := shown.own_record) is None:
+        for key, memory in self._memory.jobs().items():
+            shown = memory.run.shown
+            if shown is None or (record := shown.own_record) is None:
                 continue
             if (found := timeline(shown, record, now)) is not None:
                 yield key, goodput(found, now)
 
     def room_again(self, namespace: str) -> Iterator[JobKey]:
         """The jobs of a namespace whose Pods a quota refused: it may have room again."""
-        for key in [*self._over_quota]:
-            if key[0] == namespace:
-                self._ledger.forget(key)
-                self._failed[key] = 1  # patience begins anew: the quota's change is on its way
+        for key, memory in self._memory.jobs().items():
+            if key[0] == namespace and memory.run.over_quota:
+                memory.ledger.keep(set())
+                memory.failures = 1  # patience begins anew: the quota's change is on its way
                 yield key
 
     def reconcile(self, key: JobKey, since: float) -> tuple[float | None, Result]:
@@ -144,15 +119,16 @@ class Reconciler:
             When to look again, in seconds since 1970, None if nothing calls for it; and what came
             of it.
         """
+        memory = self._memory.of(key)
         try:
-            again = self._settled(key, since)
+            again = self._settled(key, memory, since)
         except NotLeaderError:
             return None, "stopped"
         except OutdatedError:
-            return self._later(key), "again"
+            return self._later(memory), "again"
         except NameTakenError as error:
             self._notices.of_failure(key, "NameTaken", error.told)
-            return self._later(key), "again"
+            return self._later(memory), "again"
         except NotRemovedError as error:
             self._notices.of_failure(key, "NotRemoved", f"what is left of the job stays: {error}")
             return self._cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
@@ -160,14 +136,14 @@ class Reconciler:
             if error.reason == "Interrupted" or self._stopping():
                 return None, "stopped"
             if error.terminating:
-                return self._until_terminated(key), "stopped"
+                return self._until_terminated(key, memory), "stopped"
             if error.over_quota:
-                self._over_quota.add(key)
+                memory.run.over_quota = True
             if _is_refused(error):
                 self._notices.of_failure(key, "Refused", str(error))
             else:
                 say(logging.WARNING, key, str(error))
-            return max(self._later(key), self._cluster.now() + (error.retry_after or 0)), "again"
+            return max(self._later(memory), self._cluster.now() + (error.retry_after or 0)), "again"
         except StoredJobError as error:
             # It could be read, and Pods cannot be made of it.
             self._notices.of_failure(key, "UnreadableJob", f"cannot be read: {error}")
@@ -178,16 +154,16 @@ class Reconciler:
             _log.exception("%s/%s: this is a bug", *key)
             self._notices.of_failure(key, "InternalError", _BUG)
             return self._cluster.now() + AFTER_A_BUG, "again"
-        wait = self._ledger.wait(key)
+        wait = memory.ledger.wait()
         if wait is None:
-            self._failed.pop(key, None)
-            self._over_quota.discard(key)
+            memory.failures = 0
+            memory.run.over_quota = False
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
         due = self._cluster.now() + wait
         return due if again is None else min(again, due), "again"
 
-    def _settled(self, key: JobKey, since: float) -> float | None:
+    def _settled(self, key: JobKey, memory: JobMemory, since: float) -> float | None:
         """Decides and acts until the rules have nothing more; when they want to be asked again."""
         for _ in range(_LOOKS):
             seen = self._store.job(key)
@@ -199,38 +175,21 @@ class Reconciler:
             former = self._runs.former(key, seen, declared, record) if seen else None
             run = declared or former
             if seen is None or seen.config is None or run is None:
-                self._wishes.pop(key, None)
-                if seen is None or seen.config is None:
-                    self._runs.forget(key)
-                self._ledger.keep(key, set())
-                self._terminating.pop(key, None)
-                self._removed.pop(key, None)
-                self._over_quota.discard(key)
-                self._with_secrets.pop(key, None)
-                self._shown.pop(key, None)
-                if seen is None or seen.config is None:
-                    self._notices.of_end(key, "its ConfigMap is gone")
-                elif self._runs.unreadable(key):
-                    self._ledger.unsupervised(key, "UnreadableJob")
-                else:
-                    self._notices.of_end(key, "the selector does not match it")
-                if seen is not None and seen.config is None:
-                    self._executor.take_back(key, seen)
+                self._let_go(key, memory, seen)
                 return None
             if seen.status is not None and self._notices.of_newer_record(key, seen.status):
                 return None
             if any(config_map.problem for config_map in seen.maps):
-                self._ledger.unsupervised(key, "ForeignConfigMap")
+                memory.ledger.unsupervised("ForeignConfigMap")
                 return None
-            if self._removed.get(key) == run.uid:
-                return None
-            if (until := self._terminates_until(key, run)) is not None:
+            uid, until = memory.run.paused
+            if uid == run.uid and (until is None or self._cluster.now() < until):
                 return until
             most = _MOST_GONE + sum(len(role.members) for role in run.job.roles)
             if len(seen.gone) > most:
                 self._store.forget_gone(key, most)
             case = Case(key, former or run, seen, record)
-            self._make_secrets(case)
+            self._make_secrets(case, memory)
             foreign = strangers_of(case)
             if self._executor.learn(case, [pod for pod, _ in foreign.values()]):
                 foreign = strangers_of(case)
@@ -244,7 +203,7 @@ class Reconciler:
                 unreadable=self._runs.unreadable(key),
                 reannotated=reannotated(seen, declared) if former is not None else (),
             )
-            self._shown[key] = shown
+            memory.run.shown = shown
             if shown.record is None and seen.status is not None and seen.status.data.get("record"):
                 # It is written anew.
                 message = "the run record cannot be read: what it said of the run so far is lost"
@@ -254,19 +213,17 @@ class Reconciler:
             again = min(
                 (action.at for action in actions if isinstance(action, Requeue)), default=None
             )
-            self._wishes.pop(key, None)
-            if again is not None:
-                self._wishes[key] = again
+            memory.run.requeue = again
             outcome = self._executor.act(case, actions)
             if any(isinstance(action, RemoveJob) for action in actions):
-                self._removed[key] = run.uid
+                memory.run.paused = run.uid, None
             if outcome == "nothing":
                 if former is None and self._runs.lost(key):
                     # Its Pods are of a run that nobody can read any more.
-                    self._ledger.unsupervised(key, ANOTHER_RUN)
+                    memory.ledger.unsupervised(ANOTHER_RUN)
                 elif any(pod.view.uid in foreign for pod in seen.pods.values()):
-                    self._ledger.unsupervised(key, "ForeignPod")
-                elif self._ledger.wait(key) is None:
+                    memory.ledger.unsupervised("ForeignPod")
+                elif memory.ledger.wait() is None:
                     self._notices.of_supervision(key, run)
                 return again
             if outcome == "some":
@@ -274,19 +231,36 @@ class Reconciler:
         # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
         raise OutdatedError
 
-    def _make_secrets(self, case: Case) -> None:
+    def _let_go(self, key: JobKey, memory: JobMemory, seen: SeenJob | None) -> None:
+        """Forgets a job that is not there, or that this watcher does not look after."""
+        memory.run = RunMemory()
+        memory.ledger.keep(set())
+        if seen is not None and seen.config is not None:
+            if self._runs.unreadable(key):
+                memory.ledger.unsupervised("UnreadableJob")
+            else:
+                self._notices.of_end(key, "the selector does not match it")
+            return
+        memory.declared = memory.former = None
+        self._notices.of_end(key, "its ConfigMap is gone")
+        if seen is None:
+            self._memory.forget(key)
+        else:
+            self._executor.take_back(key, seen)
+
+    def _make_secrets(self, case: Case, memory: JobMemory) -> None:
         """Creates the job's key pair, once; where a Pod has started there is one."""
         ssh = case.run.job.credentials
-        if ssh is None or self._with_secrets.get(case.key) == (case.run.uid, ssh.secret):
+        if ssh is None or memory.run.secrets == (case.run.uid, ssh.secret):
             return
         if case.run.job.run.suspended:
             return
         started = any(pod.view.phase != "Pending" for pod in case.seen.pods.values())
         if not started:
             self._executor.make_secrets(case)
-        self._with_secrets[case.key] = case.run.uid, ssh.secret
+        memory.run.secrets = case.run.uid, ssh.secret
 
-    def _until_terminated(self, key: JobKey) -> float:
+    def _until_terminated(self, key: JobKey, memory: JobMemory) -> float:
         """When to look again at a job whose namespace is being deleted, if it is there then.
 
         Every Pod of it that goes is an event, and none of them can come back.
@@ -294,26 +268,19 @@ class Reconciler:
         again = self._cluster.now() + _WHILE_TERMINATING
         seen = self._store.job(key)
         if seen is not None and seen.config is not None:
-            self._terminating[key] = seen.config.value["metadata"]["uid"], again
+            memory.run.paused = seen.config.value["metadata"]["uid"], again
         _log.info("%s/%s: its namespace is being deleted: nothing is created in it any more", *key)
         return again
 
-    def _terminates_until(self, key: JobKey, run: StoredRun) -> float | None:
-        """Until when nothing is done about a job, because its namespace is being deleted."""
-        uid, until = self._terminating.get(key, ("", 0.0))
-        if uid == run.uid and self._cluster.now() < until:
-            return until
-        self._terminating.pop(key, None)
-        return None
-
-    def _later(self, key: JobKey) -> float:
+    def _later(self, memory: JobMemory) -> float:
         """When to look again at a job after something failed."""
-        failed = self._failed[key] = self._failed.get(key, 0) + 1
-        wait = backoff(failed)
+        memory.failures += 1
+        wait = backoff(memory.failures)
         now = self._cluster.now()
-        if (wish := self._wishes.pop(key, None)) is not None:
+        if memory.run.requeue is not None:
             # What the rules want to be asked at does not wait for what has failed.
-            wait = max(min(wait, wish - now), _FIRST_WAIT)
+            wait = max(min(wait, memory.run.requeue - now), _FIRST_WAIT)
+            memory.run.requeue = None
         return now + wait
 
 

@@ -7,11 +7,13 @@ them nothing is asked. Apart from who keeps the objects, so that a kind is follo
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable
+
+from msgspec import Struct
 
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError, Resource
+from etcompile.watch.state import bounded
 
 _PAGE = 100
 """Objects of a list's page: with more, their JSON would be most of the memory ever used."""
@@ -30,20 +32,25 @@ _PAGES = {"ConfigMap": 20}
 _log = logging.getLogger("etcompile.watch")
 
 
-class Keeper(Protocol):
-    """Who keeps what is seen."""
+Name = tuple[str, str]
+"""Of an object: its namespace and its name."""
 
-    def begin(self, place: str | None) -> None:
-        """A list of the objects of a namespace, or of all, begins."""
 
-    def listed(self, place: str | None, objects: Iterable[LiveObject]) -> None:
-        """Some of the objects of that list."""
+def _passes_over(_place: str | None, _listed: set[Name], _version: int) -> None:
+    """Takes no notice of what a list did not have."""
 
-    def complete(self, place: str | None, version: str) -> None:
-        """That list is complete; it is as of a resource version."""
 
-    def changed(self, kind: str, value: LiveObject) -> None:
-        """An object was added or modified, or it is gone: `ADDED`, `MODIFIED`, `DELETED`."""
+class Keeper(Struct, frozen=True):
+    """Who is told what a cluster holds of a kind.
+
+    Args:
+        saw: Is called with each object, and with `gone=True` when it is gone.
+        left: Is called after a list of a namespace, or of all, with the names that it had and the
+            version that it is as of: what it did not have is gone.
+    """
+
+    saw: Callable[..., None]
+    left: Callable[[str | None, set[Name], int], None] = _passes_over
 
 
 class Reflector:
@@ -110,16 +117,18 @@ class Reflector:
 
     def list(self, resource: Resource) -> str:
         """Tells all objects there are; the version that this is as of."""
-        version, limit = "", _PAGES.get(self.kind, _PAGE)
+        version, limit = "0", _PAGES.get(self.kind, _PAGE)
+        listed: set[Name] = set()
         with self._lock:
-            self._keeper.begin(self._place)
             pages = self._cluster.pages(
                 resource, self._place, labels=self._labels, limit=limit, largest=_LARGEST_PAGE
             )
             for page in pages:
-                self._keeper.listed(self._place, page.items)
+                for value in page.items:
+                    listed.add((value["metadata"]["namespace"], value["metadata"]["name"]))
+                    self._see(value)
                 version = page.resource_version
-            self._keeper.complete(self._place, version)
+            self._keeper.left(self._place, listed, int(version))
         self.synced.set()
         return version
 
@@ -133,8 +142,17 @@ class Reflector:
                 if stop.is_set():
                     return
                 if event.type != "BOOKMARK":
-                    self._keeper.changed(event.type, event.object)
+                    self._see(event.object, gone=event.type == "DELETED")
                 self._version = event.resource_version
         finally:
             self._version = self._version and watch.resource_version
             watch.close()
+
+    def _see(self, value: LiveObject, *, gone: bool = False) -> None:
+        try:
+            self._keeper.saw(bounded(value), gone=gone)
+        except Exception:
+            # One object that nobody thought of must not end the stream of all others.
+            metadata = value.get("metadata") or {}
+            where = metadata.get("namespace"), metadata.get("name")
+            _log.exception("%s %s/%s: this is a bug", value.get("kind"), *where)

@@ -4,9 +4,10 @@ The same compiler, over the stored job (`etcompile.stages.run`); what is added h
 the tool that syncs Git, which the compiler does not know.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
 
 from msgspec import structs
 
@@ -27,29 +28,19 @@ from etcompile.watch import ownership
 from etcompile.watch.state import LARGEST_COPY, PodView, Ran, RanContainer, digest, ran
 from etcompile.watch.tracking_labels import Tracking
 
-_Given = ParamSpec("_Given")
-_Made = TypeVar("_Made")
-
-
 _MOST_COMPARED = 100
 """Of how many different programs of ended Pods it is remembered whether the job declares them."""
 
 
-def _reading(
-    method: Callable[Concatenate["StoredRun", _Given], _Made],
-) -> Callable[Concatenate["StoredRun", _Given], _Made]:
-    """Has a method blame the stored job for what it cannot make of it."""
-
-    @wraps(method)
-    def read(run: "StoredRun", /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
-        try:
-            return method(run, *args, **kwargs)
-        except StoredJobError:
-            raise
-        except Exception as error:
-            raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
-
-    return read
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Blames the stored job for what cannot be made of it."""
+    try:
+        yield
+    except StoredJobError:
+        raise
+    except Exception as error:
+        raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
 
 
 class StoredRun:
@@ -92,13 +83,11 @@ class StoredRun:
         stored = read_text(self.text, most)
         check_place(stored.job, metadata)
         self._value, self.settings = stored.value, stored.settings
-        try:
+        with _reading():
             # A version before this one gave the ConfigMap of every kind the name J-config.
             job = structs.replace(stored.job, config_name=metadata["name"])
             self.job = backend.gang.suited(job, self.settings)
             self.spec_hash = backend.spec_hash(self.job)
-        except Exception as error:
-            raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
 
     @property
     def git_managed(self) -> bool:
@@ -133,7 +122,7 @@ class StoredRun:
     def _situation(self) -> backend.Situation:
         return situation_of_some(self._run, read_declared(self._value), self._edits)
 
-    @_reading
+    @_reading()
     def pods(
         self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
     ) -> list[tuple[int | None, LiveObject]]:
@@ -160,7 +149,7 @@ class StoredRun:
         marked = (marks.on(value, self.namespace) for value in made)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
 
-    @_reading
+    @_reading()
     def difference(self, pod: PodView) -> str:
         """What a Pod ran that is not what the job declares for its place; empty if nothing is.
 
@@ -201,49 +190,23 @@ class StoredRun:
         written = role.template.main_container
         return ownership.difference(pod.ran, main, written, patched=patched)
 
-    @_reading
-    def follower(self, role: str, member: Member) -> LiveObject | None:
-        """The Pod of a replica that follows a lost one and that the job does not declare.
+    @_reading()
+    def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
+        """The Pod of a replica under a name for which the job declares none.
 
         It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
-        (reference/gitops.md 1.5).
+        (reference/gitops.md 1.5). Its host is called as that of the replica always is.
 
         Args:
             role: The role's name.
-            member: The replica.
-
-        Returns:
-            The Pod; None if the job has no such role.
-        """
-        if self.job.role(role) is None:
-            return None
-        [pod] = pods(self._run, role, [member], self._edits)
-        return {**pod, "metadata": {**pod["metadata"], "namespace": self.namespace}}
-
-    def renamed(self, role: str, index: int | None, name: str) -> LiveObject | None:
-        """The Pod of a replica under another name, with the host name that it always has.
-
-        Like a follower it carries no marks of a tool that syncs Git, which does not know it.
-
-        Args:
-            role: The role's name.
-            index: The replica's number.
+            member: The replica: one that follows a lost one in its rank, or a declared one.
             name: The Pod's name.
-
-        Returns:
-            The Pod; None if the job has no such replica.
         """
-        found = self.job.role(role)
-        member = (
-            next((candidate for candidate in found.members if candidate.index == index), None)
-            if found
-            else None
-        )
-        if member is None:
-            return None
         [pod] = pods(self._run, role, [member], self._edits)
-        spec = {"hostname": pod["metadata"]["name"], **pod["spec"]}
-        metadata = {**pod["metadata"], "name": name, "namespace": self.namespace}
+        metadata, spec = pod["metadata"], pod["spec"]
+        if metadata["name"] != name:
+            spec = {"hostname": metadata["name"], **spec}
+        metadata = {**metadata, "name": name, "namespace": self.namespace}
         return {**pod, "metadata": metadata, "spec": spec}
 
     def objects(self) -> dict[tuple[str, str], frozenset[str]]:
@@ -261,7 +224,7 @@ class StoredRun:
             found.setdefault(("v1", "Secret"), set()).update(made)
         return {kind: frozenset(names) for kind, names in found.items()}
 
-    @_reading
+    @_reading()
     def secrets(self) -> list[LiveObject]:
         """The Secrets that are made in the cluster, without their keys."""
         return [

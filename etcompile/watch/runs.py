@@ -5,13 +5,9 @@ leaves the Pods of the run before; so does whoever writes what cannot be read. T
 looked after, from a copy of the job that is beside the run record: the ConfigMap has another one
 now, and whoever watches next knows no more than what is in the cluster. A copy counts only if it
 has the hash that the Pods carry.
-
-`Runs` keeps what was compiled, so that each version of a ConfigMap is compiled once.
 """
 
-import logging
 import threading
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from etcompile.kubeapi import Cluster
@@ -21,7 +17,7 @@ from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
-from etcompile.watch.logs import say
+from etcompile.watch.memory import DeclaredRun, FormerRun, Memory
 from etcompile.watch.notices import Notices
 from etcompile.watch.room import REPLICA_BYTES
 from etcompile.watch.run_pods import StoredRun
@@ -38,42 +34,40 @@ class Runs:
         store: Where there must be room for the replicas of a job.
         selector: Which jobs are this watcher's.
         notices: Is told what cannot be read.
+        memory: Keeps what was compiled, so that each version of a ConfigMap is compiled once.
     """
 
     def __init__(
-        self, cluster: Cluster, store: Store, selector: Selector, notices: Notices
+        self,
+        cluster: Cluster,
+        store: Store,
+        selector: Selector,
+        notices: Notices,
+        memory: Memory,
     ) -> None:
         self._cluster = cluster
         self._store = store
         self._selector = selector
         self._notices = notices
+        self._memory = memory
         # Reading a large job takes many times its size for a moment.
         self._one_at_a_time = threading.Lock()
-        # Of each job the version of its ConfigMap, what that says, and why it cannot be read.
-        self._declared: dict[JobKey, tuple[tuple[int, str], StoredRun | None, str, int]] = {}
-        # Of jobs that describe another run than their Pods': as of when, and that of the Pods.
-        self._formers: dict[JobKey, tuple[str, StoredRun | None]] = {}
-
-    def jobs(self) -> set[JobKey]:
-        """The jobs that something is known of."""
-        return {key for keys in (self._declared, self._formers) for key in [*keys]}
-
-    def forget(self, key: JobKey) -> None:
-        """Forgets a job that has no ConfigMap."""
-        self._declared.pop(key, None)
-        self._formers.pop(key, None)
 
     def declared(self, key: JobKey, seen: SeenJob) -> StoredRun | None:
         """The job as its ConfigMap says; None for one that is not ours or cannot be read."""
-        config = seen.config
+        config, memory = seen.config, self._memory.of(key)
         if config is None:
-            self._declared.pop(key, None)
+            memory.declared = None
             return None
-        known = self._declared.get(key)
+        known = memory.declared
         version, rooms = (config.version, config.problem), self._store.rooms
         # What was refused is looked at again when there is room again.
-        if known is not None and known[0] == version and (not known[2] or known[3] == rooms):
-            return known[1]
+        if (
+            known is not None
+            and known.version == version
+            and (not known.problem or known.rooms == rooms)
+        ):
+            return known.run
         run, problem = None, ""
         if self._selector.selects(config.value["metadata"].get("labels") or {}):
             try:
@@ -84,14 +78,9 @@ class Runs:
                     run = self._with_room(key, StoredRun(config.value, most))
             except StoredJobError as error:
                 problem = str(error)
-                self._notices.of_job(
-                    key,
-                    EmitEvent(
-                        warning=True, reason="UnreadableJob", message=f"cannot be read: {error}"
-                    ),
-                )
-                say(logging.WARNING, key, f"not supervised: {error}", reason=UNREADABLE)
-        self._declared[key] = version, run, problem, rooms
+                event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
+                self._notices.of_job(key, event, f"not supervised: {error}")
+        memory.declared = DeclaredRun(version, run, problem, rooms)
         return run
 
     def former(
@@ -102,48 +91,41 @@ class Runs:
         None, and told, too if nobody knows any more what that run was. A job that cannot be read
         describes another one; one that is too large, or not this watcher's, is left alone.
         """
+        memory = self._memory.of(key)
+        known, memory.former = memory.former, None
         is_readable = run is not None or not self.unreadable(key)
         if seen.config is None or seen.config.problem or (run is None and is_readable):
-            self._formers.pop(key, None)
             return None
         wanted = former_run(seen, run, record)
         if not wanted or seen.status is None:
-            self._formers.pop(key, None)
             return None
         version = f"{seen.config.version} {seen.status.data.get(RUN, '')}"
-        known = self._formers.get(key)
-        if known is None or known[0] != version:
+        if known is None or known.version != version:
             try:
-                known = (
-                    version,
-                    self._with_room(
-                        key,
-                        copied(self._cluster, seen, wanted, self._store.most_replicas(key[0])),
-                        run,
-                    ),
-                )
+                most = self._store.most_replicas(key[0])
+                copy = copied(self._cluster, seen, wanted, most)
+                known = FormerRun(version, self._with_room(key, copy, run))
             except StoredJobError as error:
-                known = version, None
+                known = FormerRun(version, None)
                 describes = f"describes run {run.spec_hash}" if run else "cannot be read"
                 message = (
                     f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
                     f"looked after any more: {error}"
                 )
                 reason = ANOTHER_RUN if run else UNREADABLE
-                event = EmitEvent(reason, message, warning=True)
-                self._notices.of_job(key, event, version)
-                say(logging.WARNING, key, message, reason=reason)
-            self._formers[key] = known
-        return known[1]
+                self._notices.of_job(key, EmitEvent(reason, message, warning=True), "", version)
+        memory.former = known
+        return known.run
 
     def lost(self, key: JobKey) -> bool:
         """Whether its Pods are of another run, of which there is no copy."""
-        return self._formers.get(key, ("", True))[1] is None
+        former = self._memory.of(key).former
+        return former is not None and former.run is None
 
     def unreadable(self, key: JobKey) -> str:
         """Why a job's ConfigMap cannot be read; empty if it can, or if it is not asked for."""
-        known = self._declared.get(key)
-        return known[2] if known else ""
+        known = self._memory.of(key).declared
+        return known.problem if known else ""
 
     def _with_room(self, key: JobKey, run: StoredRun, beside: StoredRun | None = None) -> StoredRun:
         """The job, if there is room for as many replicas as it has, and another run beside it.
@@ -190,7 +172,9 @@ def former_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None) -
         for pod in pods
     ):
         return ""
-    return record.run if _stays(record, pods) else ""
+    own = [pod for pod in pods if pod.spec_hash == record.run]
+    stays = any(not pod.deleting for pod in own) or (own and record.phase == "Restarting")
+    return record.run if stays else ""
 
 
 def reannotated(seen: SeenJob, run: StoredRun | None) -> frozenset[str]:
@@ -216,11 +200,6 @@ def _is_in_its_place(record: RunRecord, pod: PodView) -> bool:
     return record.replica((pod.role, number or 0)).seen
 
 
-def _stays(record: RunRecord, pods: Iterable[PodView]) -> bool:
-    own = [pod for pod in pods if pod.spec_hash == record.run]
-    return any(not pod.deleting for pod in own) or (bool(own) and record.phase == "Restarting")
-
-
 def copied(cluster: Cluster, seen: SeenJob, spec_hash: str, most: int = MOST_PODS) -> StoredRun:
     """The run of a copy.
 
@@ -242,7 +221,7 @@ def copied(cluster: Cluster, seen: SeenJob, spec_hash: str, most: int = MOST_POD
     texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in found]
     if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
         raise StoredJobError("no copy of it was kept")
-    value: Mapping[str, Any] = {**seen.config.value, "data": {STORED_JOB: texts[0]}}
+    value = {**seen.config.value, "data": {STORED_JOB: texts[0]}}
     run = StoredRun(value, most)
     if run.spec_hash != spec_hash:
         raise StoredJobError(f"the copy of it is of run {run.spec_hash}")

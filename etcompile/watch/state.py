@@ -232,7 +232,7 @@ def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
         deleting=going,
         reason=reason,
         disrupted=(troubled and pods.is_disrupted(pod)) or (failed and _is_sent_away(inits)),
-        exits=tuple(_exits(ended)) if ended else (),
+        exits=tuple((c["name"], pods.terminated(c).get("exitCode", 0)) for c in ended),
         restarts=restarts,
         init_restarts=init_restarts,
         created=seconds(metadata.get("creationTimestamp")) or 0.0,
@@ -339,11 +339,6 @@ def _ran(name: str, image: str, told: tuple[str, ...]) -> RanContainer:
 def _number(label: str) -> int | None:
     """The number that a label is; one that no replica can have is none."""
     return int(label) if label.isdecimal() and len(label) <= DIGITS else None
-
-
-def _exits(ended: Iterable[Object]) -> Iterator[tuple[str, int]]:
-    for container in ended:
-        yield container["name"], pods.terminated(container).get("exitCode", 0)
 
 
 def _reasons(ended: Iterable[Object]) -> Iterator[str]:

@@ -6,7 +6,6 @@ that nothing is ever decided on a state from before the watcher's own last write
 made the moment it is seen, and nothing else of it is kept.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +18,7 @@ from etcompile.model.protocol import JOB_LABEL, STORED_JOB, hosts_name, is_confi
 from etcompile.model.run_record import KEYS, RUN, recorded_replicas
 from etcompile.model.sizes import LAST_APPLIED
 from etcompile.stages.stored import STORED_BYTES
+from etcompile.watch.reflector import Name
 from etcompile.watch.room import RECORD_BYTES, REPLICA_BYTES, Room
 from etcompile.watch.state import (
     BatchView,
@@ -28,7 +28,6 @@ from etcompile.watch.state import (
     PodView,
     Tail,
     batch_view,
-    bounded,
     digest,
     pod_view,
     size_of,
@@ -37,8 +36,6 @@ from etcompile.watch.state import (
 from etcompile.watch.tracking_labels import Tracking
 from etcompile.watch.workqueue import JobKey
 
-_Name = tuple[str, str]
-_log = logging.getLogger("etcompile.watch")
 _MOST_STRAYS = 10
 """ConfigMaps of a job that are none of the three, and that are remembered to be told of."""
 _MOST_UNKEPT = 1000
@@ -171,13 +168,10 @@ class Store:
         self._lock = threading.Lock()
         self._jobs: dict[JobKey, SeenJob] = {}
         # Whose each Pod is: somebody may give it another label, and then it is another job's.
-        self._whose: dict[_Name, JobKey] = {}
+        self._whose: dict[Name, JobKey] = {}
         # Asked to go, and not yet seen to: an older event must not bring them back.
         self._leaving: set[str] = set()
         self._told_pods, self._told_maps = _Told(), _Told()
-        self.pods = _Keeper(self.saw_pod, self._left_pods)
-        self.maps = _Keeper(self.saw_map, self._left_maps)
-        self.batch = _Keeper(self.saw_batch, self._left_batch)
 
     # ---- what the loop asks --------------------------------------------------------------------
 
@@ -276,35 +270,24 @@ class Store:
                 self._leaving.add(uid)
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
-    def heard(self, key: JobKey, name: str, uid: str, heard: LogActivity) -> None:
-        """Somebody has asked for the log of a Pod, or been answered."""
-        with self._lock:
-            pod = self._pod(key, name, uid)
-            if pod is not None:
-                pod.heard = heard
-        if pod is not None and heard.at is not None:
-            self._changed(key)
-
-    def read(self, key: JobKey, name: str, uid: str, tail: Tail) -> None:
-        """Somebody has asked for the last lines of a Pod's log, or been answered."""
-        with self._lock:
-            pod = self._pod(key, name, uid)
-            if pod is not None:
-                size = sum(map(len, tail.lines or ()))
-                fits = self._room.take(key[0], (key, "tail", name), size)
-                pod.tail = tail if fits else structs.replace(tail, lines=())
-        if pod is not None and tail.lines is not None:
-            self._changed(key)
-
-    def saw_epochs(
-        self, key: JobKey, name: str, uid: str, epochs: EpochLog, *, news: bool = False
+    def saw_log(
+        self, key: JobKey, name: str, uid: str, log: LogActivity | Tail | EpochLog, *, news: bool
     ) -> None:
-        """Somebody has asked what a Pod's log says of epochs, or been answered."""
+        """Somebody reads the log of a Pod, or has read it; is that news for the job?"""
         with self._lock:
             pod = self._pod(key, name, uid)
-            if pod is not None:
-                pod.epochs = epochs
-        if pod is not None and news:
+            if pod is None:
+                return
+            match log:
+                case LogActivity():
+                    pod.heard = log
+                case EpochLog():
+                    pod.epochs = log
+                case Tail(lines=lines):
+                    size = sum(map(len, lines or ()))
+                    fits = self._room.take(key[0], (key, "tail", name), size)
+                    pod.tail = log if fits else structs.replace(log, lines=())
+        if news:
             self._changed(key)
 
     def forget_gone(self, key: JobKey, most: int) -> None:
@@ -428,14 +411,17 @@ class Store:
 
     # ---- what a complete list does not have ----------------------------------------------------
 
-    def _left_pods(self, place: str | None, listed: set[_Name], version: int) -> None:
+    def _in(self, place: str | None) -> list[tuple[JobKey, SeenJob]]:
+        """The jobs of a namespace, or all."""
+        return [(key, seen) for key, seen in self._jobs.items() if place in (None, key[0])]
+
+    def left_pods(self, place: str | None, listed: set[Name], version: int) -> None:
         """Forgets Pods that a complete list does not have."""
         with self._lock:
             self._told_pods.tells(place, version)
             told = {
                 key
-                for key, seen in [*self._jobs.items()]
-                if place is None or key[0] == place
+                for key, seen in self._in(place)
                 for name, pod in [*seen.pods.items()]
                 if (key[0], name) not in listed and pod.version <= version
                 if self._forget_pod(key, name, version, unseen=True)
@@ -443,13 +429,11 @@ class Store:
         for key in told:
             self._changed(key)
 
-    def _left_batch(self, place: str | None, listed: set[_Name], version: int) -> None:
+    def left_batch(self, place: str | None, listed: set[Name], version: int) -> None:
         """Forgets Jobs that a complete list does not have."""
         told = set()
         with self._lock:
-            for key, seen in [*self._jobs.items()]:
-                if place is not None and key[0] != place:
-                    continue
+            for key, seen in self._in(place):
                 for name, known in [*seen.batch.items()]:
                     if (key[0], name) not in listed and known.version <= version:
                         del seen.batch[name]
@@ -458,14 +442,12 @@ class Store:
         for key in told:
             self._changed(key)
 
-    def _left_maps(self, place: str | None, listed: set[_Name], version: int) -> None:
+    def left_maps(self, place: str | None, listed: set[Name], version: int) -> None:
         """Forgets ConfigMaps that a complete list does not have."""
         told = set()
         with self._lock:
             self._told_maps.tells(place, version)
-            for key, seen in [*self._jobs.items()]:
-                if place is not None and key[0] != place:
-                    continue
+            for key, seen in self._in(place):
                 for slot in ("config", "hosts", "status"):
                     known: SeenMap | None = getattr(seen, slot)
                     if known is None or known.version > version:
@@ -575,47 +557,6 @@ class _Told:
             return version > max(self._reached.get(namespace, 0), self._reached.get(None, 0))
         self.tells(namespace, version)
         return True
-
-
-class _Keeper:
-    """Tells the observations of a stream, and at the end of a list what it had not."""
-
-    def __init__(
-        self,
-        saw: Callable[..., None],
-        left: Callable[[str | None, set[_Name], int], None],
-    ) -> None:
-        self._saw = saw
-        self._left = left
-        self._listed: dict[str | None, set[_Name]] = {}
-
-    def begin(self, place: str | None) -> None:
-        """A list begins."""
-        self._listed[place] = set()
-
-    def listed(self, place: str | None, objects: Iterable[Object]) -> None:
-        """Some of the objects of that list."""
-        names = self._listed[place]
-        for value in objects:
-            names.add((value["metadata"]["namespace"], value["metadata"]["name"]))
-            self._see(value)
-
-    def complete(self, place: str | None, version: str) -> None:
-        """That list is complete."""
-        self._left(place, self._listed.pop(place), int(version))
-
-    def changed(self, kind: str, value: Object) -> None:
-        """An event."""
-        self._see(value, gone=kind == "DELETED")
-
-    def _see(self, value: Object, *, gone: bool = False) -> None:
-        try:
-            self._saw(bounded(value), gone=gone)
-        except Exception:
-            # One object that nobody thought of must not end the stream of all others.
-            metadata = value.get("metadata") or {}
-            where = metadata.get("namespace"), metadata.get("name")
-            _log.exception("%s %s/%s: this is a bug", value.get("kind"), *where)
 
 
 def _job_key(value: Object) -> JobKey:

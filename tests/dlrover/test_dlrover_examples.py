@@ -140,7 +140,7 @@ def test_who_follows_workers_of_torch_mnist_is_who_followed_them_upstream() -> N
     world.wait(10)
     world.fail(named(3), 137, reasons=("OOMKilled",))
     world.wait(100)
-    followers = [one.follower for one in world.of(CreatePod)]
+    followers = [one.undeclared for one in world.of(CreatePod)]
     assert [(one.index, one.rank, one.relaunches) for one in followers if one] == [
         (4, 1, 1),
         (5, 2, 1),
@@ -193,7 +193,7 @@ def test_who_follows_static_parameter_servers_is_who_followed_them_upstream() ->
     world.wait(10)
     world.fail(f"{stem}-worker-0", 137, reasons=("OOMKilled",))
     world.wait(10)
-    followers = [(one.name, one.follower) for one in world.of(CreatePod)]
+    followers = [(one.name, one.undeclared) for one in world.of(CreatePod)]
     assert [name for name, _ in followers] == [f"{stem}-ps-1", f"{stem}-worker-1"]
     assert [one.rank for _, one in followers if one] == [0, 0]
     assert followers[1][1] is not None

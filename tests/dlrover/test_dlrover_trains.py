@@ -222,8 +222,7 @@ class Watched:
                     self.record = record
                 case CreatePod(name, role, _, _, follower):
                     assert follower is not None, name
-                    pod = self.run.follower(role, follower)
-                    assert pod is not None
+                    pod = self.run.undeclared_pod(role, follower, name)
                     self.add(pod)
                     made.append(pod)
                 case EmitEvent():

@@ -7,7 +7,10 @@ import pytest
 import yaml
 from msgspec import structs
 
+from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
+from etcompile.watch.admission import POLICY
 from etcompile.watch.manifests import Installation, manifests
+from etcompile.watch.rights import shipped
 from installation.choices import CHOICES, HERE, IMAGE, REGISTRY, RIGHTS
 from installation.doors import KUSTOMIZE, Rendered, alike, by_helm, by_kustomize, overlay
 
@@ -108,3 +111,12 @@ def test_what_is_not_changed_runs_the_image_of_the_release(name: str, consumer) 
     made = by_kustomize(consumer("kustomize"), KUSTOMIZE / name)
     chart = by_helm(consumer("helm"), {}, namespace="nlp")
     assert made.container["image"] == chart.container["image"]
+
+
+def test_the_policy_is_about_the_config_maps_that_the_watcher_goes_by() -> None:
+    policy, binding = shipped("policy/policy.yaml")
+    assert policy["metadata"]["name"] == binding["spec"]["policyName"] == POLICY
+    conditions = {one["name"]: one["expression"] for one in policy["spec"]["matchConditions"]}
+    assert f"'{JOB_LABEL}' in one.metadata.labels" in conditions["of-a-job"]
+    for end in (STATUS_END, HOSTS_END):
+        assert f"one.metadata.name.endsWith('{end}')" in conditions["of-a-job"]

@@ -39,6 +39,7 @@ OWN_READERS = {
     "cli/pipes.py": "opens the null device for a closed pipe",
     # What is shipped with etcompile.
     "watch/manifests.py": "reads the dashboard that is shipped",
+    "watch/rights.py": "reads the kustomizations that are shipped",
     "watch/room.py": "reads how much memory the process has",
     "rollout/lease.py": "reads which boot of the machine this is",
 }

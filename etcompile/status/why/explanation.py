@@ -31,7 +31,7 @@ from etcompile.model.protocol import JOB_LABEL, PREFLIGHT, SPEC_HASH, status_nam
 from etcompile.model.run_record import RunRecord, written_record
 from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.status.job_status import is_config, statuses, stored_job
-from etcompile.status.values import ENDED, JobStatus, Replica, Told
+from etcompile.status.values import ENDED, JobStatus, Replica, Told, alike
 
 _CONTAINER = re.compile(r"spec\.containers\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
@@ -303,7 +303,7 @@ def _held(
     unsupervised: Mapping[str, str],
 ) -> Iterator[Held]:
     by_name = {pod["metadata"]["name"]: pod for pod in its_pods}
-    alike: dict[tuple[str, str, str, str], list[Replica]] = {}
+    waiting: list[Replica] = []
     for replica in status.not_ready:
         if replica.state == "Failed":
             continue
@@ -312,12 +312,10 @@ def _held(
             message = warnings.get(replica.name, message)
         if (pod := by_name.get(replica.name)) is not None:
             message = unsupervised.get(pod["metadata"].get("uid"), message)
-        words = message.replace(replica.name, "*")
-        key = (replica.role, replica.state, replica.reason, words)
-        alike.setdefault(key, []).append(replica)
-    for (_, state, reason, words), replicas in alike.items():
-        names = tuple(replica.name for replica in replicas)
-        yield Held(names, state, reason, words.replace("*", names[0]))
+        waiting.append(structs.replace(replica, message=message))
+    for replicas in alike(waiting):
+        first, names = replicas[0], tuple(replica.name for replica in replicas)
+        yield Held(names, first.state, first.reason, first.message)
 
 
 def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject | None) -> str:

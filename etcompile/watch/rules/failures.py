@@ -17,14 +17,7 @@ from etcompile.watch.actions import ReadTail
 from etcompile.watch.rules.nodes import silent_since
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
-from etcompile.watch.rules.silence import (
-    Suspect,
-    is_settled,
-    last_to_speak,
-    stacks_of,
-    suspects,
-    written_before,
-)
+from etcompile.watch.rules.silence import Suspect, silence_of
 from etcompile.watch.state import JobView, PodView, Tail
 
 _LOSSES: Mapping[str, str] = {
@@ -111,7 +104,12 @@ def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
             continue
         if pod is not None and _is_released(states, loss, pod, now):
             reason = "NodeLost"
-        base = _vanished(loss, record) if pod is None else _base(pod, record.attempt)
+        place = loss.place
+        base = (
+            Failure(place.role.name, place.number, place.name, attempt=record.attempt)
+            if pod is None
+            else _base(pod, record.attempt)
+        )
         uid = f"{pod.uid if pod is not None else loss.place.name}.{record.attempt}.{reason}"
         at = loss.since or (pod.asked if pod is not None else 0.0) or now
         yield structs.replace(base, uid=uid, at=at, reason=reason)
@@ -132,17 +130,15 @@ def of_silence(states: ReplicaStates, record: RunRecord, now: float) -> Iterator
         record: The run record from before that.
         now: The time, in seconds since 1970.
     """
-    placement = states.placement
-    if not is_settled(placement, record, now):
+    silence = silence_of(states.placement, record)
+    if silence is None or not silence.is_settled(now):
         return
-    speakers = [Suspect(pod, "", 0) for pod in last_to_speak(placement, record)]
-    for suspect in (suspects(placement, record) or speakers)[:_SPEAKERS]:
+    speakers = [Suspect(pod, "", 0) for pod in silence.last_to_speak()]
+    for suspect in (silence.suspects() or speakers)[:_SPEAKERS]:
         pod = suspect.pod
-        heard = placement.view.heard[pod.uid]
-        own = written_before(placement, record, pod) or [heard.line]
-        stacks = sorted(
-            stacks_of(placement, record, pod), key=lambda stack: stack.process != suspect.process
-        )
+        heard = states.placement.view.heard[pod.uid]
+        own = silence.written_before(pod) or [heard.line]
+        stacks = sorted(silence.stacks_of(pod), key=lambda stack: stack.process != suspect.process)
         places = [line for stack in stacks[:_STACKS] for line in stack.lines]
         yield structs.replace(
             _base(pod, record.attempt),
@@ -159,11 +155,6 @@ def _is_released(states: ReplicaStates, loss: Replica, pod: PodView, now: float)
     limit = states.placement.job.run.lost_node_after
     late = limit is not None and (loss.since or now) >= silent_since(pod) + limit
     return bool(pod.unreachable_since) or (late and silent_since(pod) > 0)
-
-
-def _vanished(loss: Replica, record: RunRecord) -> Failure:
-    place = loss.place
-    return Failure(place.role.name, place.number, place.name, attempt=record.attempt)
 
 
 def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:

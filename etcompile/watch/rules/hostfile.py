@@ -146,13 +146,12 @@ def _ready(states: ReplicaStates) -> dict[str, list[tuple[str, ReplicaKey]]]:
             host = stem if place.index is None else f"{stem}-{place.index}"
             found.setdefault(place.role.name, []).append((host, place.key))
     for role in states.placement.job.roles:
-        if role.batch and _is_ready(role, states.placement):
+        if role.batch and any(
+            pod.role == role.name and pod.ready and not pod.deleting
+            for pod in states.placement.batch
+        ):
             found[role.name] = [(role.naming.stem, (role.name, 0))]
     return found
-
-
-def _is_ready(role: Role, placement: Placement) -> bool:
-    return any(pod.role == role.name and pod.ready and not pod.deleting for pod in placement.batch)
 
 
 def _is_whole(lists: _Lists) -> bool:
@@ -201,7 +200,10 @@ def _next(placement: Placement, lists: _Lists, now: float) -> tuple[HostsRecord,
     if before is not None and names == old:
         return before, again
     data = {
-        host_list.key: _text(lists, host_list, names[host_list.key]) for host_list in lists.lists
+        host_list.key: "".join(
+            host_line(lists.job, host_list, name) for name in names[host_list.key]
+        )
+        for host_list in lists.lists
     }
     held = {name: Anchor(anchor.until, gone=name in kept) for name, anchor in anchors.items()}
     return HostsRecord(data, now, held), again
@@ -236,10 +238,6 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [
         (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)
     ]
-
-
-def _text(lists: _Lists, host_list: HostList, names: tuple[str, ...]) -> str:
-    return "".join(host_line(lists.job, host_list, name) for name in names)
 
 
 @lru_cache(maxsize=16)  # four times in a look at a job, and the same in the next

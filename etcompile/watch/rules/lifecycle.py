@@ -171,17 +171,14 @@ def _is_done(place: Place, pod: PodView, written: ReplicaRecord) -> bool:
 
 
 def _started(placement: Placement, gang: frozenset[str]) -> float | None:
-    return min((pod.created for pod in _new(placement, gang)), default=None)
-
-
-def _new(placement: Placement, gang: frozenset[str]) -> Iterator[PodView]:
-    """The Pods of this run, without those that are on their way out since before it."""
+    """When the first Pod was created that is not on its way out since before the run."""
     declared = placement.view.config_created
-    return (
-        pod
+    created = (
+        pod.created
         for pod in placement.of_this_run
         if pod.uid not in gang and not (pod.deleting and pod.created < declared)
     )
+    return min(created, default=None)
 
 
 def _first_names(placement: Placement, record: RunRecord) -> RunRecord:
@@ -271,7 +268,9 @@ def _who_is_missing(places: Sequence[Place]) -> str:
 def suspended(placement: Placement, record: RunRecord) -> Decision:
     """What becomes of a job that is to run nothing."""
     removed = tuple(_removed(placement))
-    return Decision(_suspended(placement, record, removed), (*_told(record), *removed))
+    told = EmitEvent("JobSuspended", "the job is suspended")
+    new = () if record.phase == "Suspended" else (told,)
+    return Decision(_suspended(placement, record, removed), (*new, *removed))
 
 
 def resumed(record: RunRecord) -> Decision:
@@ -306,11 +305,6 @@ def _suspended(placement: Placement, record: RunRecord, removed: Sequence[Delete
         gang=tuple(sorted(dismissed)),
         config=record.config,
     )
-
-
-def _told(record: RunRecord) -> Iterator[Action]:
-    if record.phase != "Suspended":
-        yield EmitEvent("JobSuspended", "the job is suspended")
 
 
 def _removed(placement: Placement) -> Iterator[DeletePod]:

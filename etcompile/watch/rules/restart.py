@@ -41,7 +41,7 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.rules.completion import is_spared
-from etcompile.watch.rules.placement import Place, Placement, renames, successor
+from etcompile.watch.rules.placement import Placement, renames, successor
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.rules.restart_policy import counted_restarts, followed, spends_budget, why
 from etcompile.watch.state import PodView, Timeouts
@@ -161,9 +161,8 @@ def _renamed(
         return
     reason = replica.cause or "returning"
     lost = place.name if replica.last is not None else ""
-    yield CreatePod(
-        name, place.role.name, place.index, reason, lost=lost, renamed=written.attempt > 0
-    )
+    member = place.declared_member if written.attempt else None
+    yield CreatePod(name, place.role.name, place.index, reason, member, lost)
 
 
 def let_go(states: ReplicaStates) -> Iterator[Action]:
@@ -223,13 +222,10 @@ def _told(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
     failed = _is_its_fault(loss)
     seconds = wait(written.failed, timeouts) if failed else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
-    message = f"{what}: {_what_comes(loss.place, written.history)}{later}"
+    member = successor(place, written.history) if written.history is not None else None
+    pod = "recreating it" if member is None else f"{place.role.pod_name(member)} replaces it"
+    message = f"{what}: {pod}{later}"
     return EmitEvent(REPLACED, message, place.name, uid, warning=failed)
-
-
-def _what_comes(place: Place, history: RestartHistory | None) -> str:
-    member = successor(place, history) if history is not None else None
-    return "recreating it" if member is None else f"{place.role.pod_name(member)} replaces it"
 
 
 # All together ------------------------------------------------------------------------------------
@@ -349,8 +345,8 @@ def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterato
     for replica in states.those("returning"):
         if replica.place.pod is None:
             place = replica.place
-            renamed = place.declared not in ("", place.name)
-            yield CreatePod(place.name, place.role.name, place.index, "Restart", renamed=renamed)
+            member = place.declared_member if place.declared not in ("", place.name) else None
+            yield CreatePod(place.name, place.role.name, place.index, "Restart", member)
 
 
 def _is_anyone_left(placement: Placement, record: RunRecord) -> bool:

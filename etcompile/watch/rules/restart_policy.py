@@ -56,7 +56,11 @@ def comes_back(role: Role, cause: Cause, pod: PodView | None) -> bool:
         # Elsewhere a replica that has succeeded is done (reference/training-operator.md 7,
         # defect 9).
         return role.recovery.comes_back == "policy"
-    return role.recovery.restart != "ExitCode" or cause != "failed" or _retryable(role, pod)
+    if role.recovery.restart != "ExitCode" or cause != "failed":
+        return True
+    # A Pod without an exit code never came to train (reference/training-operator.md 5.4).
+    code = None if pod is None or pod.disrupted else exit_code(role, pod)
+    return code is None or code in _RETRYABLE
 
 
 def counts_failures(role: Role) -> bool:
@@ -69,12 +73,6 @@ def counted_restarts(role: Role, pod: PodView | None) -> int:
     if pod is None or not counts_failures(role):
         return 0
     return pod.restarts + pod.init_restarts
-
-
-def _retryable(role: Role, pod: PodView | None) -> bool:
-    # A Pod without an exit code never came to train (reference/training-operator.md 5.4).
-    code = None if pod is None or pod.disrupted else exit_code(role, pod)
-    return code is None or code in _RETRYABLE
 
 
 def exit_code(role: Role, pod: PodView) -> int | None:

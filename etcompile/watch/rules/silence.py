@@ -17,12 +17,13 @@ each counts by itself (`replica_state`).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from etcompile.failures import Stack, elsewhere, stacks
 from etcompile.k8s.objects import seconds
+from etcompile.model import InPlace
 from etcompile.model.notice import report_request, restart_request
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import (
@@ -46,114 +47,14 @@ _LINES = (2000, 200, 50)
 """Of one log, by turns: of one that is too long as text, the API server leaves out the end."""
 AGAIN = 60.0
 """Seconds until a log is asked for again that could not be read."""
-
-
-def is_stuck(placement: Placement, record: RunRecord) -> bool:
-    """Whether nobody of a run has written anything for too long, as of when logs were last read.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-    """
-    limit = placement.job.run.stuck_after
-    pods = _at_work(placement, record) if limit is not None else []
-    if limit is None or not pods:
-        return False
-    heard = placement.view.heard
-    due = _silent_since(placement.view, pods, record) + limit
-    return all(
-        (known := heard.get(pod.uid)) is not None and known.at is not None and known.asked >= due
-        for pod in pods
-    )
-
-
-def is_settled(placement: Placement, record: RunRecord, now: float) -> bool:
-    """Whether a run is stuck and it is known who is to blame, or that this will not be known.
-
-    Where commands have supervisors these are asked first what their processes do.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time, in seconds since 1970.
-    """
-    if not is_stuck(placement, record):
-        return False
-    if placement.job.run.in_place is None:
-        return True
-    pods = _supervised(placement, record)
-    asked = [at for pod in pods if (at := _asked(placement, record, pod))]
-    if not asked:
-        return not pods
-    if now >= min(asked) + 2 * placement.view.timeouts.report:
-        return True
-    return len(asked) == len(pods) and all(_report(placement, record, pod) for pod in pods)
-
-
-def hung(placement: Placement, record: RunRecord, now: float) -> tuple[float, float] | None:
-    """From when to when a run hung that is settled now, in seconds since 1970; None if none is.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time, in seconds since 1970.
-    """
-    if not is_settled(placement, record, now):
-        return None
-    return _silent_since(placement.view, _at_work(placement, record), record), now
-
-
-def restarts_to_ask(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
-    """What supervisors are to be asked in a run that is stuck, once that is settled.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time, in seconds since 1970.
-    """
-    if placement.job.run.in_place is None or not is_settled(placement, record, now):
-        return
-    message = f"nobody has written anything for {placement.job.run.stuck_after} s"
-    for suspect in suspects(placement, record)[:1]:
-        message = f"{suspect.pod.name}: {suspect.what}, and {message}"
-    asked = restart_request(record.epoch or 0, now, message)
-    for found in speakers(placement):
-        yield NotifyPod(found.pod.name, found.pod.uid, asked.text)
-    yield EmitEvent("RunStuck", f"{message}: its commands are restarted", warning=True)
-
-
-def reports_to_ask(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
-    """What supervisors are to be asked in a run that is stuck, and when to look at their answers.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time, in seconds since 1970.
-    """
-    if placement.job.run.in_place is None or not is_stuck(placement, record):
-        return
-    pods = _supervised(placement, record)
-    asked = [at for pod in pods if (at := _asked(placement, record, pod))]
-    first = min(asked, default=now)
-    if now >= first + 2 * placement.view.timeouts.report:
-        return
-    why = f"nobody has written anything for {placement.job.run.stuck_after} s"
-    signal = placement.job.run.in_place.stack_signal
-    word = report_request(record.epoch or 0, first, signal, why)
-    for found in speakers(placement):
-        if not _asked(placement, record, found.pod):
-            yield NotifyPod(found.pod.name, found.pod.uid, word.text)
-    for pod in pods:
-        role = placement.job.role(pod.role)
-        if not _asked(placement, record, pod):
-            continue
-        if role is not None and not _report(placement, record, pod):
-            turn = int((now - first) // _EVERY)
-            of = f"{pod.uid}.report.{first:.0f}.{turn}"
-            if placement.view.tails.get(pod.uid, Tail("")).of != of:
-                most = min(_LINES[turn % len(_LINES)], max(200, _LINES_OF_ALL // len(pods)))
-                yield ReadTail(pod.name, pod.uid, role.template.main, of, most)
-    yield Requeue(min(now + _EVERY, first + 2 * placement.view.timeouts.report))
+_HEAD = re.compile(r"etcompile: .*: these processes run$")
+_PROCESS = re.compile(r"etcompile: process (\d{1,9}) (\w) (.{0,64})$")
+_STATES = {
+    "T": "is stopped by a signal",
+    "t": "is stopped by a debugger",
+    "D": "waits for a device or a file system",
+}
+"""What a process does that goes on by itself least of all, the surest first (proc(5), stat)."""
 
 
 class Suspect(Struct, frozen=True):
@@ -170,87 +71,210 @@ class Suspect(Struct, frozen=True):
     process: int
 
 
-def suspects(placement: Placement, record: RunRecord) -> list[Suspect]:
-    """The Pods that all others wait for, as far as that is known.
-
-    Those whose processes are stopped, or else that wait for a device, or else that are in another
-    place of the program than most.
+class Silence(Struct, frozen=True):
+    """A run that is at work, and how long nobody of it has written anything.
 
     Args:
         placement: Who is there.
-        record: The run record; of a run that is stuck.
+        epoch: The epoch that the run is in.
+        limit: Seconds of silence after which it is stuck.
+        pods: Its Pods, all of them at work.
+        since: When the last of them wrote something or began, in seconds since 1970.
+        supervised: Those of them whose commands have supervisors.
+        speakers: The Pods whose supervisors are asked for the run, by UID.
     """
-    found: dict[str, list[Suspect]] = {}
-    pods = {pod.uid: pod for pod in _supervised(placement, record)}
-    for pod in pods.values():
-        for process, state, name in _processes(_report(placement, record, pod)):
-            kind = _STATES.get(state)
-            if kind and all(pod is not other.pod for other in found.get(kind, ())):
-                what = f"process {process} ({name}) {kind}"
-                found.setdefault(kind, []).append(Suspect(pod, what, process))
-    if sure := next((found[kind] for kind in _STATES.values() if kind in found), []):
-        return sure
-    odd = elsewhere({uid: stacks_of(placement, record, pod) for uid, pod in pods.items()})
-    return [
-        Suspect(
-            pods[uid],
-            f"process {stack.process} is in {stack.text}, unlike most others",
-            stack.process,
+
+    placement: Placement
+    epoch: int
+    limit: int
+    pods: tuple[PodView, ...]
+    since: float
+    supervised: tuple[PodView, ...]
+    speakers: Mapping[str, PodView]
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it has been silent for too long, as of when the logs were last read."""
+        heard, due = self.placement.view.heard, self.since + self.limit
+        return all(
+            (known := heard.get(pod.uid)) is not None
+            and known.at is not None
+            and known.asked >= due
+            for pod in self.pods
         )
-        for uid, stack in odd.items()
-    ]
+
+    def is_settled(self, now: float) -> bool:
+        """Whether it is stuck, and supervisors have said who is to blame or had their time to."""
+        if not self.is_stuck:
+            return False
+        if self.placement.job.run.in_place is None:
+            return True
+        asked = [at for pod in self.supervised if (at := self.asked_at(pod))]
+        if not asked:
+            return not self.supervised
+        if now >= min(asked) + 2 * self.placement.view.timeouts.report:
+            return True
+        return len(asked) == len(self.supervised) and all(map(self.report_of, self.supervised))
+
+    def asked_at(self, pod: PodView) -> float:
+        """When a Pod's supervisor was asked in this silence, in seconds since 1970; 0 if not."""
+        # The supervisor of the first replica tells the others.
+        speaker = self.speakers.get(pod.uid) or next(iter(self.speakers.values()), None)
+        if speaker is None or not speaker.notice.is_report:
+            return 0.0
+        return speaker.notice.at if speaker.notice.at + 1 > self.since else 0.0
+
+    def suspects(self) -> list[Suspect]:
+        """The Pods that all others wait for, as far as that is known.
+
+        Those whose processes are stopped, or else that wait for a device, or else that are in
+        another place of the program than most.
+        """
+        found: dict[str, list[Suspect]] = {}
+        for pod in self.supervised:
+            for process, state, name in _processes(self.report_of(pod)):
+                kind = _STATES.get(state)
+                if kind and all(pod is not other.pod for other in found.get(kind, ())):
+                    what = f"process {process} ({name}) {kind}"
+                    found.setdefault(kind, []).append(Suspect(pod, what, process))
+        if sure := next((found[kind] for kind in _STATES.values() if kind in found), []):
+            return sure
+        pods = {pod.uid: pod for pod in self.supervised}
+        odd = elsewhere({pod.uid: self.stacks_of(pod) for pod in self.supervised})
+        return [
+            Suspect(
+                pods[uid],
+                f"process {stack.process} is in {stack.text}, unlike most others",
+                stack.process,
+            )
+            for uid, stack in odd.items()
+        ]
+
+    def stacks_of(self, pod: PodView) -> list[Stack]:
+        """Where a Pod's processes are, as far as they have said when they were asked."""
+        return stacks(self._written_since(pod))
+
+    def written_before(self, pod: PodView) -> list[str]:
+        """What a Pod's main container wrote last before its supervisor was asked."""
+        asked = self.asked_at(pod)
+        own = [text for at, text in self._written(pod) if not asked or at + 1 < asked]
+        return [text for text in own if not text.startswith("etcompile: ")]
+
+    def last_to_speak(self, within: float = 60.0) -> list[PodView]:
+        """The Pods that wrote something shortly before all fell silent, in order of the last lines.
+
+        Args:
+            within: Seconds before the very last line.
+        """
+        view = self.placement.view
+        last = max(_spoke(view, pod) for pod in self.pods)
+        found = [pod for pod in self.pods if last and _spoke(view, pod) >= last - within]
+        return sorted(found or self.pods[:1], key=lambda pod: _spoke(view, pod))
+
+    def report_of(self, pod: PodView) -> list[str]:
+        """The lines of its supervisor's answer; none while it is not known."""
+        told = self._written_since(pod)
+        heads = [n for n, line in enumerate(told) if _HEAD.match(line)]
+        return told[heads[-1] :] if heads else []
+
+    def _written_since(self, pod: PodView) -> list[str]:
+        """The lines of a Pod's log since its supervisor was asked, as far as they were read."""
+        asked = self.asked_at(pod)
+        # What it told another time says nothing of now.
+        return [text for at, text in self._written(pod) if at + 1 >= asked] if asked else []
+
+    def _written(self, pod: PodView) -> Iterator[tuple[float, str]]:
+        """The last lines of a Pod's log that were read, each with its time."""
+        tail = self.placement.view.tails.get(pod.uid)
+        for line in (tail.lines or ()) if tail is not None else ():
+            time, _, text = line.partition(" ")
+            yield seconds(time) or 0.0, text
 
 
-_HEAD = re.compile(r"etcompile: .*: these processes run$")
-_PROCESS = re.compile(r"etcompile: process (\d{1,9}) (\w) (.{0,64})$")
-_STATES = {
-    "T": "is stopped by a signal",
-    "t": "is stopped by a debugger",
-    "D": "waits for a device or a file system",
-}
-"""What a process does that goes on by itself least of all, the surest first (proc(5), stat)."""
-
-
-def _report(placement: Placement, record: RunRecord, pod: PodView) -> list[str]:
-    """The lines of what its supervisor told when it was asked; none while they are not known."""
-    told = _written_since(placement, record, pod)
-    heads = [n for n, line in enumerate(told) if _HEAD.match(line)]
-    return told[heads[-1] :] if heads else []
-
-
-def stacks_of(placement: Placement, record: RunRecord, pod: PodView) -> list[Stack]:
-    """Where a Pod's processes are, as far as they have said when they were asked.
+def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
+    """How long a run has been silent; None if its job sets no limit, or not all Pods are at work.
 
     Args:
         placement: Who is there.
-        record: The run record; of a run that is stuck.
-        pod: One of those whose commands have supervisors.
+        record: The run record.
     """
-    return stacks(_written_since(placement, record, pod))
+    limit = placement.job.run.stuck_after
+    pods = _at_work(placement, record) if limit is not None else []
+    if limit is None or not pods:
+        return None
+    commands = {found.pod.uid for found in supervised(placement)}
+    return Silence(
+        placement,
+        record.epoch or 0,
+        limit,
+        tuple(pods),
+        _silent_since(placement.view, pods, record),
+        tuple(pod for pod in pods if pod.uid in commands),
+        {found.pod.uid: found.pod for found in speakers(placement)},
+    )
 
 
-def written_before(placement: Placement, record: RunRecord, pod: PodView) -> list[str]:
-    """What a Pod's main container wrote last before its supervisor was asked.
+def hung(placement: Placement, record: RunRecord, now: float) -> tuple[float, float] | None:
+    """From when to when a run hung that is settled now, in seconds since 1970; None if none is."""
+    silence = silence_of(placement, record)
+    return (silence.since, now) if silence is not None and silence.is_settled(now) else None
+
+
+def broken(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
+    """What is to be done about a silence: logs to read, questions, and in the end restarts.
 
     Args:
         placement: Who is there.
-        record: The run record; of a run that is stuck.
-        pod: One of those whose commands have supervisors.
+        record: The run record.
+        now: The time, in seconds since 1970.
     """
-    tail, asked = placement.view.tails.get(pod.uid), _asked(placement, record, pod)
-    told = [line.partition(" ") for line in (tail.lines or ()) if tail] if tail else []
-    own = [text for time, _, text in told if not asked or (seconds(time) or 0.0) + 1 < asked]
-    return [text for text in own if not text.startswith("etcompile: ")]
+    silence = silence_of(placement, record)
+    if silence is None:
+        return
+    in_place = placement.job.run.in_place
+    if in_place is None and silence.is_stuck:
+        yield from _launcher_ended(silence)
+    yield from _logs_to_read(silence, now)
+    if in_place is not None and silence.is_stuck:
+        yield from _reports_to_ask(silence, in_place, now)
+        yield from _restarts_to_ask(silence, now)
 
 
-def _written_since(placement: Placement, record: RunRecord, pod: PodView) -> list[str]:
-    """The lines of a Pod's log since its supervisor was asked; none while they are not known."""
-    tail, asked = placement.view.tails.get(pod.uid), _asked(placement, record, pod)
-    if tail is None or not asked:
-        return []
-    told = (line.partition(" ") for line in tail.lines or ())
-    # What it told another time says nothing of now.
-    return [text for time, _, text in told if (seconds(time) or 0.0) + 1 >= asked]
+def _restarts_to_ask(silence: Silence, now: float) -> Iterator[Action]:
+    """Asks supervisors to restart the commands, once it is settled who is to blame."""
+    if not silence.is_settled(now):
+        return
+    message = f"nobody has written anything for {silence.limit} s"
+    for suspect in silence.suspects()[:1]:
+        message = f"{suspect.pod.name}: {suspect.what}, and {message}"
+    asked = restart_request(silence.epoch, now, message)
+    for pod in silence.speakers.values():
+        yield NotifyPod(pod.name, pod.uid, asked.text)
+    yield EmitEvent("RunStuck", f"{message}: its commands are restarted", warning=True)
+
+
+def _reports_to_ask(silence: Silence, in_place: InPlace, now: float) -> Iterator[Action]:
+    """Asks supervisors what their processes do, and when to look at their answers."""
+    view, pods = silence.placement.view, silence.supervised
+    first = min((at for pod in pods if (at := silence.asked_at(pod))), default=now)
+    end = first + 2 * view.timeouts.report
+    if now >= end:
+        return
+    why = f"nobody has written anything for {silence.limit} s"
+    request = report_request(silence.epoch, first, in_place.stack_signal, why)
+    for pod in silence.speakers.values():
+        if not silence.asked_at(pod):
+            yield NotifyPod(pod.name, pod.uid, request.text)
+    turn = int((now - first) // _EVERY)
+    most = min(_LINES[turn % len(_LINES)], max(200, _LINES_OF_ALL // max(1, len(pods))))
+    for pod in pods:
+        role = silence.placement.job.role(pod.role)
+        if role is None or not silence.asked_at(pod) or silence.report_of(pod):
+            continue
+        of = f"{pod.uid}.report.{first:.0f}.{turn}"
+        if view.tails.get(pod.uid, Tail("")).of != of:
+            yield ReadTail(pod.name, pod.uid, role.template.main, of, most)
+    yield Requeue(min(now + _EVERY, end))
 
 
 def _processes(report: Sequence[str]) -> Iterator[tuple[int, str, str]]:
@@ -260,43 +284,14 @@ def _processes(report: Sequence[str]) -> Iterator[tuple[int, str, str]]:
             yield int(told[1]), told[2], told[3]
 
 
-def _supervised(placement: Placement, record: RunRecord) -> list[PodView]:
-    uids = {found.pod.uid for found in supervised(placement)}
-    return [pod for pod in _at_work(placement, record) if pod.uid in uids]
-
-
-def _asked(placement: Placement, record: RunRecord, pod: PodView) -> float:
-    """When its supervisor was asked since the run is stuck, in seconds since 1970; 0 if not."""
-    # The supervisor of the first replica tells the others.
-    asked = {found.pod.uid: found.pod.notice for found in speakers(placement)}
-    notice = asked.get(pod.uid) or next(iter(asked.values()), None)
-    if notice is None or not notice.is_report:
-        return 0.0
-    since = _silent_since(placement.view, _at_work(placement, record), record)
-    return notice.at if notice.at + 1 > since else 0.0
-
-
-def last_to_speak(placement: Placement, record: RunRecord, within: float = 60.0) -> list[PodView]:
-    """The Pods that wrote something shortly before all fell silent, in the order of the last lines.
-
-    Args:
-        placement: Who is there.
-        record: The run record; of a run that is stuck.
-        within: Seconds before the very last line.
-    """
-    pods = _at_work(placement, record)
-    last = max((_spoke(placement.view, pod) for pod in pods), default=0.0)
-    found = [pod for pod in pods if last and _spoke(placement.view, pod) >= last - within]
-    return sorted(found or pods[:1], key=lambda pod: _spoke(placement.view, pod))
-
-
 def blamed(placement: Placement, record: RunRecord) -> str:
     """The UID of the Pod that counts as lost where a run is stuck; empty if none does.
 
     One of those that decide about the run: when it goes, its peers notice. Commands that run again
     in place need no Pod to go, and one that a Job of Kubernetes makes is none that comes back here.
     """
-    if placement.job.run.in_place is not None or not is_stuck(placement, record):
+    silence = silence_of(placement, record) if placement.job.run.in_place is None else None
+    if silence is None or not silence.is_stuck:
         return ""
     deciding = placement.job.run.success.roles
     places = sorted(
@@ -308,43 +303,29 @@ def blamed(placement: Placement, record: RunRecord) -> str:
     return places[0].pod.uid if places[0].pod is not None else ""
 
 
-def launcher_ended(placement: Placement, record: RunRecord) -> Iterator[Action]:
+def _launcher_ended(silence: Silence) -> Iterator[Action]:
     """The removal of a launcher that hangs and that a Job of Kubernetes makes again."""
-    if placement.job.run.in_place is not None or not placement.batch:
-        return
-    if is_stuck(placement, record):
-        for pod in placement.batch:
-            message = f"nobody has written anything for {placement.job.run.stuck_after} s"
-            yield DeletePod(pod.name, pod.uid, "Stuck")
-            yield EmitEvent("RunStuck", f"{message}: deleted", pod.name, pod.uid, warning=True)
+    for pod in silence.placement.batch:
+        message = f"nobody has written anything for {silence.limit} s: deleted"
+        yield DeletePod(pod.name, pod.uid, "Stuck")
+        yield EmitEvent("RunStuck", message, pod.name, pod.uid, warning=True)
 
 
-def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
-    """The logs that are to be read, and when to ask again.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time, in seconds since 1970.
-    """
-    limit = placement.job.run.stuck_after
-    pods = _at_work(placement, record) if limit is not None else []
-    if limit is None or not pods:
-        return
-    view = placement.view
-    due = _silent_since(view, pods, record) + limit
+def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
+    """The logs that are to be read, and when to ask again."""
+    view, due = silence.placement.view, silence.since + silence.limit
     if now < due:
         yield Requeue(due)
         return
-    first = max(pods, key=lambda pod: _spoke(view, pod))
+    first = max(silence.pods, key=lambda pod: _spoke(view, pod))
     known = view.heard.get(first.uid)
     silent = known is not None and known.at is not None and known.asked >= due
-    for pod in pods if silent else [first]:
+    for pod in silence.pods if silent else [first]:
         known = view.heard.get(pod.uid)
         if known is not None and known.at is None and now < known.asked + AGAIN:
             continue
         if known is None or known.at is None or known.asked < due:
-            role = placement.job.role(pod.role)
+            role = silence.placement.job.role(pod.role)
             if role is not None:
                 yield ReadLog(pod.name, pod.uid, role.template.main)
     yield Requeue(now + AGAIN)

@@ -41,7 +41,9 @@ def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
         if (not view.git_managed or pod.rank is not None or pod.made_here)
         and not _comes(placement, record, pod)
     ]
-    leaving = {pod.name: _leaving(record.leaving.get(pod.name), pod, now) for pod in surplus}
+    leaving = {pod.name: Leaving(pod.uid, now) for pod in surplus}
+    known = [pod.name for pod in surplus if _leaves(record, pod)]
+    leaving |= {name: record.leaving[name] for name in known}
     told = [
         EmitEvent("WorkerLeaves", "scaled in", pod.name, pod.uid)
         for pod in surplus
@@ -57,17 +59,15 @@ def _comes(placement: Placement, record: RunRecord, pod: PodView) -> bool:
     A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in is
     older than the change of the job. A replacement may be younger, and nobody is to declare that.
     """
-    if pod.made_here:
-        return False
-    if pod.name in record.leaving and record.leaving[pod.name].uid == pod.uid:
+    if pod.made_here or _leaves(record, pod):
         return False
     declared_at = placement.view.declared_at
     return declared_at is not None and pod.created > declared_at
 
 
-def _leaving(before: Leaving | None, pod: PodView, now: float) -> Leaving:
-    same = before is not None and before.uid == pod.uid
-    return before if before is not None and same else Leaving(pod.uid, now)
+def _leaves(record: RunRecord, pod: PodView) -> bool:
+    """Whether it is written down already that a worker leaves."""
+    return pod.name in record.leaving and record.leaving[pod.name].uid == pod.uid
 
 
 def _removed(
@@ -78,13 +78,11 @@ def _removed(
     due = leaving[pod.name].since + placement.view.timeouts.drain
     if now < due:
         yield Requeue(due)
-    elif pod.ended or _host(placement, pod) not in listed_hosts(placement.view.hosts):
-        yield DeletePod(pod.name, pod.uid, "ScaledIn")
-
-
-def _host(placement: Placement, pod: PodView) -> str:
+        return
     role = placement.job.role(pod.role)
-    return f"{role.naming.stem}-{pod.index}" if role is not None else pod.name
+    host = f"{role.naming.stem}-{pod.index}" if role is not None else pod.name
+    if pod.ended or host not in listed_hosts(placement.view.hosts):
+        yield DeletePod(pod.name, pod.uid, "ScaledIn")
 
 
 # Two Pods of one rank, or in one another's name --------------------------------------------------

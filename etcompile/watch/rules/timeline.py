@@ -4,11 +4,9 @@ It costs no request: it is written with what is written anyway. So what stands i
 old; whoever reads it adds what the Pods say that are there.
 """
 
-from collections.abc import Iterable, Iterator
-
 from msgspec import structs
 
-from etcompile.goodput import ReplicaSpans, Span, Timeline, advanced, in_training
+from etcompile.goodput import ReplicaSpans, Timeline, advanced, in_training
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.state import JobView
 
@@ -31,14 +29,12 @@ def timeline(
         ReplicaSpans(
             pod.role,
             pod.rank if pod.rank is not None else pod.index or 0,
-            tuple(_until(pod.spans, at)) if at else pod.spans,
+            # The containers of a Pod that has gone have ended by then.
+            tuple(structs.replace(span, end=span.end or at) for span in pod.spans)
+            if at
+            else pod.spans,
         )
         for pod, at in seen
         if pod.spans and pod.spec_hash == view.spec_hash
     ]
     return advanced(known, record, in_training(view.job, spans, record, now), now, hung)
-
-
-def _until(spans: Iterable[Span], gone: float) -> Iterator[Span]:
-    """When the containers of a Pod ran that has gone."""
-    return (structs.replace(span, end=span.end or gone) for span in spans)

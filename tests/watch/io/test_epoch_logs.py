@@ -12,7 +12,7 @@ import pytest
 from etcompile.kubeapi import ClusterError
 from etcompile.watch.actions import EmitEvent, ReadEpochs
 from etcompile.watch.executor import ActionExecutor, Case
-from etcompile.watch.ledger import Ledger
+from etcompile.watch.memory import Memory
 from etcompile.watch.room import Room
 from etcompile.watch.state import EpochLog
 from etcompile.watch.store import SeenJob, Store
@@ -72,7 +72,7 @@ def store() -> Store:
 def events() -> Any:
     """What people are told."""
     told: list[EmitEvent] = []
-    return SimpleNamespace(told=told, tell=lambda namespace, event, *about: told.append(event))
+    return SimpleNamespace(told=told, report=lambda key, event, *about: told.append(event))
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
     beside: Any = AtOnce()
     stub: Any = SimpleNamespace()
     executor = ActionExecutor(
-        logs, store, lambda: True, stub, events, beside, lambda key: False, Ledger()
+        logs, store, lambda: True, stub, events, beside, lambda key: False, Memory()
     )
 
     def look() -> EpochLog:

@@ -63,8 +63,7 @@ def test_a_late_answer_does_not_bring_back_what_a_list_did_not_have(seen):
     seen.saw_map(config_map(1))
     seen.saw_pod(pod(5))
     for place in ("ml", None):
-        seen.pods.begin(place)
-        seen.pods.complete(place, "10")
+        seen.left_pods(place, set(), 10)
         seen.saw_pod(pod(9, "b"), answer=True)
         assert seen.job(KEY).pods == {}
     seen.saw_pod(pod(11, "b"), answer=True)
@@ -109,16 +108,14 @@ def test_a_list_forgets_what_it_does_not_have_but_not_what_came_after_it(seen):
         seen.saw_pod(value)
     there = pod(4)
     there["metadata"]["name"] = "there"
-    seen.pods.begin("ml")
-    seen.pods.listed("ml", [there])
-    seen.pods.complete("ml", "10")
+    seen.saw_pod(there)
+    seen.left_pods("ml", {("ml", "there")}, 10)
     assert set(seen.job(KEY).pods) == {"new", "there"}
 
 
 def test_a_list_of_one_namespace_says_nothing_of_another(seen):
     seen.saw_pod(pod(3))
-    seen.pods.begin("other")
-    seen.pods.complete("other", "10")
+    seen.left_pods("other", set(), 10)
     assert view(seen).uid == "a"
 
 

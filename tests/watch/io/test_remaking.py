@@ -115,7 +115,7 @@ def test_who_follows_a_worker_differs_in_its_number_and_is_no_tools(gang, overla
     labels = {"kustomize.toolkit.fluxcd.io/name": "ml", **config["metadata"]["labels"]}
     run = StoredRun(live(config, annotations=marks, labels=labels))
     member = Member(7, rank=1, relaunches=2)
-    follower = json.loads(json.dumps(run.follower("worker", member)))
+    follower = json.loads(json.dumps(run.undeclared_pod("worker", member, "mnist-edljob-worker-7")))
     (declared,) = [
         json.loads(json.dumps(one))
         for one in group.objects

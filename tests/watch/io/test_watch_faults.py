@@ -12,7 +12,7 @@ from watched import ONCE, eventually, training_job
 
 from etcompile.kubeapi import connect
 from etcompile.watch.manifests import NAME
-from etcompile.watch.reflector import Reflector
+from etcompile.watch.reflector import Keeper, Reflector
 
 
 def started(place, workers: int = 3) -> None:
@@ -127,22 +127,14 @@ def test_an_expired_watch_begins_anew_with_a_list(place, watching, proxy):
 
 
 def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane, namespace, proxy):
-    class Keeper:
-        def __init__(self):
-            self.lists, self.names = 0, set()
+    lists: list[set[str]] = []
+    names: set[str] = set()
 
-        def begin(self, place):
-            self.lists += 1
-            self.names = set()
+    def saw(value, *, gone):
+        names.add(value["metadata"]["name"])
 
-        def listed(self, place, objects):
-            self.names |= {value["metadata"]["name"] for value in objects}
-
-        def complete(self, place, version):
-            pass
-
-        def changed(self, kind, value):
-            self.names.add(value["metadata"]["name"])
+    def left(place, listed, version):
+        lists.append({name for _, name in listed})
 
     def template(name: str) -> dict:
         spec = {"containers": [{"name": "c", "image": "i"}]}
@@ -156,7 +148,7 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
 
     kubeconfig = control_plane.kubeconfig(token="admin-token", server=proxy.url)
     with connect(kubeconfig=kubeconfig, retries=ONCE, timeout=5) as cluster:
-        keeper, restarts, stop = Keeper(), [], threading.Event()
+        restarts, stop = [], threading.Event()
         # This API server reads pod templates straight from etcd, which forgets on demand.
         stream = Reflector(
             cluster,
@@ -164,23 +156,23 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
             "PodTemplate",
             namespace,
             "a=b",
-            keeper,
+            Keeper(saw, left),
             lambda kind, reason, error: restarts.append(reason),
         )
         thread = threading.Thread(target=stream.run, args=(stop,))
         thread.start()
         assert stream.synced.wait(10)
         cluster.create(template("one"))
-        eventually(lambda: "one" in keeper.names)
+        eventually(lambda: "one" in names)
         proxy.add("status", path="podtemplates.*watch=true", status=503, times=4)
         assert proxy.hang_up("podtemplates.*watch=true") == 1
         eventually(lambda: "error" in restarts)
         for number in range(3):
             cluster.create(template(f"unseen-{number}"))
         control_plane.compact()
-        eventually(lambda: {"one", "unseen-0", "unseen-1", "unseen-2"} <= keeper.names)
+        eventually(lambda: {"one", "unseen-0", "unseen-1", "unseen-2"} <= lists[-1])
         assert "expired" in restarts
-        assert keeper.lists == 2
+        assert len(lists) == 2
         stop.set()
         cluster.close()
         thread.join(10)

@@ -20,8 +20,8 @@ from watched import eventually, training_job
 from etcompile.cli.watch import command
 from etcompile.model.protocol import SPEC_HASH
 from etcompile.watch import admission
-from etcompile.watch.ledger import Ledger
 from etcompile.watch.logs import JsonFormatter, say
+from etcompile.watch.memory import Memory
 
 UNSUPERVISED = "etcompile_watch_unsupervised"
 
@@ -267,23 +267,24 @@ def test_the_form_of_the_log_is_an_option():
 
 def test_a_ledger_keeps_what_it_is_about_and_no_more():
     now = [0.0]
-    ledger, key = Ledger(clock=lambda: now[0]), ("ml", "bert")
-    assert ledger.is_news(key, "failure", "a")
-    assert ledger.is_news(key, "failure", "b")
-    assert not ledger.is_news(key, "failure", "a")
-    ledger.resolved(key, "failure")
-    assert ledger.is_news(key, "failure", "a")
+    memory = Memory(clock=lambda: now[0])
+    ledger = memory.of(("ml", "bert")).ledger
+    assert ledger.is_news("failure", "a")
+    assert ledger.is_news("failure", "b")
+    assert not ledger.is_news("failure", "a")
+    ledger.resolved("failure")
+    assert ledger.is_news("failure", "a")
     for number in range(10_000):
-        ledger.is_news(key, "stranger", str(number))
-    assert ledger.is_news(key, "stranger", "0")  # too many to remember each
-    assert ledger.supervised(key) == 0.0
-    assert ledger.supervised(key) is None
-    assert ledger.unsupervised(key, "NameTaken")
+        ledger.is_news("stranger", str(number))
+    assert ledger.is_news("stranger", "0")  # too many to remember each
+    assert ledger.supervised() == 0.0
+    assert ledger.supervised() is None
+    assert ledger.unsupervised("NameTaken")
     now[0] = 5.0
-    assert not ledger.unsupervised(key, "NameTaken")
-    assert ledger.unsupervised(key, "Refused")
-    assert ledger.counts() == {"Refused": 1}
-    assert ledger.supervised(key) == 5.0
-    assert ledger.counts() == {"Refused": 0}  # a series that vanishes ends no alert
-    assert ledger.ended(key)
-    assert not ledger.ended(key)
+    assert not ledger.unsupervised("NameTaken")
+    assert ledger.unsupervised("Refused")
+    assert memory.unsupervised() == {"Refused": 1}
+    assert ledger.supervised() == 5.0
+    assert memory.unsupervised() == {"Refused": 0}  # a series that vanishes ends no alert
+    assert ledger.ended()
+    assert not ledger.ended()

@@ -497,8 +497,8 @@ def test_without_a_master_who_ran_out_of_memory_is_followed_with_more() -> None:
         line = history(world)
         sizes.append(line.memory)
         [made] = [one for one in world.of(CreatePod) if one.index == line.index]
-        assert made.follower is not None
-        assert made.follower.resources == {"memory": line.memory}
+        assert made.undeclared is not None
+        assert made.undeclared.resources == {"memory": line.memory}
         name = made.name
     assert sizes == ["8192Mi", "16384Mi", "24576Mi"]
 
@@ -543,8 +543,8 @@ class Watched(World):
     def act(self, action: Any) -> None:
         note(f"  {self.now:.1f} {action}")
         assert not isinstance(action, ReplacePod) or action.role == "dlrover-master", action
-        if isinstance(action, CreatePod) and action.follower is not None:
-            rank = action.follower.place
+        if isinstance(action, CreatePod) and action.undeclared is not None:
+            rank = action.undeclared.place
             at_work = [pod for pod in self.pods.values() if pod.rank == rank and not pod.ended]
             assert not at_work, f"{action} beside {at_work}"
         if isinstance(action, DeletePod) and not self.over:

@@ -9,6 +9,7 @@ from etcompile.failures import first_causes
 from etcompile.k8s.objects import timestamp as stamp
 from etcompile.model.notice import read_notice
 from etcompile.watch.actions import DeletePod, NotifyPod, ReadLog, ReadTail, ReplacePod
+from etcompile.watch.rules import silence
 from etcompile.watch.state import PodView, Tail
 from specs import kubeflow_job, replicas, training_job
 from watch.rules.supervised import FIRST, begins, pytorch_job
@@ -176,9 +177,11 @@ def test_a_launcher_that_a_job_of_kubernetes_makes_is_deleted_for_that_to_make_a
 class Asked(World):
     """A run whose supervisors tell what their processes do, and restart them, when asked."""
 
-    def __init__(self, states: dict[str, str], slow: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, states: dict[str, str], slow: frozenset[str] = frozenset(), workers: int = 2
+    ) -> None:
         self.states, self.slow = states, slow
-        super().__init__(pytorch_job(stuck_after=str(LIMIT)))
+        super().__init__(pytorch_job(workers, stuck_after=str(LIMIT)))
         self.wait(30)
 
     def act(self, action: Any) -> None:
@@ -268,3 +271,26 @@ def test_nobody_is_blamed_whose_processes_only_wait() -> None:
 def test_a_supervisor_that_does_not_answer_does_not_hold_the_others_up() -> None:
     world = asked({"mnist-worker-0": "T"}, slow=frozenset({"mnist-worker-1"}))
     assert world.record.epoch_reason.startswith("mnist-worker-0: process 17")
+
+
+def test_a_run_that_is_stuck_is_walked_as_often_however_many_pods_it_has(monkeypatch) -> None:
+    supervised = silence.supervised
+    walks = 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal walks
+        walks += 1
+        return supervised(*given)
+
+    def walked(workers: int) -> int:
+        nonlocal walks
+        world = Asked({}, frozenset({"mnist-worker-0"}), workers)
+        speaks(world)
+        world.wait(LIMIT + 5)
+        assert world.pods[FIRST].notice.is_report
+        walks = 0
+        world.decide()
+        return walks
+
+    monkeypatch.setattr(silence, "supervised", counted)
+    assert 0 < walked(2) == walked(40)
