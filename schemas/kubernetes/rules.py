@@ -28,12 +28,12 @@ _EITHER = re.compile(r"\(([^()]*)\)")
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with `!repeat [text, count]` for texts that are too long to be written down."""
+    """YAML with `!repeat [value, count]` for texts and lists too long to be written down."""
 
 
-def _repeated(loader: yaml.SafeLoader, node: yaml.SequenceNode) -> str:
-    text, count = loader.construct_sequence(node)
-    return text * count
+def _repeated(loader: yaml.SafeLoader, node: yaml.SequenceNode) -> Any:
+    value, count = loader.construct_sequence(node, deep=True)
+    return value * count
 
 
 _Loader.add_constructor("!repeat", _repeated)
