@@ -18,6 +18,7 @@ OWN_READERS = {
     "check/bundled.py": "reads our schemas",
     "check/kubernetes.py": "reads our schemas",
     "backend/texts.py": "compares the templates that we ship",
+    "diagnostics/catalogue.py": "reads the texts of diagnostics",
     "stages/runtimes.py": "reads the runtimes that we ship",
     # What is written, and looked at before that: no input, and links in it are not followed.
     "emit/directory.py": "writes the output folder",
