@@ -66,9 +66,10 @@ def patched(job: Source, runtime: Source) -> Source:
 
 
 def _merged(value: Traced, path: ValuePath, patch: Traced) -> Traced:
-    return value.changed(
-        path, lambda part: merged(part, patch, "TrainingRuntime", path, new_first=True)
-    )
+    def change(part: Traced) -> Traced:
+        return merged(part, patch, "TrainingRuntime", path, new_first=True, directives=False)
+
+    return value.changed(path, change)
 
 
 def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:

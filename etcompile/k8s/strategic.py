@@ -16,10 +16,17 @@ _DIRECTIVE = "$patch"
 class _Merge(Struct, frozen=True):
     kind: str
     new_first: bool
+    directives: bool
 
 
 def merged(
-    base: Traced, patch: Traced, kind: str, at: ValuePath = (), *, new_first: bool = False
+    base: Traced,
+    patch: Traced,
+    kind: str,
+    at: ValuePath = (),
+    *,
+    new_first: bool = False,
+    directives: bool = True,
 ) -> Traced:
     """A value after a strategic merge patch.
 
@@ -30,6 +37,7 @@ def merged(
         at: Where in the object `base` stands.
         new_first: The items of a patch stand before those that it does not name, as the API
             server has them; else new items go to the end.
+        directives: Follow `$patch`; else it is a key like any other.
 
     Returns:
         The merged value; what the patch did not touch keeps its place.
@@ -37,7 +45,7 @@ def merged(
     Raises:
         PatchError: the patch has a directive or an item that cannot be followed.
     """
-    result = _merged(base, patch, _Merge(kind, new_first), at)
+    result = _merged(base, patch, _Merge(kind, new_first, directives), at)
     if result is None:
         raise PatchError("cannot be removed by an overlay", patch, "remove it from the inputs")
     return result
@@ -55,7 +63,7 @@ def _merged(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath) ->
 def _merged_mapping(
     base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath
 ) -> Traced | None:
-    directive = _directive(patch)
+    directive = _directive(patch, merge)
     if directive == "delete":
         return None
     if directive == "replace" or (base and not isinstance(base.value, dict)):
@@ -63,7 +71,7 @@ def _merged_mapping(
     changes: dict[Step, Traced] = {}
     removed: set[Step] = set()
     for step, wish in patch.parts().items():
-        if step == _DIRECTIVE:
+        if merge.directives and step == _DIRECTIVE:
             continue
         old = base.part(step) if base else None
         value = None if wish.value is None else _merged(old, wish, merge, (*at, step))
@@ -85,14 +93,14 @@ def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePat
     key = patch_key(merge.kind, at)
     wishes = patch.items()
     # An item that is nothing but the directive speaks of the list.
-    replaces = [_directive(wish) == "replace" and len(wish.value) == 1 for wish in wishes]
+    replaces = [_directive(wish, merge) == "replace" and len(wish.value) == 1 for wish in wishes]
     items: list[Traced] = []
     if key and base and isinstance(base.value, list | tuple) and not any(replaces):
         items = base.items()
     before = len(items)
     for wish in (wish for wish, replace in zip(wishes, replaces, strict=True) if not replace):
         if key is None:
-            if _directive(wish) == "delete":
+            if _directive(wish, merge) == "delete":
                 raise PatchError(
                     "is a list without names, so no item of it can be removed alone",
                     wish,
@@ -118,6 +126,8 @@ def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePat
             items[place : place + 1] = [new] if new else []
     if merge.new_first and key:
         items = _new_first(base, items, key, [wish.value[key] for wish in wishes])
+    if key is None:
+        return patch.with_items(items)  # it takes the place of the other list
     return (base or patch).with_items(items, by=patch if base and len(items) < before else None)
 
 
@@ -157,9 +167,9 @@ def _is(item: Traced, key: str, named: object) -> bool:
     return isinstance(item.value, dict) and item.value.get(key) == named
 
 
-def _directive(patch: Traced) -> str | None:
+def _directive(patch: Traced, merge: _Merge) -> str | None:
     """What `$patch` in a mapping says; None without it."""
-    if not isinstance(patch.value, dict):
+    if not (merge.directives and isinstance(patch.value, dict)):
         return None
     for step in patch.value:
         if not step.startswith("$"):
