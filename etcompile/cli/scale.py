@@ -19,7 +19,7 @@ from etcompile.cli.options import (
     Connection,
     compiler_options,
 )
-from etcompile.cli.parameters import option, subcommand
+from etcompile.cli.parameters import long_name, option, subcommand
 from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
 
@@ -230,10 +230,13 @@ def _rollout(ctx: click.Context, change: "Proposal") -> click.Context:
         own = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if name not in known or not own or not isinstance(param, click.Option):
             continue
-        value = ctx.params[name]
-        if param.is_flag:
+        values = ctx.params[name] if param.multiple else (ctx.params[name],)
+        if getattr(known[name], "hidden", False):
+            value = "true" if param.is_flag else ",".join(map(str, values))
+            words += ["--config", f"{long_name(param)}={value}"]
+        elif param.is_flag:
             words.append(param.opts[-1])
-            continue
-        for word in value if param.multiple else (value,):
-            words += [param.opts[-1], str(word)]
+        else:
+            for value in values:
+                words += [param.opts[-1], str(value)]
     return target.make_context("apply", [*words, "--", *files], parent=ctx.parent)
