@@ -3,8 +3,6 @@
 reference/training-operator-jaxjob.md.
 """
 
-from msgspec import structs
-
 from etcompile.frontends import kubeflow
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.model import Env, IndexedEnv, Port, Role, Success
@@ -43,11 +41,7 @@ def _role(spec: Spec, replica: Replica) -> Role:
         Env("JAX_NUM_PROCESSES", total, default=True),
         IndexedEnv("JAX_PROCESS_ID", ("", ""), default=True),
     )
-    role = kubeflow.role(spec, replica, env)
-    return structs.replace(
-        role,
-        labels=structs.replace(role.labels, leader=kubeflow.MASTER),
-    )
+    return kubeflow.role(spec, replica, env, first_is_master=True)
 
 
 KINDS = (kubeflow.kind(FRAMEWORK, describe),)

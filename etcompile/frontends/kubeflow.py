@@ -376,12 +376,27 @@ def _service_ports(
 # Roles ------------------------------------------------------------------------------------------
 
 
-def role(spec: Spec, replica: Replica, env: Sequence[Variable]) -> Role:
-    """The role of a type, as all kinds with Services have it (reference 2 and 3)."""
+def role(
+    spec: Spec,
+    replica: Replica,
+    env: Sequence[Variable],
+    *,
+    master: bool = False,
+    first_is_master: bool = False,
+) -> Role:
+    """The role of a type, as all kinds with Services have it (reference 2 and 3).
+
+    The label `job-role: master` is on all of its Pods (`master`), or on the first alone.
+    """
     return Role(
         name=replica.role,
         naming=Naming(stem=f"{spec.name}-{replica.role}"),
-        labels=RoleLabels(common={TYPE_LABEL: replica.role}, index=INDEX_LABEL),
+        labels=RoleLabels(
+            common={TYPE_LABEL: replica.role},
+            pods=MASTER if master else {},
+            leader=MASTER if first_is_master else {},
+            index=INDEX_LABEL,
+        ),
         members=tuple(Member(index) for index in range(replica.replicas)),
         template=replica.template,
         origin=replica.origin,

@@ -43,11 +43,10 @@ def describe(spec: Spec) -> Described:
 
 
 def _role(spec: Spec, replica: Replica) -> Role:
-    role = kubeflow.role(spec, replica, tuple(_variables(spec, replica)))
-    is_server = replica.type == "Server"
+    env, is_server = tuple(_variables(spec, replica)), replica.type == "Server"
+    role = kubeflow.role(spec, replica, env, master=is_server)
     return structs.replace(
         role,
-        labels=structs.replace(role.labels, pods=kubeflow.MASTER if is_server else {}),
         recovery=structs.replace(
             role.recovery,
             # They leave when the scheduler says so; without one nobody does.

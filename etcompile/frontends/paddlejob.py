@@ -41,12 +41,8 @@ def describe(spec: Spec) -> Described:
 
 
 def _role(spec: Spec, replica: Replica, first: str) -> Role:
-    role = kubeflow.role(spec, replica, _variables(spec, replica, first))
-    is_master = replica.type == "Master"
-    return structs.replace(
-        role,
-        labels=structs.replace(role.labels, pods=kubeflow.MASTER if is_master else {}),
-    )
+    env, is_master = _variables(spec, replica, first), replica.type == "Master"
+    return kubeflow.role(spec, replica, env, master=is_master)
 
 
 def _variables(spec: Spec, replica: Replica, first: str) -> tuple[Variable, ...]:

@@ -57,20 +57,20 @@ def describe(spec: Spec) -> Described:
 
 
 def _role(spec: Spec, replica: Replica, timeout: int | None) -> Role:
-    role = kubeflow.role(spec, replica, tuple(_variables(spec, replica)))
-    master = spec.of("Master")
     is_worker = replica.type == "Worker"
+    role = kubeflow.role(
+        spec,
+        replica,
+        tuple(_variables(spec, replica)),
+        master=not is_worker,
+        first_is_master=is_worker and spec.of("Master") is None,
+    )
     gate = None
     if timeout is not None and is_worker:
         gate = peers.gate("master", timeout, "init-pytorch")
     elastic = _elastic(spec)
     return structs.replace(
         role,
-        labels=structs.replace(
-            role.labels,
-            pods={} if is_worker else kubeflow.MASTER,
-            leader=kubeflow.MASTER if is_worker and master is None else {},
-        ),
         additions=structs.replace(role.additions, gate=gate),
         bounds=_bounds(spec, replica) if is_worker else None,
         anchored=(1, "it holds the rendezvous of all others")

@@ -55,16 +55,17 @@ def describe(spec: Spec) -> Described:
 
 
 def _role(spec: Spec, replica: Replica, chiefs: tuple[str, ...], dynamic: bool) -> Role:  # noqa: FBT001
-    role = kubeflow.role(spec, replica, _variables(spec, replica, dynamic))
+    role = kubeflow.role(
+        spec,
+        replica,
+        _variables(spec, replica, dynamic),
+        master=replica.role in chiefs,
+        # Without a chief the first worker is one (reference/training-operator.md 2.1).
+        first_is_master=not chiefs and replica.type == "Worker",
+    )
     elastic = dynamic and replica.type == "Worker"
     return structs.replace(
         role,
-        labels=structs.replace(
-            role.labels,
-            # Without a chief the first worker is one (reference/training-operator.md 2.1).
-            pods=kubeflow.MASTER if replica.role in chiefs else {},
-            leader=kubeflow.MASTER if not chiefs and replica.type == "Worker" else {},
-        ),
         bounds=Bounds(quorum=replica.replicas) if elastic else None,
         recovery=structs.replace(
             role.recovery,

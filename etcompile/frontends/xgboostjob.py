@@ -3,8 +3,6 @@
 reference/training-operator-xgboostjob.md; LightGBM jobs are written as this kind, too.
 """
 
-from msgspec import structs
-
 from etcompile.frontends import kubeflow
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.model import Env, IndexedEnv, Port, Role, Success, Variable
@@ -31,12 +29,8 @@ def describe(spec: Spec) -> Described:
 
 
 def _role(spec: Spec, replica: Replica) -> Role:
-    role = kubeflow.role(spec, replica, _variables(spec, replica))
     is_master = replica.type == "Master"
-    return structs.replace(
-        role,
-        labels=structs.replace(role.labels, pods=kubeflow.MASTER if is_master else {}),
-    )
+    return kubeflow.role(spec, replica, _variables(spec, replica), master=is_master)
 
 
 def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:
