@@ -110,10 +110,10 @@ def form_of(text: str) -> str | None:
 
 
 def is_credential(name: str, value: str) -> bool:
-    """Whether a value is a credential, by the name of its variable, option, annotation or key.
+    """Whether a value is a credential, by the name of what holds it.
 
     Args:
-        name: That name.
+        name: Of a variable, an option, an annotation or a key.
         value: Its value, which may be a reference or a placeholder and so no credential.
     """
     if not any(sign in name.upper() for sign in _SIGNS) or len(value) > _LONGEST:

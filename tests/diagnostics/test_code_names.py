@@ -3,10 +3,11 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import etcompile
-from etcompile.diagnostics import RULES, codes
+from etcompile.diagnostics import RULES, Rule, codes
 from etcompile.diagnostics.catalogue import codes_by_name
 
 PACKAGE = Path(etcompile.__file__).parent
@@ -18,6 +19,11 @@ def test_each_entry_has_a_code_and_a_name_of_its_own() -> None:
     assert codes_by_name() == {rule.name: code for code, rule in RULES.items()}
     assert {rule.code for rule in RULES.values()} == set(RULES)
     assert len(codes_by_name()) == len(RULES) == entries
+
+
+def test_each_field_of_an_entry_has_its_type() -> None:
+    for rule in RULES.values():
+        assert msgspec.convert(msgspec.to_builtins(rule), Rule) == rule
 
 
 def test_the_code_uses_all_names_of_the_catalogue_and_no_other() -> None:
