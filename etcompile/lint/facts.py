@@ -133,8 +133,8 @@ def is_pytorch(pods: RolePods) -> bool:
     if any(map(runs_torch, pods.commands)):
         return True
     image = str(pods.main.get("image", "")).partition("@")[0]
-    told = {*variables(pods.main), *(env.name for env in pods.role.additions.env)}
-    return "torch" in image or "PET_NNODES" in told
+    names = {*variables(pods.main), *(env.name for env in pods.role.additions.env)}
+    return "torch" in image or "PET_NNODES" in names
 
 
 def processes(job: LintedJob, pods: RolePods) -> Processes | None:

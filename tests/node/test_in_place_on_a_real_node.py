@@ -128,14 +128,19 @@ class Storm:
 
     def check_pods(self) -> None:
         """Pods that nobody has deleted are those that were there before."""
-        now = self.gang.uids()
+        pods = self.gang.pods()
+        now = {name: pod["metadata"]["uid"] for name, pod in pods.items()}
         kept = {name for name in self.uids if name not in self.lost}
         assert {name: now.get(name) for name in kept} == {name: self.uids[name] for name in kept}, (
             f"{self.gang.told()}\n{self.watcher.log.read_text()}"
         )
         # Under a frozen kubelet, what is deleted stays for a while.
         if now.keys() == self.uids.keys():
-            self.lost = {name for name in self.lost if now[name] == self.uids[name]}
+            self.lost = {
+                name
+                for name in self.lost
+                if now[name] == self.uids[name] or "deletionTimestamp" in pods[name]["metadata"]
+            }
             self.uids = now
 
 
