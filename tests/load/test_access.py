@@ -17,6 +17,7 @@ OWN_READERS = {
     # Files of the package itself, beside its code.
     "check/bundled.py": "reads our schemas",
     "check/kubernetes.py": "reads our schemas",
+    "k8s/validation/engine.py": "reads our rules of the API server",
     "backend/texts.py": "compares the templates that we ship",
     "diagnostics/catalogue.py": "reads the texts of diagnostics",
     "stages/runtimes.py": "reads the runtimes that we ship",

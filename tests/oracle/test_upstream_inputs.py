@@ -18,7 +18,7 @@ KUBEFLOW = [
 ]
 STRICT = {
     "mx_job_tune_gpu_v1.yaml": ["TunerServer has no field 'label'"],
-    "pvc.yaml": ["'Your storageClassName' is not a DNS subdomain"],
+    "pvc.yaml": ["'Your storageClassName' is not the name of a StorageClass"],
     "xgboostjob_v1alpha1_rabit_test.yaml": ["has no field 'apiVersion'", "has no field 'kind'"] * 2,
 }
 """Files that the API server refuses too, for the same fields (reference/training-operator.md 1.4;
