@@ -542,7 +542,7 @@ class ActionExecutor:
             self._metrics.replacement_seconds.observe(seconds)
             took = f" in {seconds:.1f} s"
         what = "recreated" if before == action.name else f"{action.name} created instead"
-        ended = how_it_ended(view) if view is not None else "missing"
+        ended = how_it_ended(view, action.reason) if view is not None else "missing"
         say(logging.INFO, case.key, f"{ended}: {what}{took}", pod=before, reason=REPLACED)
         self._look_up_services(case, live)
         return True

@@ -191,8 +191,15 @@ class PodView(Struct, frozen=True, gc=False):
         return self.phase in pods.ENDED
 
 
-def how_it_ended(pod: PodView) -> str:
-    """What has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`."""
+def how_it_ended(pod: PodView, reason: str) -> str:
+    """What has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`.
+
+    Args:
+        pod: What was known of it last.
+        reason: Why it is replaced. A Pod that was deleted may have failed of that.
+    """
+    if reason == "deleted":
+        return "deleted"
     if pod.phase != "Failed":
         return "succeeded" if pod.phase == "Succeeded" else "deleted"
     code = next((f"exit code {code}" for _, code in pod.exits if code), "")

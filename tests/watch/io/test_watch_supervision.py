@@ -58,6 +58,19 @@ def test_a_job_s_life_in_the_log(place, watching, said):
     assert not [one for one in said() if "recreating" in one]
 
 
+def test_a_deletion_is_not_logged_as_a_failure(place, watching, said):
+    watching()
+    begun(place)
+    pods = place.cluster.resource("v1", "Pod")
+    held = {"metadata": {"finalizers": ["example.com/held"]}}
+    place.cluster.patch(pods, "bert-worker-1", held, place.namespace)
+    place.cluster.delete(pods, "bert-worker-1", place.namespace)
+    place.fails("bert-worker-1", 143)  # of the signal that its kubelet has sent
+    place.let_go("bert-worker-1")
+    start = f"{place.namespace}/bert-worker-1: deleted: recreated in "
+    eventually(lambda: [line for line in said() if line.startswith(start)])
+
+
 def test_a_second_failure_is_reported_though_there_is_a_first(place, watching, said):
     for name, junk in (("bert-etcompile-status", "one"), ("bert-etcompile-hosts", "two")):
         data = {"metadata": {"name": name}, "data": {junk: "x"}}
