@@ -25,6 +25,8 @@ pytestmark = pytest.mark.node
 
 KILLS = int(os.environ.get("ETCOMPILE_KILLS", "12"))
 HANGS = int(os.environ.get("ETCOMPILE_HANGS", "3"))
+RUSH = float(os.environ.get("ETCOMPILE_KILLS_RUSH", "0.25"))
+"""How many kills are not waited for: the next one comes while ranks begin again."""
 SEED = int(os.environ.get("ETCOMPILE_KILLS_SEED", "17"))
 IN_PLACE = {"etcompile.dev/restart": "in-place", "etcompile.dev/checkpoint-signal": "USR1"}
 SILENT = {
@@ -231,7 +233,7 @@ def test_a_gang_whose_ranks_are_killed_ends_with_the_right_sum(
         began, killed = storm.strike()
         number += sum(word in (*WAYS, "watcher") for word in killed)
         print(f"\n{number}: {', '.join(killed)}", end="", flush=True)
-        if storm.draws.random() < 0.25 and number < KILLS:
+        if storm.draws.random() < RUSH and number < KILLS:
             time.sleep(storm.draws.uniform(0, 5))  # whether all run again or not
             continue
         try:
