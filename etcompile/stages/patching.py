@@ -10,6 +10,7 @@ from msgspec import structs
 from etcompile import frontends, overlays
 from etcompile.check import job as job_rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.frontends.operators import DLROVER
 from etcompile.load import Document
 from etcompile.model import DLROVER_VERSION
 from etcompile.options import Options
@@ -136,12 +137,13 @@ def _placed(document: Document, namespace: str) -> Document:
 
 
 def _of_version(document: Document, version: str) -> Document:
-    """An ElasticJob that says its version of DLRover; what it says already counts.
+    """A job of DLRover that says its version of it; what it says already counts.
 
     In the document, and not beside it: the stored job is compiled again without this option.
     """
     metadata = document.data.get("metadata")
-    if document.kind != "ElasticJob" or not isinstance(metadata, dict):
+    kind = frontends.find(document.api_version, document.kind)
+    if kind is None or kind.operator is not DLROVER or not isinstance(metadata, dict):
         return document
     given = metadata.get("annotations", {})
     if not isinstance(given, dict) or DLROVER_VERSION in given:

@@ -13,7 +13,6 @@ ELSEWHERE = (
     "integrations/",  # conversions from one kind to another
     "intents/wishes.py",  # writes intents
     "stages/former.py",  # API versions of other times
-    "stages/inputs.py",
     "stages/runtimes.py",
 )
 
