@@ -139,7 +139,7 @@ def parameters(
     """The parameters that a struct declares: its own before those that it inherits.
 
     Args:
-        struct: The struct.
+        struct: The options of a command, or a group of them.
         flags: The settings that have a flag; those that are not declared as hidden if None.
     """
     for field in _in_order(struct):

@@ -9,11 +9,10 @@ ROOT = Path(etcompile.__file__).parent
 
 # Established terms of the field, and of this code, that happen to end like this.
 TERMS = {
-    *("backend/gang/coscheduling", "backend/gang/marking"),
-    *("cli/completing", "cli/publishing", "diagnostics/spelling", "frontends/scaling"),
-    *("kubeapi/retrying", "model/bookkeeping", "model/scaling"),
-    *("naming", "stages/folding", "stages/lowering", "stages/patching", "stages/reporting"),
-    *("watch/deciding",),
+    *("backend/gang/coscheduling", "backend/gang/marking", "cli/completing", "cli/publishing"),
+    *("cli/reporting", "diagnostics/spelling", "frontends/scaling", "kubeapi/retrying"),
+    *("model/bookkeeping", "model/scaling", "naming", "stages/folding", "stages/lowering"),
+    *("stages/patching", "stages/reporting", "watch/deciding"),
 }
 PRIVATE = {
     *("Happening", "Patience", "Ruling", "Standing", "Stock", "Trial", "Trouble", "Turns"),

@@ -10,7 +10,7 @@ from msgspec import structs
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
 from etcompile.watch.admission import POLICY
 from etcompile.watch.manifests import Installation, manifests
-from etcompile.watch.rights import shipped
+from etcompile.watch.rights import kustomize_file
 from installation.choices import CHOICES, HERE, IMAGE, REGISTRY, RIGHTS
 from installation.doors import KUSTOMIZE, Rendered, alike, by_helm, by_kustomize, overlay
 
@@ -114,7 +114,7 @@ def test_what_is_not_changed_runs_the_image_of_the_release(name: str, consumer) 
 
 
 def test_the_policy_is_about_the_config_maps_that_the_watcher_goes_by() -> None:
-    policy, binding = shipped("policy/policy.yaml")
+    policy, binding = kustomize_file("policy/policy.yaml")
     assert policy["metadata"]["name"] == binding["spec"]["policyName"] == POLICY
     conditions = {one["name"]: one["expression"] for one in policy["spec"]["matchConditions"]}
     assert f"'{JOB_LABEL}' in one.metadata.labels" in conditions["of-a-job"]

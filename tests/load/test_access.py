@@ -41,6 +41,8 @@ OWN_READERS = {
     "cli/pipes.py": "opens the null device for a closed pipe",
     # What is shipped with etcompile.
     "watch/manifests.py": "reads the dashboard that is shipped",
+    "cli/argocd.py": "prints the plugin.yaml that is shipped",
+    "integrations/argocd/parameters.py": "reads the plugin.yaml that is shipped",
     "watch/rights.py": "reads the kustomizations that are shipped",
     "watch/room.py": "reads how much memory the process has",
     "rollout/lease.py": "reads which boot of the machine this is",

@@ -111,6 +111,9 @@ class _Rules(Struct):
     kinds: dict[str, Tree]
 
 
+_DECODER = msgspec.json.Decoder(_Rules)
+
+
 def pod_problems(subject: Subject) -> Iterator[Problem]:
     """What the API server would refuse in a Pod, or in the template of one.
 
@@ -168,7 +171,7 @@ def templates_of(value: Mapping[str, Any]) -> tuple[Path, ...]:
 @functools.cache
 def _rules() -> _Rules:
     path = data.folder("schemas") / "kubernetes" / "rules.json"
-    return msgspec.json.decode(path.read_bytes(), type=_Rules)
+    return _DECODER.decode(path.read_bytes())
 
 
 @functools.cache
