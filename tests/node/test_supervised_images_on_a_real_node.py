@@ -5,18 +5,20 @@ ETCOMPILE_E2E_NOPYTHON_IMAGE one with a shell and without Python.
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from etcompile.cli.main import main
 from node.real_cluster import KUBECONFIG, Cluster
 from node.real_gang import Gang, Watcher, eventually
 
 pytestmark = pytest.mark.node
 
-IN_PLACE = {"etcompile.dev/restart": "in-place"}
+# The gate that waits for the master is a shell script.
+IN_PLACE = {"etcompile.dev/restart": "in-place", "etcompile.dev/wait-for-master": "false"}
 RESTRICTED = {
     "runAsUser": 12345,
     "runAsNonRoot": True,
@@ -36,7 +38,7 @@ for process in filter(str.isdecimal, os.listdir("/proc")):
 """
 
 
-@pytest.mark.parametrize("what", ["TORCH", "DISTROLESS"])
+@pytest.mark.parametrize("what", ["TORCH", "DISTROLESS"], ids=["shell", "no-shell"])
 def test_ranks_run_again_where_little_is_allowed(
     cluster: Cluster, image: Callable[[str], str], what: str
 ) -> None:
@@ -67,8 +69,6 @@ def test_without_python_the_command_runs_and_that_is_told(
     cluster: Cluster,
     image: Callable[[str], str],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gang = Gang(cluster, image("NOPYTHON"), IN_PLACE, size=2)
     for replicas in gang.document["spec"]["pytorchReplicaSpecs"].values():
@@ -81,12 +81,13 @@ def test_without_python_the_command_runs_and_that_is_told(
     assert first.startswith("etcompile: unsupervised: this image has no Python")
     assert then == "trains"
     watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
-    monkeypatch.setenv("KUBECONFIG", os.fspath(KUBECONFIG or ""))
-    why = ["why", "gang", "--namespace", cluster.namespace]
+    why = ["etcompile", "why", "gang", "--namespace", cluster.namespace]
+    environment = {**os.environ, "KUBECONFIG": str(KUBECONFIG)}
 
     def said() -> bool:
-        main(why)
-        return "gang-master-0: Running, NotReady: unsupervised: this" in capsys.readouterr().out
+        command = [sys.executable, "-m", *why]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return "gang-master-0: Running, NotReady: unsupervised: this" in done.stdout
 
     try:
         eventually(said, LONGEST, watcher.log.read_text)
