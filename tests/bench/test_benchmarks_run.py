@@ -148,4 +148,4 @@ def test_recovery(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     words = ["recovery.py", "--kills", "1", "--ranks", "2", "--only", "quick"]
     monkeypatch.setattr(sys, "argv", words)
     benchmark.main()
-    assert "starts quickly: next step" in (tmp_path / "benchmarks-recovery.md").read_text()
+    assert "loses a peer: next step" in (tmp_path / "benchmarks-recovery.md").read_text()
