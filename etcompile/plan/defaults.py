@@ -6,11 +6,8 @@ ServiceAccount and Priority, which every cluster has.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-_Default = Callable[[Mapping[str, Any]], Any]
-"""From the mapping that lacks the field."""
 
 
 def default(kind: str, path: tuple[str, ...], around: Mapping[str, Any]) -> Any:
