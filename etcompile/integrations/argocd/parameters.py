@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+import msgspec
 from msgspec import Struct
 
 from etcompile import data
@@ -89,8 +89,7 @@ def _parameters() -> Iterator[Parameter]:
 
 
 def _read(file: Path) -> Any:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(file.read_text("utf-8"), loader)  # noqa: S506 - a safe loader
+    return msgspec.yaml.decode(file.read_bytes())
 
 
 PARAMETERS = tuple(_parameters())
