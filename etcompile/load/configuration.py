@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.digest import sha256
+from etcompile.k8s.path import value_at
 from etcompile.load import access
 from etcompile.load.access import Boundary
 
@@ -245,7 +246,7 @@ def _location(file: str, text: str, place: Place) -> Location:
         except tomllib.TOMLDecodeError:
             continue
         if _has(part, keys):
-            return _in_statement(file, lines, range(start, end), place, _value(part, place))
+            return _in_statement(file, lines, range(start, end), place, value_at(part, place))
         start = end
     return Location(file)
 
@@ -278,15 +279,6 @@ def _has(value: Any, keys: Sequence[str]) -> bool:
             return False
         value = value[key]
     return True
-
-
-def _value(value: Any, place: Place) -> Any:
-    for step in place:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
 
 
 def _sorted(value: Any) -> Any:

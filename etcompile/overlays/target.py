@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from etcompile.k8s.path import mapping_at
 from etcompile.model.protocol import ROLE_LABEL
 
 
@@ -43,10 +44,8 @@ class Target(Struct, frozen=True):
             value: The document.
             default: The namespace of a document that names none.
         """
-        metadata = value.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        labels = metadata.get("labels")
-        labels = labels if isinstance(labels, dict) else {}
+        metadata = mapping_at(value, ("metadata",))
+        labels = mapping_at(metadata, ("labels",))
         return (
             self.api_version in (None, value.get("apiVersion"))
             and self.kind in (None, value.get("kind"))

@@ -13,6 +13,7 @@ from msgspec import Struct
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.encryption import RecipientError, age, sealed, sops
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import mapping_at
 from etcompile.model import SecretMode
 from etcompile.model.protocol import KEY_PAIR, SEALED_FOR
 
@@ -175,5 +176,4 @@ def _scope(annotations: Mapping[str, Any]) -> str:
 
 
 def _annotations(value: Object) -> Mapping[str, Any]:
-    found = value["metadata"].get("annotations")
-    return found if isinstance(found, Mapping) else {}
+    return mapping_at(value, ("metadata", "annotations"))

@@ -16,7 +16,7 @@ from etcompile.check import kubernetes, schema
 from etcompile.check.document import Rules, Template, findings
 from etcompile.check.explain import Fault
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.path import value_at
+from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document, parse
 from etcompile.load.relocated import relocated
 
@@ -163,9 +163,7 @@ def _unnamed(documents: Iterable[Document], runtimes: Iterable[Document]) -> Ite
 
 def _reference(job: Document) -> Mapping[str, Any]:
     """What a TrainJob says of its runtime; empty if that cannot be read."""
-    spec = job.data.get("spec")
-    found = spec.get("runtimeRef") if isinstance(spec, dict) else None
-    return found if isinstance(found, dict) else {}
+    return mapping_at(job.data, ("spec", "runtimeRef"))
 
 
 def named_runtimes(documents: Iterable[Document]) -> frozenset[str | None]:

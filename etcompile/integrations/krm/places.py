@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import Location, ValuePath
-from etcompile.k8s.path import dotted
+from etcompile.k8s.path import dotted, mapping_at
 from etcompile.load import Document
 
 PATHS = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")
@@ -72,14 +72,12 @@ def file_of(item: Mapping[str, Any]) -> str | None:
 
 def metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """An item's metadata; empty where it has none, or something else in its place."""
-    found = item.get("metadata")
-    return found if isinstance(found, dict) else {}
+    return mapping_at(item, ("metadata",))
 
 
 def annotations(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """All of an item's annotations."""
-    found = metadata(item).get("annotations")
-    return found if isinstance(found, dict) else {}
+    return mapping_at(item, ("metadata", "annotations"))
 
 
 def _label(item: Mapping[str, Any], *, qualified: bool) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic
 from etcompile.integrations.migrate.cleanup import plain_metadata, plain_template
-from etcompile.k8s.path import value_at
+from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document, parse
 from etcompile.stages.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime, with_runtimes
 
@@ -87,9 +87,7 @@ def _is_train_job(document: Document) -> bool:
 
 
 def _reference(job: Document) -> Mapping[str, Any]:
-    spec = job.data.get("spec")
-    found = spec.get("runtimeRef") if isinstance(spec, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    return mapping_at(job.data, ("spec", "runtimeRef"))
 
 
 def _noted(
