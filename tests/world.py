@@ -14,6 +14,7 @@ import yaml
 from msgspec import structs
 
 from etcompile import backend
+from etcompile.compiler.stored import read_stored
 from etcompile.failures import Failure, log_text, read_log
 from etcompile.goodput import Span, Timeline, read_timeline, timeline_text
 from etcompile.model import Job, Member, Settings
@@ -21,7 +22,6 @@ from etcompile.model.notice import read_notice
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_record import RunRecord, ranges, read_record, record_data
 from etcompile.model.supervision import epoch_line
-from etcompile.stages.stored import read_stored
 from etcompile.watch.actions import (
     Action,
     CreatePod,

@@ -4,8 +4,8 @@ The gate itself is an init container (`pods`) that reads a host list; who asks f
 without running it, such as a tool or a picture, asks here.
 """
 
+from etcompile.launch.commands import discovers_hosts, launch_program
 from etcompile.model import Job, Role, Settings
-from etcompile.model.commands import discovers_hosts, launch_program
 
 
 def waits(job: Job) -> dict[str, tuple[str, ...]]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.names import is_run
 from etcompile.k8s.path import dotted
+from etcompile.launch.commands import launch_program, may_launch
 from etcompile.model import FieldEnv, Job, Member, Role, protocol
-from etcompile.model.commands import launch_program, may_launch
 from etcompile.model.run import LONGEST_RUN
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.launch.launchers import Launch, launches
+from etcompile.launch.shell import given_words
 from etcompile.model import Bounds, Job, Origin, Role
-from etcompile.model.launchers import Launch, launches
-from etcompile.model.shell import given_words
 
 _PROCESSES = ("-np", "--np", "-n", "--n", "-c", "--c")
 _HOROVOD_PROCESSES = ("-np", "--num-proc")

@@ -69,7 +69,7 @@ def _overlays(_ctx: click.Context) -> Values:
 
 
 def _runtimes(_ctx: click.Context) -> Values:
-    from etcompile.stages.runtimes import shipped
+    from etcompile.compiler.runtimes import shipped
 
     return [(document.name or "", "") for document in shipped()]
 

@@ -28,7 +28,7 @@ class KindsOptions(Struct, frozen=True, kw_only=True):
 @subcommand("kinds", KindsOptions)
 def command(_ctx: click.Context, options: KindsOptions) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs find without a file."""
-    from etcompile.stages.runtimes import TRAINER_VERSION, not_compiled, shipped
+    from etcompile.compiler.runtimes import TRAINER_VERSION, not_compiled, shipped
 
     runtime = options.runtime
     if runtime is not None:

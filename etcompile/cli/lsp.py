@@ -8,8 +8,8 @@ from etcompile.cli.commands import SectionedCommand
 from etcompile.cli.configured import ConfigurationError, configured_options
 from etcompile.cli.options import SettingOptions, compiler_options
 from etcompile.cli.parameters import subcommand
+from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic
-from etcompile.options import Options
 
 _WORDS = f"{__name__}.words"
 

@@ -72,7 +72,7 @@ def command(ctx: click.Context, options: MigrateOptions) -> None:
 
     Without -d the spec goes to standard output and the instructions to standard error.
     """
-    from etcompile import stages
+    from etcompile import compiler
     from etcompile.compiler import Options
     from etcompile.integrations.migrate import migrated, written
 
@@ -89,7 +89,7 @@ def command(ctx: click.Context, options: MigrateOptions) -> None:
         if problems:
             report(problems, options)
             ctx.exit(REFUSED)
-    loaded = stages.loaded(inputs, compiling, None)
+    loaded = compiler.loaded(inputs, compiling, None)
     if refuses(loaded.diagnostics, options):
         report(loaded.diagnostics, options)
         ctx.exit(REFUSED)

@@ -11,8 +11,8 @@ from typing import Any
 
 from etcompile import frontends, overlays
 from etcompile.check.bundled import bundled_schema
+from etcompile.compiler.runtimes import RUNTIME_SCHEMA
 from etcompile.integrations.krm.config import SCHEMAS
-from etcompile.stages.runtimes import RUNTIME_SCHEMA
 
 BASE = "https://etcompile.dev/schemas/"
 """Where they are published."""

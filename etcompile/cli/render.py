@@ -144,8 +144,8 @@ def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, 
         options: The layout, among others.
     """
     from etcompile._version import __version__
+    from etcompile.compiler.stored import settings_value
     from etcompile.operations.declarations import job_title
-    from etcompile.stages.stored import settings_value
 
     groups = [
         emit.Group(group.name, group.namespace, tuple(group.objects), group.sources)
@@ -195,7 +195,7 @@ def _write(
 
     def agrees(comparison: emit.Comparison) -> bool:
         if comparison.changed or comparison.stale:
-            from etcompile.stages.previous import replacements
+            from etcompile.compiler.previous import replacements
 
             version = compilation.settings.kubernetes_version
             found.extend(

@@ -24,7 +24,7 @@ from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
 
 if TYPE_CHECKING:
-    from etcompile.intents.wishes import Wish
+    from etcompile.compiler.intents.wishes import Wish
     from etcompile.scaling import Proposal
     from etcompile.scaling.selection import Chosen
 
@@ -171,7 +171,7 @@ def _ask_for_checkpoint(options: ScaleOptions, namespace: str | None, why: str) 
 
 
 def _wish(options: ScaleOptions) -> "Wish":
-    from etcompile.intents.wishes import Wish
+    from etcompile.compiler.intents.wishes import Wish
 
     ways = [*options.ways()]
     if len(ways) != 1:

@@ -12,7 +12,7 @@ from etcompile.check.fields import table
 from etcompile.cli import completing
 from etcompile.cli.commands import did_you_mean
 from etcompile.cli.parameters import argument, option, subcommand
-from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
+from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 
 
 def names() -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
 from etcompile.frontends.annotations import NNODES, annotation_value, unused_annotation
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
 from etcompile.frontends.notes import no_effect, unused
+from etcompile.launch.commands import command_words
 from etcompile.model import (
     DOMAIN,
     ClusterAccess,
@@ -27,7 +28,6 @@ from etcompile.model import (
     Role,
     Success,
 )
-from etcompile.model.commands import command_words
 from etcompile.model.quantity import number
 
 MODES = ("master", "static")

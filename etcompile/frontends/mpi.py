@@ -7,8 +7,8 @@ little else in common than a hostfile and a discovery script.
 from collections.abc import Iterator, Mapping
 
 from etcompile.frontends.kubeflow import Replica, Spec
+from etcompile.launch.commands import least_workers
 from etcompile.model import ConfigFile, Env, HostList, Mount, SshCredentials
-from etcompile.model.commands import least_workers
 from etcompile.model.protocol import HOSTS_PATH, SCRIPTS_PATH
 
 CONFIG = Mount("mpi-job-config", "/etc/mpi")

@@ -12,6 +12,7 @@ from etcompile.frontends import kubeflow, kubexec, mpi
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.frontends.kubexec import KUBECTL_PATH, KUBEXEC, launcher_access, own_account
+from etcompile.launch.commands import discovers_hosts
 from etcompile.model import (
     Bounds,
     ConfigFile,
@@ -24,7 +25,6 @@ from etcompile.model import (
     Role,
     Success,
 )
-from etcompile.model.commands import discovers_hosts
 from etcompile.model.gpus import gpus
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 

@@ -13,8 +13,8 @@ from etcompile.frontends import kubeflow, peers
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.frontends.notes import unused
+from etcompile.launch.commands import command_words
 from etcompile.model import Bounds, Env, IndexedEnv, Port, Role, Success, Variable
-from etcompile.model.commands import command_words
 from etcompile.model.gpus import gpus
 from etcompile.model.quantity import whole_number
 

@@ -5,8 +5,8 @@ Apart from the kinds, so that all whose launcher comes by ssh decide in the same
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import PREFIX, annotation_value, annotations_of
+from etcompile.launch.ssh import SshPort, connecting_ports, declared_ports, listening_ports
 from etcompile.model import PodTemplate
-from etcompile.model.ssh import SshPort, connecting_ports, declared_ports, listening_ports
 
 SSH_PORT = f"{PREFIX}ssh-port"
 

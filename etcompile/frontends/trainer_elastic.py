@@ -17,8 +17,8 @@ from etcompile.frontends.notes import not_compiled
 from etcompile.frontends.rendezvous import arguments, node_range, options
 from etcompile.frontends.trainer_merge import JOB_SET, trainers
 from etcompile.frontends.trainer_policies import LAUNCHER, NODE, PORT, RENDEZVOUS
+from etcompile.launch.commands import least_workers
 from etcompile.model import Bounds, Env, Origin, Role, Success
-from etcompile.model.commands import least_workers
 
 _ANNOTATION: ValuePath = ("metadata", "annotations", NNODES)
 _LIMITS = (f"the minimum of {NNODES}", f"the maximum of {NNODES}")

@@ -41,6 +41,7 @@ from etcompile.frontends.podtemplates import (
 )
 from etcompile.frontends.sshports import SSH_PORT, ssh_port
 from etcompile.k8s.path import dotted, value_at
+from etcompile.launch.commands import least_workers
 from etcompile.model import (
     Bounds,
     ConfigFile,
@@ -67,7 +68,6 @@ from etcompile.model import (
     Volume,
     quantity,
 )
-from etcompile.model.commands import least_workers
 from etcompile.model.protocol import HOSTS_PATH, config_name
 from etcompile.model.settings import SECRET_NAME
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from etcompile.diagnostics import Location
+from etcompile.launch.commands import LAUNCHERS
+from etcompile.launch.shell import Command, commands
 from etcompile.model import Job, Role
-from etcompile.model.commands import LAUNCHERS
-from etcompile.model.shell import Command, commands
 
 _LAUNCHERS = frozenset(LAUNCHERS) - {"torchrun"}
 """Programs that start a training on other hosts; torchrun runs on each of them."""

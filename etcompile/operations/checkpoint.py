@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
+from etcompile.compiler.stored import StoredJobError
 from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import INPUT
 from etcompile.k8s import pods
@@ -19,7 +20,6 @@ from etcompile.model.run_record import written_record
 from etcompile.model.supervision import first_replica
 from etcompile.operations.proposal import ImpossibleError, Result
 from etcompile.operations.stored_runs import stored_run
-from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
 
 _ASKED = "somebody has asked for a checkpoint"

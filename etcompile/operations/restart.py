@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from etcompile import backend, emit
+from etcompile.compiler.stored import StoredJobError
 from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import INPUT
 from etcompile.k8s.objects import LiveObject
@@ -16,7 +17,6 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.step import reference
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
-from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
 
 _NOTICED = 2.0

@@ -1,8 +1,8 @@
 """The job that runs in a cluster, as its ConfigMap there holds it."""
 
+from etcompile.compiler.stored import StoredJobError
 from etcompile.model.protocol import JOB_LABEL, MANAGER
 from etcompile.plan.claims import stranger
-from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen
 from etcompile.status.job_status import is_config
 from etcompile.watch.run_pods import StoredRun

@@ -28,7 +28,7 @@ _ANNOTATIONS = {
 OUR_PROGRAMS = frozenset({"etcompile-watcher", "etcompile-applyset"})
 """Our field managers beside that of `apply`."""
 _STORED_KIND = re.compile(r"^document:\n(?:^  .*\n)*?^  kind: ([A-Za-z]+)$", re.MULTILINE)
-"""The kind of the document in a stored job (`etcompile.stages.stored`)."""
+"""The kind of the document in a stored job (`etcompile.compiler.stored`)."""
 _KEEP = {
     "etcompile.dev/prune": "disabled",
     "client.lifecycle.config.k8s.io/deletion": "detach",

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from etcompile.intents import ordered
-from etcompile.intents.wishes import Way
+from etcompile.compiler.intents import ordered
+from etcompile.compiler.intents.wishes import Way
 from etcompile.load import Document
 from etcompile.model import Intent
 from etcompile.naming import natural

@@ -5,10 +5,9 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from etcompile import backend, emit, frontends, intents, stages
-from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
-from etcompile.emit.files import outside, write_file
-from etcompile.intents.wishes import (
+from etcompile import backend, compiler, emit, frontends
+from etcompile.compiler import Environment, JobObjects, intents
+from etcompile.compiler.intents.wishes import (
     Change,
     Wish,
     change,
@@ -16,13 +15,14 @@ from etcompile.intents.wishes import (
     intent_name,
     number_of,
 )
+from etcompile.compiler.options import Options
+from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
+from etcompile.emit.files import outside, write_file
 from etcompile.k8s.path import dotted
 from etcompile.load import Document, parse
 from etcompile.model import Intent, Job
-from etcompile.options import Options
 from etcompile.scaling.placement import Place, place
 from etcompile.scaling.selection import Chosen
-from etcompile.stages import Environment, JobObjects
 
 
 class Proposal(Struct, frozen=True):
@@ -85,10 +85,10 @@ def proposal(
     Returns:
         The proposal, or None; and what is wrong with the job, with its intents or with the wish.
     """
-    environment = stages.environment(options)
+    environment = compiler.environment(options)
     if has_errors(environment.diagnostics):
         return None, [*environment.diagnostics]
-    texts, notes = stages.texts_of(options)
+    texts, notes = compiler.texts_of(options)
     if has_errors(notes):
         return None, [*notes]
     now, problems = _standing((*found.runtimes, *found.documents), options, environment, texts)
@@ -156,10 +156,10 @@ def _standing(
 ) -> tuple[_Current | None, list[Diagnostic]]:
     """The job of the documents with its intents, and what speaks against it."""
     options = structs.replace(options, settings=environment.settings)
-    library = stages.library(options)
-    patched = stages.patched(documents, options, environment, library.documents)
+    library = compiler.library(options)
+    patched = compiler.patched(documents, options, environment, library.documents)
     told = [*patched.diagnostics, *library.diagnostics]
-    lowered = stages.lowered(patched.documents, environment.settings.kubernetes_version)
+    lowered = compiler.lowered(patched.documents, environment.settings.kubernetes_version)
     told += lowered.diagnostics
     selected = intents.by_job(lowered.jobs, lowered.intents)
     if not has_errors(told):
@@ -170,8 +170,8 @@ def _standing(
     if job.scaled_role is None:
         # What is wrong with its intents is that it has any.
         return _Current(job, job, wishes, JobObjects(None, None, emit.Packed(()), ()), ()), []
-    folded = stages.fold(job, wishes, options.settings)
-    group, _, problems = stages.job_objects(folded, texts, environment, patched.sources)
+    folded = compiler.fold(job, wishes, options.settings)
+    group, _, problems = compiler.job_objects(folded, texts, environment, patched.sources)
     told += problems
     if has_errors(told):
         return None, told

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile import frontends, stages
+from etcompile import compiler, frontends
+from etcompile.compiler.options import Options
+from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose, has_errors
 from etcompile.diagnostics.spelling import probably
 from etcompile.load import Document, access
-from etcompile.options import Options
-from etcompile.stages.runtimes import is_runtime, named_runtimes
 
 _LISTED = 8
 
@@ -48,7 +48,7 @@ def chosen(
         options: How to compile; its namespace narrows the choice.
         kind: Its kind, in any case, perhaps with the version: `MPIJob`, `mpijob.v2beta1`.
     """
-    loaded = stages.loaded(paths, options, None)
+    loaded = compiler.loaded(paths, options, None)
     problems = [diagnostic for diagnostic in loaded.diagnostics if _matters(diagnostic, name)]
     if problems:
         return None, problems
@@ -119,7 +119,7 @@ def _selects(intent: Document, job: Document, options: Options) -> bool:
     here = options.namespace or "default"
     if not _names(intent.data, job.name) or (intent.namespace or here) != (job.namespace or here):
         return False
-    lowered = stages.lowered([intent], options.settings.kubernetes_version)
+    lowered = compiler.lowered([intent], options.settings.kubernetes_version)
     if has_errors(lowered.diagnostics):
         return True
     return any(

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from etcompile import backend
+from etcompile.compiler.stored import StoredJobError, read_text
 from etcompile.goodput import (
     ReplicaSpans,
     Timeline,
@@ -37,7 +38,6 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.protocol import is_config as names_config
 from etcompile.model.run_record import DIGITS, UNREADABLE, RunRecord, written_record
-from etcompile.stages.stored import StoredJobError, read_text
 from etcompile.status.phase import derived
 from etcompile.status.pod_problems import ALIVE, state
 from etcompile.status.replicas import labelled_replica, made_by, replicas_of

@@ -14,10 +14,10 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from etcompile.compiler.stored import StoredJobError
 from etcompile.goodput import Goodput, goodput
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.run_record import ANOTHER_RUN, read_record
-from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.executor import (

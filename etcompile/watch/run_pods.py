@@ -1,7 +1,7 @@
 """A job's ConfigMap to any of the job's Pods, exactly as the compiler made it the first time.
 
-The same compiler, over the stored job (`etcompile.stages.run`); what is added here is the marks of
-the tool that syncs Git, which the compiler does not know.
+The same compiler, over the stored job (`etcompile.compiler.run`); what is added here is the marks
+of the tool that syncs Git, which the compiler does not know.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,17 +13,17 @@ from msgspec import structs
 
 from etcompile import backend, overlays
 from etcompile.backend import services
-from etcompile.k8s.objects import LiveObject, seconds
-from etcompile.model import MOST_PODS, Member, Role
-from etcompile.model.protocol import STORED_JOB
-from etcompile.stages.run import Run, annotated, pods, situation_of_some
-from etcompile.stages.stored import (
+from etcompile.compiler.run import Run, annotated, pods, situation_of_some
+from etcompile.compiler.stored import (
     StoredJobError,
     check_place,
     read_declared,
     read_patches,
     read_text,
 )
+from etcompile.k8s.objects import LiveObject, seconds
+from etcompile.model import MOST_PODS, Member, Role
+from etcompile.model.protocol import STORED_JOB
 from etcompile.watch import ownership
 from etcompile.watch.state import LARGEST_COPY, PodView, Ran, RanContainer, digest, ran
 from etcompile.watch.tracking_labels import Tracking

@@ -10,11 +10,11 @@ has the hash that the Pods carry.
 import threading
 from typing import Any
 
+from etcompile.compiler.stored import StoredJobError
 from etcompile.kubeapi import Cluster
 from etcompile.model import MOST_PODS
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord
-from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.memory import DeclaredRun, FormerRun, Memory

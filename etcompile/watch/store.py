@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 from msgspec import Struct, field, structs
 
+from etcompile.compiler.stored import STORED_BYTES
 from etcompile.k8s.objects import Object, seconds
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, hosts_name, is_config, status_name
 from etcompile.model.run_record import KEYS, RUN, recorded_replicas
 from etcompile.model.sizes import LAST_APPLIED
-from etcompile.stages.stored import STORED_BYTES
 from etcompile.watch.reflector import Name
 from etcompile.watch.room import RECORD_BYTES, REPLICA_BYTES, Room
 from etcompile.watch.state import (

@@ -8,7 +8,7 @@ import yaml
 
 import etcompile
 from etcompile import SecretMode, Settings
-from etcompile.stages.stored import StoredJobError, read_stored, stored_value
+from etcompile.compiler.stored import StoredJobError, read_stored, stored_value
 from specs import by_name, compiled, container, errors, launcher, training_job, warnings, worker
 
 

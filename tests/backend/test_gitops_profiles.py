@@ -11,8 +11,8 @@ import yaml
 
 import etcompile
 from etcompile import Compilation, Options, SecretMode, Settings
+from etcompile.compiler.stored import read_stored
 from etcompile.model import PROFILES
-from etcompile.stages.stored import read_stored
 from specs import by_name, compiled, errors, launcher, scale_in, scale_out, training_job, warnings
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,10 @@ import yaml
 
 import etcompile
 from etcompile import Options, Settings
+from etcompile.compiler import run as stage
+from etcompile.compiler.stored import read_patches, read_stored
 from etcompile.model import InPlace
 from etcompile.model.protocol import is_config
-from etcompile.stages import run as stage
-from etcompile.stages.stored import read_patches, read_stored
 from fidelity.every_job import JOBS, changed, compiled, pod_templates
 from specs import by_name, errors, kubeflow_job, replicas, training_job, warnings
 

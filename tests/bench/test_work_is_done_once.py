@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import etcompile
+from etcompile.compiler import run
 from etcompile.emit import blocks
 from etcompile.emit import yaml as writer
 from etcompile.load.positions import Origin
-from etcompile.stages import run
 from specs import compiled, training_job, worker
 
 ROOT = Path(__file__).parents[2]

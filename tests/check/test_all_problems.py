@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from etcompile import compile as compiled
+from etcompile.compiler.options import Options
 from etcompile.diagnostics import Severity
 from etcompile.load import parse
-from etcompile.options import Options
 
 Fault = Callable[[dict[str, Any]], None]
 

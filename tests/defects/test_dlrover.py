@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import etcompile
+from etcompile.compiler import lowered
 from etcompile.load import from_values
 from etcompile.model import Relaunch
-from etcompile.stages import lowered
 from specs import by_name, compiled, dlrover_type, elastic_job, errors, scale_plan, warnings
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from etcompile import Settings
-from etcompile.stages.stored import read_stored
+from etcompile.compiler.stored import read_stored
 from specs import by_name, compiled, container, errors, pods
 
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"

@@ -12,7 +12,7 @@ import yaml
 
 import etcompile
 from etcompile import Options, Settings
-from etcompile.stages.stored import read_stored
+from etcompile.compiler.stored import read_stored
 
 RUNTIME: dict[str, Any] = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from etcompile import Settings
+from etcompile.compiler.stored import read_stored
 from etcompile.model import Job, Success
-from etcompile.stages.stored import read_stored
 from specs import by_name, compiled, errors, kubeflow_job, replicas, scale_in, warnings
 
 ROOT = Path(__file__).parents[2]

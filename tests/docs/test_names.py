@@ -11,8 +11,8 @@ ROOT = Path(etcompile.__file__).parent
 TERMS = {
     *("backend/gang/coscheduling", "backend/gang/marking", "cli/completing", "cli/publishing"),
     *("cli/reporting", "diagnostics/spelling", "frontends/scaling", "kubeapi/retrying"),
-    *("model/bookkeeping", "model/scaling", "naming", "stages/folding", "stages/lowering"),
-    *("stages/patching", "stages/reporting", "watch/deciding"),
+    *("model/bookkeeping", "model/scaling", "naming", "compiler/folding", "compiler/lowering"),
+    *("compiler/patching", "compiler/reporting", "watch/deciding"),
 }
 PRIVATE = {
     *("Happening", "Patience", "Ruling", "Standing", "Stock", "Trial", "Trouble", "Turns"),

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 import specs
-from etcompile import Compilation, Options, frontends, stages
-from etcompile.stages.runtimes import with_runtimes
+from etcompile import Compilation, Options, compiler, frontends
+from etcompile.compiler.runtimes import with_runtimes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -27,7 +27,7 @@ def _documents() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _with_runtimes(folder: Path) -> list[dict[str, Any]]:
     """The TrainJobs of a folder, each with the runtime that has its Pod templates."""
-    loaded = stages.loaded([folder], Options(), None)
+    loaded = compiler.loaded([folder], Options(), None)
     found = with_runtimes(loaded.documents, {}, "1.34")
     return [copy.deepcopy(dict(document.data)) for document in found.documents]
 

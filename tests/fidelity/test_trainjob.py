@@ -75,7 +75,7 @@ def test_a_run_keeps_its_host_names() -> None:
 
 def test_the_watcher_makes_the_same_pods_of_the_stored_job() -> None:
     from etcompile.backend import lower_pods
-    from etcompile.stages.stored import read_text
+    from etcompile.compiler.stored import read_text
 
     made = compiled(runtime())
     [config] = [v for v in made.objects if v["kind"] == "ConfigMap"]

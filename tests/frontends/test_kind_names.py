@@ -12,8 +12,8 @@ ELSEWHERE = (
     "diagnostics/",  # examples of messages
     "integrations/",  # conversions from one kind to another
     "intents/wishes.py",  # writes intents
-    "stages/former.py",  # API versions of other times
-    "stages/runtimes.py",
+    "compiler/former.py",  # API versions of other times
+    "compiler/runtimes.py",
 )
 
 

@@ -12,8 +12,8 @@ import yaml
 import etcompile
 from etcompile import Options, Settings
 from etcompile.backend.gang.scheduler import Membership, Scheduler
+from etcompile.compiler.stored import read_stored
 from etcompile.model import settings as settings_model
-from etcompile.stages.stored import read_stored
 from specs import by_name, compiled, kubeflow_job
 
 JOB = kubeflow_job("JAXJob", {"Worker": 2})

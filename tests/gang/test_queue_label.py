@@ -7,7 +7,7 @@ import yaml
 
 import etcompile
 from etcompile import Options, Settings
-from etcompile.stages.stored import read_stored
+from etcompile.compiler.stored import read_stored
 from specs import by_name, compiled, elastic_job, kubeflow_job, training_job, worker
 
 QUEUE = "kueue.x-k8s.io/queue-name"

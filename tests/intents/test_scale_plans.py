@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from etcompile.stages.stored import read_stored
+from etcompile.compiler.stored import read_stored
 from specs import by_name, compiled, dlrover_type, elastic_job, errors, scale_in, scale_out
 from specs import scale_plan as plan
 

@@ -10,9 +10,9 @@ from rendering import done, render, write
 import etcompile
 from etcompile import Compilation, Options, Settings, emit
 from etcompile.backend import Texts, lower
+from etcompile.compiler.stored import read_stored, stored_value
 from etcompile.model import SecretMode
 from etcompile.model import Settings as ModelSettings
-from etcompile.stages.stored import read_stored, stored_value
 from specs import by_name, compiled, errors, pods, scale_in, scale_out, training_job, worker
 
 

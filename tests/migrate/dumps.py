@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from etcompile import frontends, stages
+from etcompile import compiler, frontends
 from etcompile.compiler import Options
 from etcompile.integrations.migrate import Migrated, migrated
 
@@ -64,4 +64,4 @@ def _fill(template: dict[str, Any]) -> None:
 
 def migration(*values: Mapping[str, Any]) -> Migrated:
     """What `etcompile migrate` makes of objects."""
-    return migrated(stages.loaded(list(values), Options(), None).documents)
+    return migrated(compiler.loaded(list(values), Options(), None).documents)

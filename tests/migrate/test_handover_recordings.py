@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import etcompile
-from etcompile import frontends, stages
+from etcompile import compiler, frontends
 from etcompile.compiler import Options
 from etcompile.diagnostics import Severity
 from etcompile.integrations.migrate import Migrated, migrated
@@ -75,7 +75,7 @@ def name(path: Path) -> str:
 
 
 def handed_over(path: Path) -> Migrated:
-    return migrated(stages.loaded([str(path)], Options(), None).documents)
+    return migrated(compiler.loaded([str(path)], Options(), None).documents)
 
 
 @pytest.mark.parametrize("path", DUMPS, ids=name)

@@ -10,8 +10,8 @@ from dumps import dumped, migration
 
 import etcompile
 from etcompile import frontends
+from etcompile.compiler.runtimes import RUNTIME_KINDS
 from etcompile.frontends import Kind
-from etcompile.stages.runtimes import RUNTIME_KINDS
 from specs import scale_in, scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
@@ -186,14 +186,14 @@ def test_pods_without_their_job_are_refused() -> None:
 
 
 def test_a_resource_that_does_not_render_is_refused_with_its_place(tmp_path: Path) -> None:
-    from etcompile import stages
+    from etcompile import compiler
     from etcompile.integrations.migrate import migrated
 
     job = dumped(training_job(), phase="Running")
     job["spec"]["etReplicaSpecs"]["worker"]["replicas"] = -1
     path = tmp_path / "live.yaml"
     path.write_text(yaml.safe_dump(job))
-    result = migrated(stages.loaded([str(path)], etcompile.Options(), None).documents)
+    result = migrated(compiler.loaded([str(path)], etcompile.Options(), None).documents)
     (problem,) = (one for one in result.diagnostics if one.severity.value == "error")
     assert problem.location.line is not None
     assert not result.files

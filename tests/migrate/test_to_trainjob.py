@@ -9,7 +9,7 @@ import yaml
 
 import etcompile
 from commandline import etcompile as run
-from etcompile import stages
+from etcompile import compiler
 from etcompile.compiler import Options
 from etcompile.integrations.migrate import Migrated
 from etcompile.integrations.migrate.to_trainjob import to_trainjobs
@@ -50,7 +50,7 @@ def pytorch_job(**spec: Any) -> dict[str, Any]:
 
 
 def converted(*values: Any) -> Migrated:
-    return to_trainjobs(stages.loaded(list(values), Options(), None).documents)
+    return to_trainjobs(compiler.loaded(list(values), Options(), None).documents)
 
 
 def documents(result: Migrated) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ import yaml
 from dumps import dumped, migration
 
 import etcompile
-from etcompile import stages
+from etcompile import compiler
 from etcompile.compiler import Options
 from etcompile.integrations.migrate import Migrated, migrated
 from etcompile.kubeapi import connect
@@ -31,7 +31,7 @@ def documents(text: str) -> list[dict[str, Any]]:
 
 
 def handed_over(path: Path) -> Migrated:
-    return migrated(stages.loaded([str(path)], Options(), None).documents)
+    return migrated(compiler.loaded([str(path)], Options(), None).documents)
 
 
 def written(result: Migrated, folder: Path) -> Path:

@@ -8,10 +8,10 @@ import yaml
 
 from etcompile import compile  # noqa: A004
 from etcompile.backend import jinja
+from etcompile.compiler.options import Options
 from etcompile.diagnostics import has_errors
 from etcompile.fixes import fixed_files
 from etcompile.integrations.krm import answer
-from etcompile.options import Options
 from mutations.__main__ import run
 from mutations.generator import Generator
 from mutations.invocations import Invocations

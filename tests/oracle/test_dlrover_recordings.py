@@ -17,8 +17,8 @@ import etcompile
 from defaults import defaulted
 from differences import Difference, Row, compare, rows
 from etcompile import Options, backend
+from etcompile.compiler.stored import read_stored
 from etcompile.model import Member, Settings
-from etcompile.stages.stored import read_stored
 from recordings import (
     DIFFERENCES,
     Identity,

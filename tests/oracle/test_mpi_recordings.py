@@ -20,8 +20,8 @@ import recordings
 from defaults import defaulted
 from differences import ABSENT, Difference, compare, rows
 from etcompile import Options, Settings, Severity
+from etcompile.compiler.stored import read_stored
 from etcompile.model import Job
-from etcompile.stages.stored import read_stored
 from recordings import DIFFERENCES, Identity, entries, identity, title, unlisted
 
 OPERATORS = {"training-operator": "MPIJob of the Training Operator", "mpi-operator": "MPI Operator"}

@@ -15,8 +15,8 @@ import etcompile
 import recordings
 from differences import Difference, rows
 from etcompile import Options, Settings, backend
+from etcompile.compiler.stored import read_text
 from etcompile.diagnostics import has_errors
-from etcompile.stages.stored import read_text
 from recordings import DIFFERENCES, identity, unlisted
 
 OPERATOR = "trainer-v2"

@@ -21,8 +21,8 @@ import recordings
 import training_operator
 from differences import Difference, rows
 from etcompile import Options
+from etcompile.compiler.stored import read_stored
 from etcompile.model import Job, Success
-from etcompile.stages.stored import read_stored
 from recordings import DIFFERENCES, all_at_hand, creations, entries, identity, unlisted
 
 OPERATOR = "training-operator"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import etcompile
 import specs
 from etcompile import Options, backend, emit, overlays
-from etcompile.stages.stored import read_patches, read_stored
+from etcompile.compiler.stored import read_patches, read_stored
 
 WORDS = [
     *("metadata", "spec", "name", "labels", "annotations", "template", "containers", "volumes"),

@@ -11,7 +11,7 @@ import yaml
 import etcompile
 import specs
 from etcompile import Options, SecretMode, Settings, backend, data, emit, overlays
-from etcompile.stages.stored import read_patches, read_stored
+from etcompile.compiler.stored import read_patches, read_stored
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))

@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from etcompile import backend
+from etcompile.compiler.stored import read_stored
 from etcompile.model import Settings
 from etcompile.model.settings import secret_mode
-from etcompile.stages.stored import read_stored
 from specs import by_name, compiled, training_job
 
 _PATTERN = """

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from etcompile import frontends
+from etcompile.compiler.runtimes import RUNTIME_KINDS
 from etcompile.diagnostics import Diagnostic
 from etcompile.integrations.argocd.request import repository
 from etcompile.load import Boundary, access
 from etcompile.load.sources import sources
-from etcompile.stages.runtimes import RUNTIME_KINDS
 
 _GLANCE = 1024 * 1024
 """Bytes of a file that are looked at."""

@@ -13,8 +13,8 @@ from msgspec import Struct
 from etcompile import frontends
 from etcompile.check import kubernetes
 from etcompile.check.bundled import bundled_schema
+from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.integrations.editor.outline import Path
-from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 
 _RUNTIME_TEMPLATE = (
     *("spec", "template", "spec", "replicatedJobs", "*"),

@@ -11,6 +11,8 @@ from yaml.nodes import ScalarNode
 
 from etcompile import frontends
 from etcompile.compiler import Compilation, compile  # noqa: A004
+from etcompile.compiler.options import Options
+from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.diagnostics import Diagnostic, Location
 from etcompile.diagnostics.fix import TextEdit
 from etcompile.fixes import fixed_files, text_edits, with_edits
@@ -18,8 +20,6 @@ from etcompile.fixes.nodes import Entry, composed, entries
 from etcompile.integrations.editor import outline
 from etcompile.k8s.path import value_at
 from etcompile.load import Document, access, load
-from etcompile.options import Options
-from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_NEIGHBOURS = 200

@@ -12,11 +12,11 @@ from msgspec import Struct, structs
 
 from etcompile import frontends
 from etcompile.check import schema
+from etcompile.compiler.options import Input, Options
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.suppression import codes_of
 from etcompile.integrations.krm.places import document
 from etcompile.load import Document
-from etcompile.options import Input, Options
 
 API_VERSION = "etcompile.dev/v1alpha1"
 GENERATOR, TRANSFORMER = CONFIG_KINDS = ("EtcompileGenerator", "EtcompileTransformer")

@@ -10,6 +10,8 @@ from msgspec import Struct, structs
 
 from etcompile import emit, frontends
 from etcompile.compiler import Compilation, compile  # noqa: A004
+from etcompile.compiler.options import Options
+from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import Diagnostic, codes, has_errors
 from etcompile.diagnostics.redaction import without_private_keys
 from etcompile.integrations.krm.config import work
@@ -18,8 +20,6 @@ from etcompile.integrations.krm.resource_list import Item, ResourceList, resourc
 from etcompile.integrations.krm.results import results
 from etcompile.k8s.objects import Object
 from etcompile.load import Document
-from etcompile.options import Options
-from etcompile.stages.runtimes import is_runtime, named_runtimes
 
 _LOCAL = "config.kubernetes.io/local-config"
 _FILES = (*PATHS, "internal.config.kubernetes.io/package-path")

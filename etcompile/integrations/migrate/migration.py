@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile import frontends, stages
+from etcompile import compiler, frontends
 from etcompile.check import kubernetes, metadata
-from etcompile.compiler import Compilation, Options, compile  # noqa: A004
+from etcompile.compiler import Compilation, JobObjects, Options, compile, former  # noqa: A004
+from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends import Kind
@@ -24,8 +25,6 @@ from etcompile.integrations.migrate.workers import workers
 from etcompile.k8s.path import value_at
 from etcompile.load import Document
 from etcompile.model import Job
-from etcompile.stages import JobObjects, former
-from etcompile.stages.runtimes import is_runtime
 
 OVERLAY = "overlay.yaml"
 HANDOVER = "HANDOVER.md"
@@ -115,7 +114,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     joined = runtimes.merged(specs, others, version)
     if has_errors(joined.diagnostics):
         return Migrated({}, (*diagnostics, *joined.diagnostics))
-    lowered = stages.lowered(joined.whole, version)
+    lowered = compiler.lowered(joined.whole, version)
     if has_errors(lowered.diagnostics):
         return Migrated({}, (*diagnostics, *lowered.diagnostics))
     numbers = {id(document): number for number, document in enumerate(joined.whole)}

@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile.compiler.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime, with_runtimes
 from etcompile.diagnostics import Diagnostic
 from etcompile.integrations.migrate.cleanup import plain_metadata, plain_template
 from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document, parse
-from etcompile.stages.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime, with_runtimes
 
 _SNAPSHOT = "{}-runtime-snapshot"
 _KEY = "runtime"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.compiler import Options, compile, former  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.integrations.migrate import trainjob_losses
@@ -16,7 +16,6 @@ from etcompile.integrations.migrate.files import marked
 from etcompile.integrations.migrate.migration import Migrated
 from etcompile.integrations.migrate.trainjob_objects import FRAMEWORKS, converted
 from etcompile.load import Document
-from etcompile.stages import former
 
 _API_VERSION = "kubeflow.org/v1"
 _REFUSED: Mapping[str, str] = {

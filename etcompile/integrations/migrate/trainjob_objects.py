@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.backend.variables import merged_variables
+from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.frontends.trainer_policies import INDEX, MAIN, PORT, RESERVED
 from etcompile.frontends.trainjob import ANNOTATIONS
 from etcompile.load import Document
-from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 
 _FOR_EVER = 2**31 - 1
 """The backoffLimit of what restarts for ever."""

@@ -25,8 +25,8 @@ from functools import lru_cache
 from msgspec import Struct, structs
 
 from etcompile.backend import host_line, host_names
+from etcompile.launch.commands import discovers_hosts
 from etcompile.model import HostList, Job, Role, Settings
-from etcompile.model.commands import discovers_hosts
 from etcompile.model.run_record import ReplicaKey, RunRecord
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
 from etcompile.watch.rules.placement import Placement

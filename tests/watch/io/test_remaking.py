@@ -7,8 +7,8 @@ import pytest
 from watched import training_job
 
 from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.compiler.stored import StoredJobError
 from etcompile.model import GANGS, PROFILES, Member, Settings
-from etcompile.stages.stored import StoredJobError
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.tracking_labels import Tracking
 

@@ -14,6 +14,7 @@ from msgspec import structs
 from watched import eventually, is_ready, training_job
 
 import etcompile
+from etcompile.compiler.stored import StoredJobError
 from etcompile.model.run_record import (
     VERSION,
     Leaving,
@@ -23,7 +24,6 @@ from etcompile.model.run_record import (
     read_record,
     record_data,
 )
-from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.room import Room

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from watched import eventually, training_job
 
-from etcompile.stages.stored import StoredJobError, read_text
+from etcompile.compiler.stored import StoredJobError, read_text
 from etcompile.watch.room import Room
 from etcompile.watch.store import Store
 from specs import dlrover_type, elastic_job, kubeflow_job

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from etcompile.model.shell import file_name, given_words, script_of
+from etcompile.launch.shell import file_name, given_words, script_of
 
 LAUNCHERS = ("horovodrun", "mpirun", "mpiexec", "deepspeed", "torchrun")
 """Programs that start a training on other hosts."""
@@ -70,7 +70,7 @@ def least_workers(
     program = launch_program(launcher)
     if program is not None and (program != "horovodrun" or not discovers_hosts(launcher)):
         return replicas
-    from etcompile.model.launchers import launches  # noqa: PLC0415 - most jobs have no launcher
+    from etcompile.launch.launchers import launches  # noqa: PLC0415 - most jobs have no launcher
 
     least = (
         value

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from etcompile import backend, intents
+from etcompile import backend
 from etcompile.check import job as job_rules
+from etcompile.compiler import intents
+from etcompile.compiler.run import run_of
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import Intent, Job, Settings
-from etcompile.stages.run import run_of
 
 
 class FoldedJob(Struct, frozen=True):

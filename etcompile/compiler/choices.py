@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import get_args
 
 from etcompile.check import kubernetes
+from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import PROFILES, SecretMode, Services, Settings
 from etcompile.model import settings as known_settings
-from etcompile.options import Options
 
 _LONGEST_SHOWN = 60
 _TEXTS = ("init_image", "kubectl_image", "cluster_domain", "run", "gang_scheduler")

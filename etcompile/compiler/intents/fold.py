@@ -13,9 +13,9 @@ from functools import partial
 
 from msgspec import Struct, structs
 
+from etcompile.compiler.intents import plans
+from etcompile.compiler.intents.order import ordered
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.intents import plans
-from etcompile.intents.order import ordered
 from etcompile.model import (
     MOST_PODS,
     Bounds,

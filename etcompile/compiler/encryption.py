@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.digest import sha256
 from etcompile.encryption import RecipientError
@@ -18,11 +19,10 @@ from etcompile.k8s.objects import Object
 from etcompile.load import Limits, access
 from etcompile.model import Job, SecretMode
 from etcompile.model.keypair import has_key_pair, key_pair, new_data
-from etcompile.options import Options
 
 if TYPE_CHECKING:
-    from etcompile.stages.kept import Kept
-    from etcompile.stages.recipients import Recipient
+    from etcompile.compiler.kept import Kept
+    from etcompile.compiler.recipients import Recipient
 
 Fill = Callable[[Object, Job], tuple[Object, Sequence[Diagnostic]]]
 """From an object that is open and its job to the whole object, and what is wrong."""
@@ -60,12 +60,12 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
 def _key_source(options: Options, place: Location | None) -> KeySource:
     mode = options.settings.secret
     if mode.kind == "csi" and mode.file:
-        from etcompile.stages.patterns import pattern  # noqa: PLC0415 - few runs need it
+        from etcompile.compiler.patterns import pattern  # noqa: PLC0415 - few runs need it
 
         return KeySource(*pattern(mode.file, options.limits, place))
     if not mode.encrypts:
         return KeySource()
-    from etcompile.stages.recipients import recipient  # noqa: PLC0415 - few runs need it
+    from etcompile.compiler.recipients import recipient  # noqa: PLC0415 - few runs need it
 
     content, problems = _content(mode, options.limits, place)
     inputs = _digest(mode.file, content) if mode.file else ()
@@ -107,8 +107,8 @@ def _is_open(value: Object) -> bool:
 
 def _filling(reader: "Recipient", options: Options) -> Fill:
     """What fills an object with the last output's ciphertext, or with a new key pair's."""
-    from etcompile.stages.kept import kept  # noqa: PLC0415 - few runs need it
-    from etcompile.stages.recipients import refused  # noqa: PLC0415 - few runs need it
+    from etcompile.compiler.kept import kept  # noqa: PLC0415 - few runs need it
+    from etcompile.compiler.recipients import refused  # noqa: PLC0415 - few runs need it
 
     folder = options.previous or options.output
     last = kept(folder) if folder else None

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msgspec import Struct, structs
 
 from etcompile import backend
+from etcompile.compiler.encryption import KeySource, key_source
+from etcompile.compiler.environment import Environment, environment
+from etcompile.compiler.options import Input, Options
+from etcompile.compiler.reporting import credential_notes, ignored_problems, selected_problems
+from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.k8s.objects import as_read
 from etcompile.load import Document, Loaded, from_values, load
 from etcompile.load.sources import unreadable
-from etcompile.options import Input, Options
-from etcompile.stages.encryption import KeySource, key_source
-from etcompile.stages.environment import Environment, environment
-from etcompile.stages.reporting import credential_notes, ignored_problems, selected_problems
-from etcompile.stages.runtimes import is_runtime, named_runtimes
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment

@@ -10,10 +10,10 @@ from msgspec import Struct, structs
 
 from etcompile import backend, overlays
 from etcompile.check import kubernetes, schema
+from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
-from etcompile.options import Options
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment

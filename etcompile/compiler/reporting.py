@@ -27,7 +27,7 @@ def in_order(
     """
     if not diagnostics:
         return ()
-    from etcompile.stages.placeholders import with_placeholder_hint  # noqa: PLC0415
+    from etcompile.compiler.placeholders import with_placeholder_hint  # noqa: PLC0415
 
     places = {file: number for number, file in enumerate(files)}
 

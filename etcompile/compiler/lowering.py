@@ -13,13 +13,13 @@ from etcompile.check import job as job_rules
 from etcompile.check import kubernetes, metadata
 from etcompile.check.document import Rules, Template, findings
 from etcompile.check.explain import closest
+from etcompile.compiler.misplaced import placed
+from etcompile.compiler.neighbours import may_have_namespace
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.frontends import Kind
 from etcompile.frontends.kind import MULTIKUEUE
 from etcompile.load import Document
 from etcompile.model import Intent, Job
-from etcompile.stages.misplaced import placed
-from etcompile.stages.neighbours import may_have_namespace
 
 Managed = Literal["refuse", "compile", "skip"]
 """What to do with a job that `managedBy` gives to another controller."""
@@ -147,7 +147,7 @@ def _unknown_version(document: Document) -> list[Diagnostic]:
     """An error for a document of a group of ours, but of no version or kind of it that is known."""
     version, name = document.api_version or "", document.kind or ""
     if frontends.is_known(name):
-        from etcompile.stages.former import former_version  # noqa: PLC0415 - few inputs need it
+        from etcompile.compiler.former import former_version  # noqa: PLC0415 - few inputs need it
 
         if problems := former_version(document):
             return problems

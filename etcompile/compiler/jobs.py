@@ -11,19 +11,19 @@ from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, overlays
 from etcompile.check import counts, kubernetes, objects, sizes, variables
+from etcompile.compiler import run
+from etcompile.compiler.advice import Advice, advice
+from etcompile.compiler.encryption import KeySource, filled
+from etcompile.compiler.environment import Environment
+from etcompile.compiler.folding import FoldedJob
+from etcompile.compiler.inputs import Sources
+from etcompile.compiler.lowering import LoweredDocuments
+from etcompile.compiler.neighbours import declared, may_have_namespace
+from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Job, Origin, Settings
 from etcompile.model.sizes import STORED_LIMIT
-from etcompile.options import Options
-from etcompile.stages import run
-from etcompile.stages.advice import Advice, advice
-from etcompile.stages.encryption import KeySource, filled
-from etcompile.stages.environment import Environment
-from etcompile.stages.folding import FoldedJob
-from etcompile.stages.inputs import Sources
-from etcompile.stages.lowering import LoweredDocuments
-from etcompile.stages.neighbours import declared, may_have_namespace
 
 
 class JobObjects(Struct, frozen=True):

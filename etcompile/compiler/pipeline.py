@@ -11,12 +11,19 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
-from etcompile import emit, stages
+from etcompile import emit
+from etcompile.compiler.advice import unheard
+from etcompile.compiler.choices import impossible_choices
+from etcompile.compiler.folding import folded
+from etcompile.compiler.inputs import Sources, read
+from etcompile.compiler.jobs import JobObjects, built
+from etcompile.compiler.lowering import lowered
+from etcompile.compiler.options import Input, Options, OverlayInput
+from etcompile.compiler.patching import patched
+from etcompile.compiler.reporting import divided, in_order
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
-from etcompile.options import Input, Options, OverlayInput
-from etcompile.stages import JobObjects, Sources
 
 __all__ = ["Compilation", "Input", "JobObjects", "Options", "OverlayInput", "compile"]
 
@@ -86,28 +93,28 @@ def compile(  # noqa: A001 - it is what it does
         input never raises.
     """
     options = options or Options()
-    if refused := stages.impossible_choices(options):
+    if refused := impossible_choices(options):
         return Compilation((), tuple(refused))
-    sources = stages.read(inputs, options, stdin)
+    sources = read(inputs, options, stdin)
     options, environment = sources.options, sources.environment
     if has_errors(environment.diagnostics):
         return _compilation(sources, (), sources.diagnostics)
     version = options.settings.kubernetes_version
-    patched = stages.patched(sources.documents, options, environment, sources.library)
-    lowered = stages.lowered(patched.documents, version, options.managed)
-    folded = stages.folded(lowered.jobs, lowered.intents, options.settings)
-    problems = [*sources.diagnostics, *_readable(patched.diagnostics, sources)]
-    problems += lowered.diagnostics
+    documents = patched(sources.documents, options, environment, sources.library)
+    jobs = lowered(documents.documents, version, options.managed)
+    folded_jobs = folded(jobs.jobs, jobs.intents, options.settings)
+    problems = [*sources.diagnostics, *_readable(documents.diagnostics, sources)]
+    problems += jobs.diagnostics
     # What is said of several documents holds only if each of them could be read.
     whole = not has_errors(problems)
-    problems += folded.diagnostics if whole else ()
-    built = stages.built(folded.jobs, lowered, patched, sources, whole=whole)
-    problems += built.diagnostics
-    if not (built.groups or options.allow_empty or has_errors(problems)):
+    problems += folded_jobs.diagnostics if whole else ()
+    objects = built(folded_jobs.jobs, jobs, documents, sources, whole=whole)
+    problems += objects.diagnostics
+    if not (objects.groups or options.allow_empty or has_errors(problems)):
         first = next(iter(sources.documents), None)
         place = first.locate(("kind",)) if first else None
         problems.append(diagnose(codes.NOTHING_RENDERED, place))
-    return _compilation(sources, built.groups, problems, lowered.skipped)
+    return _compilation(sources, objects.groups, problems, jobs.skipped)
 
 
 def _readable(problems: Iterable[Diagnostic], sources: Sources) -> list[Diagnostic]:
@@ -128,9 +135,9 @@ def _compilation(
     if failed:
         # What is refused first is corrected first; advice is for what can run.
         problems = [problem for problem in problems if not problem.code.startswith("ET9")]
-    unheard = stages.unheard(options) if sources.comments and not failed else frozenset()
-    reported, suppressed = stages.divided(
-        problems, sources.comments, options.ignore, whole=not failed, unheard=unheard
+    quiet = unheard(options) if sources.comments and not failed else frozenset()
+    reported, suppressed = divided(
+        problems, sources.comments, options.ignore, whole=not failed, unheard=quiet
     )
     # Runtimes from which jobs take nothing may change as they like.
     taken = {source for group in groups for source in group.sources}
@@ -142,10 +149,10 @@ def _compilation(
     ]
     return Compilation(
         groups=() if failed else tuple(groups),
-        diagnostics=stages.in_order(reported, sources.files, environment.files),
+        diagnostics=in_order(reported, sources.files, environment.files),
         files=sources.files,
         inputs=tuple(sorted({*read, *sources.texts.digests(), *sources.keys.inputs})),
         settings=options.settings,
-        suppressed=stages.in_order(suppressed, sources.files, environment.files),
+        suppressed=in_order(suppressed, sources.files, environment.files),
         skipped=skipped,
     )

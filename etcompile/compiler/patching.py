@@ -9,16 +9,16 @@ from msgspec import structs
 
 from etcompile import frontends, overlays
 from etcompile.check import job as job_rules
+from etcompile.compiler.environment import Environment
+from etcompile.compiler.inputs import wanted, without_library
+from etcompile.compiler.lowering import is_skipped
+from etcompile.compiler.neighbours import is_namespaced
+from etcompile.compiler.options import Options
+from etcompile.compiler.runtimes import with_runtimes
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.frontends.operators import DLROVER
 from etcompile.load import Document
 from etcompile.model import DLROVER_VERSION
-from etcompile.options import Options
-from etcompile.stages.environment import Environment
-from etcompile.stages.inputs import wanted, without_library
-from etcompile.stages.lowering import is_skipped
-from etcompile.stages.neighbours import is_namespaced
-from etcompile.stages.runtimes import with_runtimes
 
 
 def patched(
@@ -37,7 +37,7 @@ def patched(
     """
     kept, problems = _without_overlays(without_library(documents, runtimes), options)
     if any(_may_be_former(document) for document in kept):
-        from etcompile.stages.former import in_versions_of_today  # noqa: PLC0415 - few inputs do
+        from etcompile.compiler.former import in_versions_of_today  # noqa: PLC0415 - few inputs do
 
         kept, former = in_versions_of_today(kept)
         problems += former

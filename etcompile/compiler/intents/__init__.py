@@ -5,8 +5,8 @@ the files (`ordered`), and each must be possible at its turn (`fold`). et-operat
 rules (reference/et-operator.md 5) hold, minus its defects.
 """
 
-from etcompile.intents.fold import Folded, fold
-from etcompile.intents.order import ordered
-from etcompile.intents.selection import Selected, by_job
+from etcompile.compiler.intents.fold import Folded, fold
+from etcompile.compiler.intents.order import ordered
+from etcompile.compiler.intents.selection import Selected, by_job
 
 __all__ = ["Folded", "Selected", "by_job", "fold", "ordered"]

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import structs
 
 from etcompile import frontends
+from etcompile.compiler.misplaced import Placed, placed
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.fix import Fix, Replace
 from etcompile.load import Document
 from etcompile.load.relocated import relocated
-from etcompile.stages.misplaced import Placed, placed
 
 _V1 = "kubeflow.org/v1"
 _V2 = "kubeflow.org/v2beta1"

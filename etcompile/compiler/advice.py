@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import structs
 
+from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic
 from etcompile.load import Document
 from etcompile.model import Job, Settings
-from etcompile.options import Options
 
 Advice = Callable[[Job, Settings, Sequence[Mapping[str, Any]]], list[Diagnostic]]
 """What is to be said of a job, of how it is compiled, and of what it is compiled to."""
@@ -40,7 +40,7 @@ def advice(options: Options, neighbours: Sequence[Document]) -> Advice:
 
 def _in_files_of_the_user(problem: Diagnostic, job: Job) -> Diagnostic:
     """The problem; one of a runtime that Trainer ships is told where the job names that."""
-    from etcompile.stages.runtimes import SHIPPED_FILE  # noqa: PLC0415 - few jobs have a runtime
+    from etcompile.compiler.runtimes import SHIPPED_FILE  # noqa: PLC0415 - few jobs have a runtime
 
     if problem.location is None or problem.location.file != SHIPPED_FILE:
         return problem

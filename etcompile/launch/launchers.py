@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from etcompile.launch.shell import Command, Word, commands
 from etcompile.model.quantity import whole_number
-from etcompile.model.shell import Command, Word, commands
 
 
 class Option(NamedTuple):
