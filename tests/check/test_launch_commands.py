@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from etcompile.launch import commands
 from etcompile.launch.launchers import launches
 from etcompile.launch.shell import commands as simple_commands
-from etcompile.model import commands
 from specs import errors, launcher, training_job, warnings, worker
 
 BASH = ["/bin/bash", "-c"]
