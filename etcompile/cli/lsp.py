@@ -26,10 +26,10 @@ class _Server(SectionedCommand):
 def command(ctx: click.Context, options: SettingOptions) -> None:
     """Speak the Language Server Protocol on standard input and output.
 
-    An editor starts it and shows what it says: errors and warnings while you type, their
-    corrections, the fields of every kind down into the Pod template, what a field is for, and what
+    An editor starts it and shows errors and warnings while you type, their corrections, and what
     a job compiles to. Each file is compiled as its configuration file says. docs/editors.md has the
-    settings for VS Code, Neovim and Helix. It needs pip install 'etcompile[lsp]'.
+    settings for VS Code, Neovim and Helix, also for the YAML language server, which completes
+    fields. It needs pip install 'etcompile[lsp]'.
     """
     try:
         from etcompile.integrations.editor.server import server

@@ -51,7 +51,7 @@ _GROUPS = {
         "config": "Show the settings of the configuration file, and where each comes from.",
         "schema": "Print the JSON Schema of a kind.",
         "completion": "Print the completion script of a shell.",
-        "lsp": "Serve an editor: errors as you type, corrections, completion.",
+        "lsp": "Serve an editor: errors as you type, and corrections.",
         "argocd": "Run as Argo CD's plugin, or write the files that Argo CD needs.",
         "flux": "Write the files that Flux needs.",
         "krm": "Run as a KRM function of kustomize or kpt.",

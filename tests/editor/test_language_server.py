@@ -12,8 +12,6 @@ import yaml
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
-from etcompile.integrations.editor import outline
-
 ROOT = Path(__file__).parents[2]
 MISTAKES = (
     (ROOT / "docs" / "fixes" / "before.yaml")
@@ -109,10 +107,6 @@ class Editor:
         context = lsp.CodeActionContext([], only=only)
         params = lsp.CodeActionParams(self.about(name), span, context)
         return await self.client.text_document_code_action_async(params)
-
-    async def completes(self, name, line, column):
-        params = lsp.CompletionParams(self.about(name), lsp.Position(line, column))
-        return await self.client.text_document_completion_async(params)
 
     async def hovers(self, name, line, column):
         params = lsp.HoverParams(self.about(name), lsp.Position(line, column))
@@ -246,83 +240,15 @@ def test_places_count_as_the_editor_counts(tmp_path):
     assert changed(text, quick.edit, uri) == text.replace('"b": 7', '"b": "7"')
 
 
-POD = """\
-apiVersion: kubeflow.org/v1
-kind: PyTorchJob
-metadata:
-  name: a
-spec:
-  runPolicy:
-    cleanPodPolicy:
-  pytorchReplicaSpecs:
-    Worker:
-      rep
-      template:
-        spec:
-          containers:
-          - name: pytorch
-            image: a:1
-            imagePullPolicy: IfNo
-            res
-          volumes:
-          - name: shm
-            emptyDir:
-              med
----
-apiVersion: kai.alibabacloud.com/v1alpha1
-kind: ScaleOut
-metadata:
-  name: more
-spec:
-  selector:
-    name: bert
-  toAdd:
-    c
-"""
-
-
-@pytest.mark.parametrize(
-    ("words", "offered", "absent"),
-    [
-        ("      rep", {"replicas", "restartPolicy"}, {"template"}),
-        ("            res", {"resources", "command", "volumeMounts"}, {"name", "image"}),
-        ("              med", {"medium", "sizeLimit"}, {"name"}),
-        ("    cleanPodPolicy:", {"None", "Running", "All"}, set()),
-        ("            imagePullPolicy: IfNo", {"Always", "IfNotPresent", "Never"}, set()),
-        ("    c", {"count"}, {"name"}),
-    ],
-)
-def test_completion_knows_every_field_down_into_the_pod(tmp_path, words, offered, absent):
-    line = next(n for n, text in enumerate(POD.splitlines()) if text == words)
-
-    async def scenario(editor):
-        await editor.opens("job.yaml", POD)
-        return await editor.completes("job.yaml", line, len(words))
-
-    found = {item.label: item for item in with_editor(tmp_path, scenario)}
-    assert offered <= found.keys()
-    assert not absent & found.keys()
-    if "rep" in words:
-        item = found["replicas"]
-        lines = POD.splitlines()
-        edit = item.text_edit
-        made = lines[line][: edit.range.start.character] + edit.new_text
-        assert made == "      replicas: "
-        assert item.documentation
-
-
-def test_hover_explains_a_diagnostic_and_a_field(tmp_path):
+def test_hover_explains_a_diagnostic(tmp_path):
     async def scenario(editor):
         await editor.opens("job.yaml", MISTAKES)
-        wrong = await editor.hovers("job.yaml", numbered(MISTAKES, "onFailure"), 24)
-        await editor.types("job.yaml", CORRECT)
-        field = await editor.hovers("job.yaml", numbered(CORRECT, "cleanPodPolicy"), 6)
-        nothing = await editor.hovers("job.yaml", 0, 3)
-        return wrong, field, nothing
+        line = numbered(MISTAKES, "onFailure")
+        wrong = await editor.hovers("job.yaml", line, 24)
+        return wrong, await editor.hovers("job.yaml", line, 2)
 
-    wrong, field, nothing = with_editor(tmp_path, scenario)
+    wrong, nothing = with_editor(tmp_path, scenario)
     assert "not-allowed" in wrong
-    assert "Pods" in field
     assert nothing is None
 
 
@@ -472,7 +398,6 @@ def test_a_text_that_is_broken_is_answered_like_any_other(text, tmp_path):
     async def scenario(editor):
         shown = await editor.opens("job.yaml", text)
         line = text.count("\n")
-        await editor.completes("job.yaml", line, 0)
         await editor.hovers("job.yaml", 1, 2)
         await editor.actions("job.yaml", line)
         params = lsp.CodeLensParams(editor.about("job.yaml"))
@@ -524,43 +449,3 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path):
     )
     assert done.returncode == 1
     assert "pip install 'etcompile[lsp]'" in done.stderr
-
-
-# The text under the cursor ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").rglob("*.yaml")), ids=str)
-def test_the_outline_of_a_text_is_that_of_its_values(example):
-    """Every field outside of brackets has the path that a parser gives it."""
-    text = example.read_text("utf-8")
-    lines = text.splitlines()
-    wanted = {
-        (path, mark.line, mark.column)
-        for node in yaml.compose_all(text)
-        if node is not None
-        for path, mark in paths(node, (), set())
-    }
-    found = set()
-    start = 0
-    while start < len(lines):
-        first, end = outline.document_at(lines, start)
-        own = {(f.path, first + f.line, f.start) for f in outline.fields(lines[first:end])}
-        found |= {(path, line, column) for path, line, column in own}
-        start = end + 1
-    assert found == wanted
-
-
-def paths(node, above, seen):
-    """The paths of the fields that stand on lines of their own, and where their keys begin."""
-    if node.flow_style or id(node) in seen:
-        return
-    seen.add(id(node))  # an alias has no fields of its own
-    if node.id == "mapping":
-        for key, value in node.value:
-            yield (*above, key.value), key.start_mark
-            if value.id != "scalar":
-                yield from paths(value, (*above, key.value), seen)
-    elif node.id == "sequence":
-        for index, value in enumerate(node.value):
-            if value.id != "scalar":
-                yield from paths(value, (*above, index), seen)

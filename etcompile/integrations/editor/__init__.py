@@ -1,4 +1,4 @@
-"""Editor support for job files: diagnostics, completion, explanations and fixes.
+"""Editor support for job files: diagnostics as you type, their corrections, and what a job becomes.
 
-`server` speaks the Language Server Protocol; the other modules know texts and positions only.
+`server` speaks the Language Server Protocol; `workspace` knows texts and positions only.
 """
