@@ -24,8 +24,8 @@ from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
 
 if TYPE_CHECKING:
-    from etcompile.compiler.intents.wishes import Wish
     from etcompile.scaling import Proposal
+    from etcompile.scaling.intents import Request
     from etcompile.scaling.selection import Chosen
 
 _NAMES = 4
@@ -100,7 +100,7 @@ def command(ctx: click.Context, options: ScaleOptions) -> None:
     """
     from etcompile.scaling import chosen, in_place, proposal, written
 
-    wish = _wish(options)
+    wish = _request(options)
     _check(options)
     job, paths = options.job, options.paths or (".",)
     compiling = compiler_options(options)
@@ -170,8 +170,8 @@ def _ask_for_checkpoint(options: ScaleOptions, namespace: str | None, why: str) 
             click.echo(line, err=True)
 
 
-def _wish(options: ScaleOptions) -> "Wish":
-    from etcompile.compiler.intents.wishes import Wish
+def _request(options: ScaleOptions) -> "Request":
+    from etcompile.scaling.intents import Request
 
     ways = [*options.ways()]
     if len(ways) != 1:
@@ -179,7 +179,7 @@ def _wish(options: ScaleOptions) -> "Wish":
     pods = tuple(name.strip() for name in (options.pods or "").split(",") if name.strip())
     if ways == ["pods"] and not pods:
         raise click.BadParameter("names no Pod", param_hint="--pods")
-    return Wish(to=options.to, add=options.add, remove=options.remove, pods=pods)
+    return Request(to=options.to, add=options.add, remove=options.remove, pods=pods)
 
 
 def _check(options: ScaleOptions) -> None:

@@ -8,7 +8,7 @@ here.
 from etcompile.compiler.advice import unheard
 from etcompile.compiler.choices import impossible_choices
 from etcompile.compiler.environment import Environment, environment
-from etcompile.compiler.folding import FoldedJob, fold, folded
+from etcompile.compiler.fold import FoldedJob, fold_job
 from etcompile.compiler.inputs import Sources, library, loaded, read, texts_of
 from etcompile.compiler.jobs import JobObjects, built, job_objects
 from etcompile.compiler.lowering import LoweredDocuments, lowered
@@ -31,8 +31,7 @@ __all__ = [
     "compile",
     "divided",
     "environment",
-    "fold",
-    "folded",
+    "fold_job",
     "impossible_choices",
     "in_order",
     "job_objects",

@@ -15,7 +15,7 @@ from etcompile.compiler import run
 from etcompile.compiler.advice import Advice, advice
 from etcompile.compiler.encryption import KeySource, filled
 from etcompile.compiler.environment import Environment
-from etcompile.compiler.folding import FoldedJob
+from etcompile.compiler.fold import FoldedJob
 from etcompile.compiler.inputs import Sources
 from etcompile.compiler.lowering import LoweredDocuments
 from etcompile.compiler.neighbours import declared, may_have_namespace

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from etcompile import emit
 from etcompile.compiler.advice import unheard
 from etcompile.compiler.choices import impossible_choices
-from etcompile.compiler.folding import folded
+from etcompile.compiler.fold import fold
 from etcompile.compiler.inputs import Sources, read
 from etcompile.compiler.jobs import JobObjects, built
 from etcompile.compiler.lowering import lowered
@@ -102,13 +102,13 @@ def compile(  # noqa: A001 - it is what it does
     version = options.settings.kubernetes_version
     documents = patched(sources.documents, options, environment, sources.library)
     jobs = lowered(documents.documents, version, options.managed)
-    folded_jobs = folded(jobs.jobs, jobs.intents, options.settings)
+    folded, unselected = fold(jobs.jobs, jobs.intents, options.settings)
     problems = [*sources.diagnostics, *_readable(documents.diagnostics, sources)]
     problems += jobs.diagnostics
     # What is said of several documents holds only if each of them could be read.
     whole = not has_errors(problems)
-    problems += folded_jobs.diagnostics if whole else ()
-    objects = built(folded_jobs.jobs, jobs, documents, sources, whole=whole)
+    problems += unselected if whole else ()
+    objects = built(folded, jobs, documents, sources, whole=whole)
     problems += objects.diagnostics
     if not (objects.groups or options.allow_empty or has_errors(problems)):
         first = next(iter(sources.documents), None)

@@ -1,7 +1,7 @@
 """A wish to change the number of a job's workers, written as a file in Git.
 
 Apart from the job, because an intent comes from a document of its own and only meets its job
-when intents are folded (`etcompile.compiler.intents`).
+when intents are folded (`etcompile.compiler.fold`).
 """
 
 from collections.abc import Mapping

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from etcompile.compiler.intents import ordered
-from etcompile.compiler.intents.wishes import Way
+from etcompile.compiler.fold import ordered
 from etcompile.load import Document
 from etcompile.model import Intent
 from etcompile.naming import natural
+from etcompile.scaling.intents import Way
 
 _NUMBERED = re.compile(r"scale-(?P<number>\d{1,9})-(?:out|in)\.ya?ml", re.ASCII)
 _WIDTH = 3

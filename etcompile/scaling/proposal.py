@@ -6,27 +6,28 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from etcompile import backend, compiler, emit, frontends
-from etcompile.compiler import Environment, JobObjects, intents
-from etcompile.compiler.intents.wishes import (
-    Change,
-    Wish,
-    change,
-    intent_document,
-    intent_name,
-    number_of,
-)
+from etcompile.compiler import Environment, JobObjects
+from etcompile.compiler.fold import by_job, fold_job
 from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit.files import outside, write_file
 from etcompile.k8s.path import dotted
 from etcompile.load import Document, parse
 from etcompile.model import Intent, Job
+from etcompile.scaling.intents import (
+    Change,
+    Request,
+    change,
+    intent_document,
+    intent_name,
+    number_of,
+)
 from etcompile.scaling.placement import Place, place
 from etcompile.scaling.selection import Chosen
 
 
 class Proposal(Struct, frozen=True):
-    """A file that would meet the wish.
+    """A file that would meet the request.
 
     Args:
         path: Where it goes; None if the job is as wished already.
@@ -59,31 +60,30 @@ class _Current(Struct, frozen=True):
     Args:
         job: The job as its document describes it.
         folded: The job after its intents.
-        wishes: Its intents.
         group: Its objects.
         diagnostics: What is wrong.
     """
 
     job: Job
     folded: Job
-    wishes: tuple[Intent, ...]
+    intents: list[Intent]
     group: JobObjects
     diagnostics: tuple[Diagnostic, ...]
 
 
 def proposal(
-    found: Chosen, wish: Wish, options: Options, *, said: str
+    found: Chosen, request: Request, options: Options, *, said: str
 ) -> tuple[Proposal | None, list[Diagnostic]]:
-    """The file that meets a wish.
+    """The file that meets a request.
 
     Args:
         found: The job and its intents.
-        wish: How many workers there are to be.
+        request: How many workers there are to be.
         options: How to compile.
         said: How the wish was said, for the file's first line.
 
     Returns:
-        The proposal, or None; and what is wrong with the job, with its intents or with the wish.
+        The proposal, or None; and what is wrong with the job, with its intents or with the request.
     """
     environment = compiler.environment(options)
     if has_errors(environment.diagnostics):
@@ -97,7 +97,7 @@ def proposal(
     if now.folded.scaled_role is None:
         return None, [_not_elastic(now.folded, found.job)]
     files = tuple(dict.fromkeys(document.file for document in found.documents))
-    wanted = change(now.folded, wish)
+    wanted = change(now.folded, request)
     count = _workers(now.folded)
     if wanted is None:
         return Proposal(None, "", "", count, count, (), (), files), []
@@ -161,30 +161,30 @@ def _standing(
     told = [*patched.diagnostics, *library.diagnostics]
     lowered = compiler.lowered(patched.documents, environment.settings.kubernetes_version)
     told += lowered.diagnostics
-    selected = intents.by_job(lowered.jobs, lowered.intents)
+    pairs, unselected = by_job(lowered.jobs, lowered.intents)
     if not has_errors(told):
-        told += selected.diagnostics
+        told += unselected
     if has_errors(told):
         return None, told
-    ((job, wishes),) = selected.pairs
+    ((job, its_intents),) = pairs
     if job.scaled_role is None:
         # What is wrong with its intents is that it has any.
-        return _Current(job, job, wishes, JobObjects(None, None, emit.Packed(()), ()), ()), []
-    folded = compiler.fold(job, wishes, options.settings)
+        return _Current(job, job, its_intents, JobObjects(None, None, emit.Packed(()), ()), ()), []
+    folded = fold_job(job, its_intents, options.settings)
     group, _, problems = compiler.job_objects(folded, texts, environment, patched.sources)
     told += problems
     if has_errors(told):
         return None, told
-    return _Current(job, folded.job, wishes, group, tuple(told)), told
+    return _Current(job, folded.job, its_intents, group, tuple(told)), told
 
 
 def _place(found: Chosen, now: _Current, wanted: Change) -> Place:
-    files = [wish.origin.locate().file for wish in now.wishes]
+    files = [intent.origin.locate().file for intent in now.intents]
     namespace = now.job.namespace or "default"
     taken = {
         name.removeprefix(f"{now.job.name}-") for space, name in found.names if space == namespace
     }
-    return place(found.job, now.wishes, files, wanted.way, taken)
+    return place(found.job, now.intents, files, wanted.way, taken)
 
 
 def _not_elastic(job: Job, document: Document) -> Diagnostic:

@@ -112,7 +112,7 @@ def _is_of_kind(document: Document, kind: str | None) -> bool:
 
 
 def _selects(intent: Document, job: Document, options: Options) -> bool:
-    """Whether an intent selects the job, as `intents.by_job` will see it.
+    """Whether an intent selects the job, as `compiler.fold` will see it.
 
     One that cannot be read counts if it names the job, so that it is told what is wrong with it.
     """

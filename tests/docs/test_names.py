@@ -11,7 +11,7 @@ ROOT = Path(etcompile.__file__).parent
 TERMS = {
     *("backend/gang/coscheduling", "backend/gang/marking", "cli/completing", "cli/publishing"),
     *("cli/reporting", "diagnostics/spelling", "frontends/scaling", "kubeapi/retrying"),
-    *("model/bookkeeping", "model/scaling", "naming", "compiler/folding", "compiler/lowering"),
+    *("model/bookkeeping", "model/scaling", "naming", "compiler/lowering"),
     *("compiler/patching", "compiler/reporting", "watch/deciding"),
 }
 PRIVATE = {

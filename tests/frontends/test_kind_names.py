@@ -11,7 +11,7 @@ NAMES = {kind.name for kind in frontends.kinds()} | {"TrainingRuntime", "Cluster
 ELSEWHERE = (
     "diagnostics/",  # examples of messages
     "integrations/",  # conversions from one kind to another
-    "compiler/intents/wishes.py",  # writes intents
+    "scaling/intents.py",  # writes intents
     "compiler/former.py",  # API versions of other times
     "compiler/runtimes.py",
 )

@@ -1,8 +1,7 @@
-"""A wish for more or fewer workers to the intent that says so: the fold's way back.
+"""A request for more or fewer workers to the intent that says so: the way back of a fold.
 
-Pure, and apart from the files that intents are kept in. Whether the wish can be met is not asked
-here: the intent is folded like any other, so that it is refused for the same reasons, in the same
-words.
+Whether the request can be met is not checked here: the intent is folded like any other, so that it
+is refused for the same reasons, in the same words.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ _LABEL_LIMIT = 63
 Way = Literal["out", "in"]
 
 
-class Wish(Struct, frozen=True):
+class Request(Struct, frozen=True):
     """How many workers there are to be, said in one of four ways.
 
     Args:
@@ -37,7 +36,7 @@ class Wish(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """What a wish means for a job as it is.
+    """What a request means for a job as it is.
 
     Args:
         way: Whether workers come or go.
@@ -53,24 +52,16 @@ def number_of(role: Role) -> int:
     return len(role.members) + (role.bounds.beside if role.bounds else 0)
 
 
-def change(job: Job, wish: Wish) -> Change | None:
-    """What is to change, so that the wish is met.
-
-    Args:
-        job: The job after its intents.
-        wish: How many workers there are to be.
-
-    Returns:
-        The change; None if the job has as many workers as are wished.
-    """
-    if wish.pods:
+def change(job: Job, request: Request) -> Change | None:
+    """What has to change in a job after its intents; None if it has as many workers already."""
+    if request.pods:
         # Of a worker that is named twice one goes.
-        return Change("in", {"toDelete": {"podNames": [*dict.fromkeys(wish.pods)]}})
+        return Change("in", {"toDelete": {"podNames": [*dict.fromkeys(request.pods)]}})
     role = job.scaled_role
     standing = number_of(role) if role else 0
-    more = wish.add or -(wish.remove or 0)
-    if wish.to is not None:
-        more = wish.to - standing
+    more = request.add or -(request.remove or 0)
+    if request.to is not None:
+        more = request.to - standing
     if more == 0:
         return None
     if more > 0:
