@@ -13,7 +13,6 @@ import etcompile
 from etcompile import Diagnostic, Options, Settings
 from etcompile.cli import check, explain, render
 from etcompile.diagnostics import RULES
-from etcompile.lint.rules import modules_of_rules, rules
 from lint.advice_cases import CASES, QUIET, Case, job, text
 
 ADVICE = [rule for rule in RULES.values() if rule.code.startswith("ET9")]
@@ -36,11 +35,8 @@ def selected(code: str) -> list[str]:
     return [code] if code in OPT_IN else []
 
 
-def test_each_rule_has_a_module_an_entry_and_a_case() -> None:
-    codes = [rule.code for rule in rules()]
-    assert codes == [rule.code for rule in ADVICE] == sorted(CASES)
-    names = [RULES[code].name.replace("-", "_") for code in codes]
-    assert sorted(names) == modules_of_rules()
+def test_each_rule_has_an_entry_and_a_case() -> None:
+    assert [rule.code for rule in ADVICE] == sorted(CASES)
 
 
 @pytest.mark.parametrize("rule", ADVICE, ids=lambda rule: rule.code)

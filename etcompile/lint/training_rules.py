@@ -1,0 +1,554 @@
+"""The rules of advice: each a pure function from a job, as it is compiled, to warnings.
+
+Why a rule is there, where its fact is written, and whether it must be selected stands in
+`diagnostics/catalogue.yaml`. What several rules need to know of a Pod is in `facts`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.path import value_at
+from etcompile.lint.facts import (
+    HOST,
+    accelerators,
+    checkpoints,
+    is_on_one_node,
+    is_one_per_node,
+    is_pytorch,
+    limit,
+    mounted_at,
+    passed,
+    processes,
+    requests,
+    required_labels,
+    variables,
+)
+from etcompile.lint.linted_job import LintedJob, RolePods, place_of
+from etcompile.model.gpus import gpus
+from etcompile.model.quantity import number, whole_number
+from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
+
+# Volumes ----------------------------------------------------------------------------------------
+
+_SHM = "/dev/shm"  # noqa: S108 - a path in containers
+_LOADERS = frozenset(
+    {"num_workers", "dataloader_num_workers", "data_loader_workers", "loader_workers", "workers"}
+)
+"""Options of training scripts that say how many worker processes a data loader has."""
+
+
+def _no_shared_memory(job: LintedJob) -> Iterator[Diagnostic]:
+    """Processes of PyTorch that pass data through the 64 MiB of /dev/shm."""
+    for pods in job.pods:
+        if pods.spec.get("hostIPC") or not is_pytorch(pods):
+            continue
+        mounted = mounted_at(pods, _SHM)
+        if mounted is not None and mounted.mount["mountPath"].rstrip("/") == _SHM:
+            continue
+        loaders = (option for option in pods.options if option.name in _LOADERS)
+        counted = [
+            f"{option.written} {count}"
+            for option in loaders
+            if (count := whole_number(option.value or ""))
+        ]
+        devices = gpus(pods.main, slices=True)
+        if counted:
+            needed = counted[0]
+        elif devices > 1:
+            # One process a GPU: NCCL passes data between those of a node by shared memory.
+            needed = f"NCCL between {devices} GPUs"
+        elif devices:
+            needed = "the data loaders of a training on a GPU"
+        else:
+            continue
+        place = pods.place_in(pods.main, "name")
+        yield diagnose(codes.NO_SHARED_MEMORY, place, role=pods.role.name, needed=needed)
+
+
+def _memory_volume_too_large(job: LintedJob) -> Iterator[Diagnostic]:
+    """A volume in memory that may grow beyond the memory of the container that fills it."""
+    for pods in job.pods:
+        most = limit(pods.main, "memory")
+        mounts = {mount["name"] for mount in pods.main.get("volumeMounts", ())}
+        for index, volume in enumerate(pods.role.template.spec.get("volumes", ())):
+            directory = volume.get("emptyDir") or {}
+            limited = directory.get("sizeLimit") is not None
+            size = number(directory["sizeLimit"]) if limited else None
+            if directory.get("medium") != "Memory" or size is None or most is None:
+                continue
+            if volume["name"] in mounts and size >= most:
+                yield diagnose(
+                    codes.MEMORY_VOLUME_TOO_LARGE,
+                    pods.place("volumes", index, "emptyDir", "sizeLimit"),
+                    volume=volume["name"],
+                    size=directory["sizeLimit"],
+                    container=pods.main["name"],
+                    limit=pods.main["resources"]["limits"]["memory"],
+                )
+
+
+def _lost_checkpoints(job: LintedJob) -> Iterator[Diagnostic]:
+    """Checkpoints that are deleted with their container or Pod, or that stay on one node."""
+    for pods in job.pods:
+        # A Pod that runs on a node by name finds its folders again.
+        stays = "nodeName" in pods.spec or HOST in pods.spec.get("nodeSelector", {})
+        reported: set[str] = set()
+        for checkpoint in checkpoints(pods):
+            volume = checkpoint.mounted.volume if checkpoint.mounted else None
+            if volume is None:
+                code, facts = codes.CHECKPOINT_IN_CONTAINER, {"role": pods.role.name}
+            elif "emptyDir" in volume:
+                code, facts = codes.CHECKPOINT_IN_EMPTY_DIR, {"volume": volume["name"]}
+            elif "hostPath" in volume and not stays:
+                path = volume["hostPath"].get("path", "")
+                code, facts = codes.CHECKPOINT_ON_ONE_NODE, {"path": path}
+            else:
+                continue
+            if code not in reported:
+                yield diagnose(code, checkpoint.place(pods), said=checkpoint.said, **facts)
+            reported.add(code)
+
+
+_SINGLE = {"ReadWriteOnce": "one node", "ReadWriteOncePod": "one Pod"}
+
+
+def _claim_of_one_node(job: LintedJob) -> Iterator[Diagnostic]:
+    """A claim of the input or of the job that only one node can use, in Pods on several."""
+    claims: dict[str, Mapping[str, Any]] = {
+        source.data["metadata"]["name"]: source.data.get("spec") or {}
+        for source in job.of_kind("PersistentVolumeClaim")
+        if "name" in source.data["metadata"]
+    }
+    claims |= {claim.name: claim.spec for claim in job.job.claims}
+    for name, spec in claims.items():
+        modes = spec.get("accessModes") or ()
+        users = [(pods, at) for pods in job.pods if (at := _volume_of(pods, name)) is not None]
+        count = sum(pods.count for pods, _ in users)
+        if not modes or not set(modes) <= _SINGLE.keys() or count < 2:
+            continue
+        mode = "ReadWriteOnce" if "ReadWriteOnce" in modes else "ReadWriteOncePod"
+        if mode == "ReadWriteOnce" and all(is_on_one_node(pods) for pods, _ in users):
+            continue
+        pods, at = users[0]
+        place = pods.place("volumes", at, "persistentVolumeClaim", "claimName")
+        facts = {"claim": name, "mode": mode, "where": _SINGLE[mode], "pods": count}
+        yield diagnose(codes.CLAIM_OF_ONE_NODE, place, **facts)
+
+
+def _volume_of(pods: RolePods, claim: str) -> int | None:
+    """The number of the volume by which Pods use a claim."""
+    for index, volume in enumerate(pods.spec.get("volumes", ())):
+        if (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim:
+            return index
+    return None
+
+
+# Devices and processors -------------------------------------------------------------------------
+
+
+def _gpu_without_memory(job: LintedJob) -> Iterator[Diagnostic]:
+    """A container with an accelerator that does not say how much memory it needs."""
+    for pods in job.pods:
+        for container in pods.containers:
+            devices = accelerators(container)
+            if devices and not requests(pods, container, "memory"):
+                device, count = next(iter(devices.items()))
+                place = pods.place_in(container, "resources", key=True)
+                facts = {"container": container["name"], "device": device, "count": count}
+                yield diagnose(codes.GPU_WITHOUT_MEMORY, place, **facts)
+
+
+def _more_processes_than_gpus(job: LintedJob) -> Iterator[Diagnostic]:
+    """More processes in a Pod than it has GPUs."""
+    for pods in job.pods:
+        count, running = gpus(pods.main, slices=True), processes(job, pods)
+        # Several processes of Horovod or MPI may share a GPU, where they do without NCCL.
+        if running and running.torch and 0 < count < running.count:
+            option = running.option
+            place = option.place if option else pods.place_in(pods.main, "resources", key=True)
+            facts = {"said": running.said, "gpus": "1 GPU" if count == 1 else f"{count} GPUs"}
+            yield diagnose(codes.MORE_PROCESSES_THAN_GPUS, place, role=pods.role.name, **facts)
+
+
+_BACKENDS = frozenset({"backend", "dist_backend", "distributed_backend", "ddp_backend"})
+"""Options of training scripts that name the backend of torch.distributed."""
+
+
+def _nccl_without_gpu(job: LintedJob) -> Iterator[Diagnostic]:
+    """The backend NCCL in Pods without a device."""
+    for pods in job.pods:
+        if accelerators(pods.main) or pods.main.get("resources", {}).get("claims"):
+            continue
+        for option in pods.options:
+            if option.name in _BACKENDS and option.value == "nccl":
+                facts = {"role": pods.role.name, "option": f"{option.written} nccl"}
+                yield diagnose(codes.NCCL_WITHOUT_GPU, option.place, **facts)
+                break
+
+
+_THREADS = "OMP_NUM_THREADS"
+
+
+def _fewer_processors_than_threads(job: LintedJob) -> Iterator[Diagnostic]:
+    """Processes times their threads above the CPU limit."""
+    for pods in job.pods:
+        most = limit(pods.main, "cpu")
+        if most is None:
+            continue
+        running = processes(job, pods)
+        by_option, _ = passed(pods).get(_THREADS, (None, None))
+        written = by_option or variables(pods.main).get(_THREADS)
+        threads = whole_number(written) if written else None
+        # Without the variable torchrun gives each of several processes one thread.
+        count = (running.count if running else 1) * (threads or 1)
+        # A single thread that gets a part of a processor was given no more on purpose.
+        if count > 1 and count > most:
+            said = [running.said] if running and running.count > 1 else []
+            said += [f"{_THREADS} {threads}"] if threads else []
+            yield diagnose(
+                codes.FEWER_PROCESSORS_THAN_THREADS,
+                pods.place_in(pods.main, "resources", "limits", "cpu"),
+                container=pods.main["name"],
+                limit=pods.main["resources"]["limits"]["cpu"],
+                threads=count,
+                said=" and ".join(said),
+            )
+
+
+_LOCKING = frozenset({"IPC_LOCK", "CAP_IPC_LOCK", "ALL"})
+"""Capabilities by which a container may lock memory."""
+
+
+def _rdma_without_locked_memory(job: LintedJob) -> Iterator[Diagnostic]:
+    """An RDMA device in a container that may not lock the memory which the device reads."""
+    for pods in job.pods:
+        for container in pods.containers:
+            resources = container.get("resources", {})
+            names = [*resources.get("limits", {}), *resources.get("requests", {})]
+            device = next((name for name in names if name.startswith("rdma/")), None)
+            context = container.get("securityContext") or {}
+            added = (context.get("capabilities") or {}).get("add") or ()
+            may_lock = context.get("privileged") or not _LOCKING.isdisjoint(added)
+            if device and not may_lock:
+                place = pods.place_in(container, "resources", key=True)
+                facts = {"container": container["name"], "device": device}
+                yield diagnose(codes.RDMA_WITHOUT_LOCKED_MEMORY, place, **facts)
+
+
+# Network ----------------------------------------------------------------------------------------
+
+
+def _host_network_without_dns(job: LintedJob) -> Iterator[Diagnostic]:
+    """Pods in the network of their nodes that cannot resolve the names of the job's Services."""
+    for pods in job.pods if job.count > 1 else ():
+        policy = pods.spec.get("dnsPolicy", "ClusterFirst")
+        if pods.spec.get("hostNetwork") and policy in ("ClusterFirst", "Default"):
+            place = pods.place("hostNetwork", key=True)
+            facts = {"role": pods.role.name, "policy": policy}
+            yield diagnose(codes.HOST_NETWORK_WITHOUT_DNS, place, **facts)
+
+
+def _host_ports_clash(job: LintedJob) -> Iterator[Diagnostic]:
+    """Replicas that listen on the same port of a node, of which two may land on one node."""
+    for pods in job.pods:
+        if pods.count < 2 or not pods.spec.get("hostNetwork") or is_one_per_node(pods):
+            continue
+        resident = pods.role.additions.resident
+        if resident and resident.ssh and job.job.credentials:
+            port = job.job.credentials.port or 22
+        elif pods.role.ports:
+            port = pods.role.ports[0].number
+        else:
+            continue
+        place = pods.place("hostNetwork", key=True)
+        facts = {"role": pods.role.name, "count": pods.count, "port": port}
+        yield diagnose(codes.HOST_PORTS_CLASH, place, **facts)
+
+
+_OF_PODS = "eth0"
+"""The interface that container runtimes give a Pod."""
+_MORE_NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""Annotation by which a Pod gets more interfaces."""
+
+
+def _interface_of_the_host(job: LintedJob) -> Iterator[Diagnostic]:
+    """NCCL or Gloo bound to a network interface by which the peers cannot be reached."""
+    for pods in job.pods:
+        by_variable, by_option = variables(pods.main), passed(pods)
+        for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            value, option = by_option.get(name) or (by_variable.get(name), None)
+            if value and (problem := _interface_problem(job, pods, name, value)):
+                names = [env["name"] for env in pods.role.template.main_container.get("env", ())]
+                where = ("env", names.index(name), "value") if name in names else ("env",)
+                # The option may stand there for several variables.
+                said = f"{name}={value}"
+                place = place_of(option.role, said) if option else pods.place_in(pods.main, *where)
+                facts = {"variable": name, "value": value, "problem": problem}
+                yield diagnose(codes.INTERFACE_OF_THE_HOST, place, **facts)
+
+
+def _interface_problem(job: LintedJob, pods: RolePods, name: str, value: str) -> str | None:
+    is_nccl = name.startswith("NCCL")
+    if is_nccl and value.startswith("^"):
+        return None
+    exact = not is_nccl or value.startswith("=")
+    parts = value.removeprefix("=").split(",")
+    interfaces = [part.strip() for part in parts if part.strip()]
+    if job.count > 1 and interfaces == ["lo"]:
+        return "by the loopback interface no other Pod can be reached"
+    if pods.spec.get("hostNetwork") or _MORE_NETWORKS in pods.metadata.get("annotations", {}):
+        return None
+    if "$(" in value:
+        return None
+    for interface in interfaces:
+        # NCCL takes what begins with the text, unless it is to be exact.
+        if interface in (_OF_PODS, "lo") or (not exact and _OF_PODS.startswith(interface)):
+            return None
+    return f"a Pod outside the network of its node has {_OF_PODS} and lo only"
+
+
+# Failures and time ------------------------------------------------------------------------------
+
+_API_DEFAULT = 6
+"""The backoffLimit that the API server gives a TrainingJob (reference/et-operator.md 0)."""
+
+
+def _retries_contradict(job: LintedJob) -> Iterator[Diagnostic]:
+    """A backoffLimit that the restart policies make meaningless, or the reverse."""
+    spec: Mapping[str, Any] = job.job.origin.source.data.get("spec") or {}
+    run, roles = job.job.run, [pods.role for pods in job.pods]
+    # et-operator counts restarts of the whole job; the others count replicas that failed.
+    of_job = run.limits == "restarts"
+    path = ("spec", "backoffLimit") if of_job else ("spec", "runPolicy", "backoffLimit")
+    limit = value_at({"spec": spec}, path)
+    if limit is None:
+        return
+    if of_job:
+        policies = [("the job", spec.get("restartPolicy"))]
+        never = run.restart == "Never"
+    else:
+        # The limit of an MPIJob v2beta1 is that of its launcher (reference/mpi-operator-v2.md 2).
+        counted = [role for role in roles if role.batch] or roles
+        document = job.job.origin.source.data
+        policies = [
+            (role.name, value_at(document, (*role.origin.path, "restartPolicy")))
+            for role in counted
+        ]
+        never = all(role.recovery.restart == "Never" for role in roles)
+    never &= not (run.together or run.in_place or any(role.batch for role in roles))
+    retried = [
+        (who, policy) for who, policy in policies if policy in ("OnFailure", "Always", "ExitCode")
+    ]
+    place = job.job.origin.locate(*path)
+    if limit == 0 and retried:
+        who, policy = retried[0]
+        problem = f"restartPolicy {policy} of {who} asks for another try, and it allows none"
+        yield diagnose(codes.RETRIES_CONTRADICT, place, limit=limit, problem=problem)
+    elif limit > 0 and never and not (of_job and limit == _API_DEFAULT):
+        problem = "restartPolicy Never lets nothing be tried again, so that nothing is counted"
+        yield diagnose(codes.RETRIES_CONTRADICT, place, limit=limit, problem=problem)
+
+
+_GRACE = 30
+"""Seconds from TERM to KILL, where a Pod says nothing (PodSpec, v1)."""
+_SLEEP = re.compile(r"\bsleep\s+(\d{1,6})\b")
+
+
+def _short_grace_period(job: LintedJob) -> Iterator[Diagnostic]:
+    """Too little time between the signal to end and the end, for a checkpoint."""
+    for pods in job.pods:
+        seconds = pods.spec.get("terminationGracePeriodSeconds")
+        grace = _GRACE if seconds is None else int(seconds)
+        if problem := _signal_problem(job, pods, grace) or _hook_problem(pods, grace):
+            place = pods.place("terminationGracePeriodSeconds")
+            if seconds is None:
+                place = pods.place_in(pods.main, "name")
+            facts = {"grace": grace, "problem": problem}
+            yield diagnose(codes.SHORT_GRACE_PERIOD, place, role=pods.role.name, **facts)
+
+
+def _signal_problem(job: LintedJob, pods: RolePods, grace: int) -> str | None:
+    """What is wrong where the supervisor sends a signal for a checkpoint before TERM."""
+    in_place = job.job.run.in_place
+    if in_place is None or not in_place.checkpoint_signal or pods.role.name not in in_place.roles:
+        return None
+    half = grace // 2
+    if half >= in_place.stop:
+        return None
+    return (
+        f"half of it is left for the checkpoint, {half} s, and etcompile.dev/stop-timeout says"
+        f" that the command needs {in_place.stop} s to end"
+    )
+
+
+def _hook_problem(pods: RolePods, grace: int) -> str | None:
+    """What is wrong where the preStop hook takes all the time that there is."""
+    hook = ((pods.main.get("lifecycle") or {}).get("preStop") or {}).get("exec") or {}
+    slept = [int(seconds) for seconds in _SLEEP.findall(" ".join(hook.get("command", ())))]
+    if not slept or sum(slept) < grace:
+        return None
+    return f"its preStop hook sleeps {sum(slept)} s, so nothing is left for the command to end"
+
+
+_SPOT = {
+    "cloud.google.com/gke-spot": "true",
+    "cloud.google.com/gke-preemptible": "true",
+    "kubernetes.azure.com/scalesetpriority": "spot",
+    "karpenter.sh/capacity-type": "spot",
+    "eks.amazonaws.com/capacityType": "SPOT",
+    "node.kubernetes.io/lifecycle": "spot",
+}
+"""Labels, which are taints too, of nodes that a cloud may take away at any time."""
+
+
+def _spot_without_checkpoint_signal(job: LintedJob) -> Iterator[Diagnostic]:
+    """A job of fixed size on spot nodes, where no signal precedes the loss of a node."""
+    in_place = job.job.run.in_place
+    # An elastic job, and one whose replicas are followed by others, go on with those that are left.
+    elastic = any(pods.role.bounds or pods.role.recovery.relaunch for pods in job.pods)
+    if job.count < 2 or elastic or (in_place and in_place.checkpoint_signal):
+        return
+    for pods in job.pods:
+        if (spot := _spot(pods)) is not None:
+            label, *where = spot
+            facts = {"role": pods.role.name, "label": label}
+            yield diagnose(codes.SPOT_WITHOUT_CHECKPOINT_SIGNAL, pods.place(*where), **facts)
+
+
+def _spot(pods: RolePods) -> tuple[str | int, ...] | None:
+    """By which key the Pods go to spot nodes, and the path below the PodSpec that says so."""
+    for name, values in required_labels(pods):
+        if name in _SPOT and _SPOT[name] in values:
+            in_selector = name in pods.spec.get("nodeSelector", {})
+            where = ("nodeSelector", name) if in_selector else ("affinity",)
+            return (name, *where)
+    for index, toleration in enumerate(pods.spec.get("tolerations", ())):
+        name = toleration.get("key")
+        if name in _SPOT and toleration.get("value", _SPOT[name]) == _SPOT[name]:
+            return (name, "tolerations", index)
+    return None
+
+
+_GATE = "etcompile.dev/gate-timeout"
+
+
+def _deadline_before_gate(job: LintedJob) -> Iterator[Diagnostic]:
+    """A deadline of the run that strikes before the wait for its Pods can end.
+
+    Only a time to wait that the author wrote counts: the default of the gate is longer than many
+    short runs, and no mistake.
+    """
+    batches = [role.batch.deadline for role in job.job.roles if role.batch]
+    deadlines = [seconds for seconds in (job.job.run.deadline, *batches) if seconds is not None]
+    if not deadlines:
+        return
+    deadline = min(deadlines)
+    gates = [pods.role.additions.gate for pods in job.pods]
+    longest = max((gate.timeout for gate in gates if gate), default=0)
+    origin = job.job.origin
+    annotated = _GATE in (origin.source.data["metadata"].get("annotations") or {})
+    if annotated and longest >= deadline:
+        place = origin.locate("metadata", "annotations", _GATE)
+        facts = {"what": _GATE, "seconds": longest, "deadline": deadline}
+        yield diagnose(codes.DEADLINE_BEFORE_GATE, place, **facts)
+    gang = job.job.gang
+    if job.settings.gang != "none" and gang.timeout is not None and gang.timeout >= deadline:
+        written = gang.origins.get("timeout")
+        place = written.locate() if written else origin.locate("metadata", "name")
+        facts = {"what": "the gang's timeout", "seconds": gang.timeout, "deadline": deadline}
+        yield diagnose(codes.DEADLINE_BEFORE_GATE, place, **facts)
+
+
+_NOT_EVICTED = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+"""Annotations of Pods that keep an autoscaler from removing their node."""
+
+
+def _evictable(job: LintedJob) -> Iterator[Diagnostic]:
+    """Roles that neither an annotation nor a PodDisruptionBudget protects from an eviction."""
+    budgets = [source.data.get("spec") or {} for source in job.of_kind("PodDisruptionBudget")]
+    names: list[str] = []
+    for pods in job.pods:
+        annotations = pods.metadata.get("annotations", {})
+        labels = pods.metadata.get("labels", {})
+        # A budget may select the Pods: its expressions are not held against their labels.
+        selected = any(
+            labels.items() >= (budget["selector"].get("matchLabels") or {}).items()
+            for budget in budgets
+            if budget.get("selector") is not None
+        )
+        if not selected and annotations.items().isdisjoint(_NOT_EVICTED.items()):
+            names.append(pods.role.name)
+    if names:
+        place = job.job.origin.locate("metadata", "name")
+        yield diagnose(codes.EVICTABLE, place, job=job.job.name, roles=" and ".join(names))
+
+
+# Gangs and launchers ----------------------------------------------------------------------------
+
+_NEED_QUEUE = {"kueue": "Kueue", "kai": "KAI"}
+"""The schedulers that leave Pods waiting, and say little of it, where their queue is not there
+(reference/gang-scheduling.md 4.1, 7). Others have no queues, or make the default one."""
+
+
+def _gang_without_queue(job: LintedJob) -> Iterator[Diagnostic]:
+    """A gang whose scheduler needs a queue, and a job that names none."""
+    scheduler = job.settings.gang
+    if scheduler not in _NEED_QUEUE or job.job.gang.queue is not None:
+        return
+    labels = [name for name, reader in QUEUE_LABELS.items() if reader == scheduler]
+    annotations = [name for name, reader in QUEUE_ANNOTATIONS.items() if reader == scheduler]
+    written = [(job.job.gang.labels, job.job.gang.annotations)]
+    written += [(role.template.labels, role.template.annotations) for role in job.job.roles]
+    for own_labels, own_annotations in written:
+        if not own_labels.keys().isdisjoint(labels):
+            return
+        if not own_annotations.keys().isdisjoint(annotations):
+            return
+    for pods in job.pods:
+        of_pods = pods.metadata.get("labels", {})
+        if queues := [of_pods[name] for name in labels if name in of_pods]:
+            place = job.job.origin.locate("metadata", "name")
+            facts = {"scheduler": _NEED_QUEUE[scheduler], "queue": queues[0], "label": labels[0]}
+            yield diagnose(codes.GANG_WITHOUT_QUEUE, place, job=job.job.name, **facts)
+            return
+
+
+_RETIRED = "torch.distributed.launch"
+
+
+def _retired_launcher(job: LintedJob) -> Iterator[Diagnostic]:
+    """The launcher of PyTorch that torchrun has replaced."""
+    for pods in job.pods:
+        started = next((run for run in pods.commands if _RETIRED in run.words), None)
+        if started is not None:
+            place = place_of(started.role, _RETIRED)
+            yield diagnose(codes.RETIRED_LAUNCHER, place, role=pods.role.name)
+
+
+TRAINING_RULES: tuple[Callable[[LintedJob], Iterator[Diagnostic]], ...] = (
+    _no_shared_memory,
+    _memory_volume_too_large,
+    _lost_checkpoints,
+    _claim_of_one_node,
+    _gpu_without_memory,
+    _more_processes_than_gpus,
+    _nccl_without_gpu,
+    _fewer_processors_than_threads,
+    _rdma_without_locked_memory,
+    _host_network_without_dns,
+    _host_ports_clash,
+    _interface_of_the_host,
+    _retries_contradict,
+    _short_grace_period,
+    _spot_without_checkpoint_signal,
+    _deadline_before_gate,
+    _evictable,
+    _gang_without_queue,
+    _retired_launcher,
+)
+"""All rules; the order in which they are asked is not that of their warnings."""
