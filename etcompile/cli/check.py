@@ -1,21 +1,29 @@
-"""`etcompile check`: everything render would refuse or warn about, and advice about training."""
+"""`etcompile check`: everything render would refuse or warn about, advice about training, fixes."""
 
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
+from msgspec import structs
 
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import AdviceOptions, CompileOptions, compiler_options
 from etcompile.cli.parameters import option, subcommand
-from etcompile.cli.reporting import counted, notices, refuses, report
+from etcompile.cli.reporting import counted, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.output.audience import STANDARD_INPUT
+from etcompile.diagnostics.redaction import redacted
 from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load import access
+
+if TYPE_CHECKING:
+    from etcompile.fixes import FixedFile
+
+_WRITABLE = 0o222
 
 
 class CheckOptions(CompileOptions, frozen=True, kw_only=True):
@@ -45,11 +53,14 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
         raise click.UsageError("--diff changes nothing, and --fix does: name one of them.")
     if options.unsafe_fixes and not (options.fix or options.diff):
         raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
-    paths = _beside(options.paths) if options.advice.beside else options.paths
+    paths: Sequence[str] = options.paths
+    if options.advice.beside:
+        # pre-commit names the files that changed, and leaves out the job of a new scale intent.
+        paths = [*dict.fromkeys(file for path in paths for file in (path, *_others(path)))]
     select = options.advice.select
-    chosen = replace(compiler_options(options), without_keys=True, lint=True, select=select)
+    chosen = structs.replace(compiler_options(options), without_keys=True, lint=True, select=select)
     is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)
-    # It is read more than once.
+    # Standard input is compiled several times while it is corrected.
     piped = {STANDARD_INPUT: sys.stdin.buffer.read()} if is_piped else {}
 
     def compiled() -> Compilation:
@@ -57,12 +68,10 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
 
     differs = False
     with access.instead_of(piped):
-        if options.fix or options.diff:
-            from etcompile.cli.corrections import correct
-
-            compilation, differs = correct(
-                compiled, options, unsafe=options.unsafe_fixes, diff=options.diff
-            )
+        if options.diff:
+            compilation, differs = _patched(compiled, unsafe=options.unsafe_fixes)
+        elif options.fix:
+            compilation = _fixed(compiled, options)
         else:
             compilation = compiled()
         findings = compilation.findings
@@ -72,8 +81,17 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
             findings = tuple(with_edits(findings))
     # Standard output may hold a patch, or the text that came on standard input.
     report(findings, options, are_data=not (options.diff or is_piped))
-    if notices(options) and any(finding.fix for finding in findings):
-        click.echo(_fixable(findings), err=True)
+    fixes = [finding.fix for finding in findings if finding.fix]
+    if notices(options) and fixes:
+        safe = sum(fix.is_safe for fix in fixes)
+        unsafe = len(fixes) - safe
+        more = f", {unsafe} more with --unsafe-fixes" if unsafe else ""
+        words = f"{safe} can be corrected with --fix{more}"
+        if not safe:
+            words = (
+                f"{unsafe} can be corrected with --fix --unsafe-fixes, which guess what was meant"
+            )
+        click.echo(words, err=True)
     if refuses(compilation.diagnostics, options):
         ctx.exit(REFUSED)
     if differs:
@@ -81,53 +99,102 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
     if not notices(options):
         return
     if not compilation.diagnostics:
-        click.echo(f"ok: {_counted(compilation)}", err=True)
-    for need, jobs in _needs(compilation).items():
-        click.echo(f"needs in the cluster: {need} (for {', '.join(jobs)})", err=True)
-
-
-def _fixable(findings: Iterable[Diagnostic]) -> str:
-    """How many of the findings can be corrected, and how."""
-    safe = sum(finding.fix.is_safe for finding in findings if finding.fix)
-    unsafe = sum(not finding.fix.is_safe for finding in findings if finding.fix)
-    if not safe:
-        return f"{unsafe} can be corrected with --fix --unsafe-fixes, which guess what was meant"
-    more = f", {unsafe} more with --unsafe-fixes" if unsafe else ""
-    return f"{safe} can be corrected with --fix{more}"
-
-
-def _counted(compilation: Compilation) -> str:
-    """What was checked: `1 job, 7 objects`, and how many warnings were ignored."""
-    jobs = sum(group.name is not None for group in compilation.groups)
-    objects = sum(len(group.objects) for group in compilation.groups)
-    ignored = len(compilation.suppressed)
-    counts = f"{counted(jobs, 'job')}, {counted(objects, 'object')}"
-    return f"{counts} ({counted(ignored, 'warning')} ignored)" if ignored else counts
-
-
-def _beside(paths: Iterable[str]) -> list[str]:
-    """The paths, and the files of their folders that may hold objects.
-
-    Whoever names the files that changed, as pre-commit does, leaves out the job that a new scale
-    intent is for.
-    """
-    found: dict[str, None] = {}
-    for path in paths:
-        found[path] = None
-        if path != "-" and Path(path).is_file():
-            others = sorted(Path(path).parent.iterdir())
-            found |= {str(other): None for other in others if _may_hold_objects(other)}
-    return list(found)
-
-
-def _may_hold_objects(file: Path) -> bool:
-    return file.suffix in (".yaml", ".yml", ".json") and file.name[0] != "." and file.is_file()
-
-
-def _needs(compilation: Compilation) -> dict[str, list[str]]:
-    """What must be in the cluster, which nobody can see from here, and for which jobs."""
-    found: dict[str, list[str]] = {}
+        jobs = sum(group.name is not None for group in compilation.groups)
+        objects = sum(len(group.objects) for group in compilation.groups)
+        ignored = len(compilation.suppressed)
+        more = f" ({counted(ignored, 'warning')} ignored)" if ignored else ""
+        click.echo(f"ok: {counted(jobs, 'job')}, {counted(objects, 'object')}{more}", err=True)
+    needs: dict[str, list[str]] = {}
     for group in compilation.groups:
         for need in group.needs:
-            found.setdefault(need, []).append(str(group.name))
-    return found
+            needs.setdefault(need, []).append(str(group.name))
+    for need, names in needs.items():
+        click.echo(f"needs in the cluster: {need} (for {', '.join(names)})", err=True)
+
+
+def _others(path: str) -> list[str]:
+    """The other files in the folder of a file that may hold objects."""
+    if path == STANDARD_INPUT or not Path(path).is_file():
+        return []
+    return [
+        str(file)
+        for file in sorted(Path(path).parent.iterdir())
+        if file.suffix in (".yaml", ".yml", ".json") and file.name[0] != "." and file.is_file()
+    ]
+
+
+def _fixed(compiled: Callable[[], Compilation], options: CheckOptions) -> Compilation:
+    """Corrects the files; what they compile to then, and which of them could not be written."""
+    from etcompile.fixes import fixed_files
+
+    files = fixed_files(lambda: compiled().findings, unsafe=options.unsafe_fixes)
+    problems: list[Diagnostic] = []
+    for file in files:
+        if file.file != STANDARD_INPUT and (refused := _written(file)):
+            problems += refused
+        elif notices(options):
+            name = "standard input" if file.file == STANDARD_INPUT else file.file
+            click.echo(f"{name}: {counted(len(file.fixed), 'correction')}", err=True)
+            for diagnostic in file.fixed:
+                place, fix = diagnostic.location, diagnostic.fix
+                if place is not None and fix is not None:
+                    words = f"  line {place.line}: {fix.title} ({diagnostic.code})"
+                    click.echo(words, err=True)
+    piped = {file.file: file.after for file in files if file.file == STANDARD_INPUT}
+    with access.instead_of(piped):
+        result = compiled()
+        if (text := access.held(STANDARD_INPUT)) is not None:
+            sys.stdout.buffer.write(text)
+            sys.stdout.flush()
+    return structs.replace(result, diagnostics=(*problems, *result.diagnostics))
+
+
+def _written(file: "FixedFile") -> Sequence[Diagnostic]:
+    """Writes a file, unless nobody may, or somebody else has since it was read."""
+    from etcompile.emit.files import write_file
+
+    path, reason = Path(file.file), None
+    try:
+        if not (path.stat().st_mode & _WRITABLE and os.access(path, os.W_OK)):
+            reason = "it is read-only"
+        elif access.content(file.file) != file.before:
+            reason = "somebody has changed it since it was read"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason is not None:
+        return [diagnose(codes.WRITE_FAILED, None, path=file.file, reason=reason)]
+    return write_file(path, file.after)
+
+
+def _patched(compiled: Callable[[], Compilation], *, unsafe: bool) -> tuple[Compilation, bool]:
+    """Writes the corrections as a patch; the corrected run, and whether there are corrections."""
+    from etcompile.fixes import fixed_files
+
+    files = fixed_files(lambda: compiled().findings, unsafe=unsafe)
+    for file in files:
+        before, after = (text.decode(errors="replace") for text in (file.before, file.after))
+        # git apply wants names as seen from the working directory.
+        path = os.path.normpath(file.file)
+        below = os.path.relpath(path)
+        name = path if below.startswith(os.pardir) else below
+        shown = _patch(name, redacted(before), redacted(after))
+        write(*shown, errors="surrogateescape")
+        if shown != _patch(name, before, after):
+            words = "a credential is hidden in the patch, which cannot be applied; --fix can"
+            click.echo(f"{file.file}: {words}", err=True)
+    with access.instead_of({file.file: file.after for file in files}):
+        return compiled(), bool(files)
+
+
+def _patch(name: str, before: str, after: str) -> list[str]:
+    """The difference of two texts, as `git apply` reads it."""
+    import difflib
+
+    from etcompile.fixes import lines_of
+
+    # A tab ends a name that has blanks.
+    name = f"{name}\t" if " " in name else name
+    return [
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(lines_of(before), lines_of(after), name, name)
+    ]

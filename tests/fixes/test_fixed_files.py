@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from msgspec import structs
 
 import etcompile
-from etcompile.cli import corrections
+from etcompile import fixes
 from etcompile.cli.check import command
 from etcompile.diagnostics.fix import Fix
 from etcompile.fixes import fixed_files, text_edits, with_edits
@@ -445,7 +445,7 @@ def test_what_somebody_changes_meanwhile_is_not_written_over(tmp_path, monkeypat
         file.write_text("# mine\n", "utf-8")
         return made
 
-    monkeypatch.setattr(corrections, "fixed_files", found)
+    monkeypatch.setattr(fixes, "fixed_files", found)
     result = CliRunner().invoke(command, [str(file), "--fix"])
     assert result.exit_code == 2
     assert "somebody has changed it since it was read" in result.output
