@@ -196,11 +196,11 @@ def _is_faulty(job: Document, runtime: Document) -> bool:
 
 def _with_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
     """A TrainJob with the overrides of Trainer 2.0 and 2.1 as patches, and a warning of them."""
-    from etcompile.frontends import trainer_former  # noqa: PLC0415 - few inputs have one
+    from etcompile.frontends.trainer import old_fields  # noqa: PLC0415 - few inputs have one
 
-    if (found := trainer_former.with_patches(job.data)) is None:
+    if (found := old_fields.with_patches(job.data)) is None:
         return job, []
-    told = trainer_former.renamed(job, found.overrides)
+    told = old_fields.renamed(job, found.overrides)
     return relocated(job, found.data, found.moved), [told]
 
 
@@ -262,22 +262,17 @@ def not_compiled() -> Mapping[str, str]:
 
 def _merged(job: Document, runtime: Document, version: str) -> tuple[Document, list[Diagnostic]]:
     # Few inputs have one.
-    from etcompile.frontends import (  # noqa: PLC0415
-        trainer_lists,
-        trainer_merge,
-        trainer_patches,
-        trainer_refusals,
-    )
+    from etcompile.frontends.trainer import list_keys, merge, runtime_patches, unsupported  # noqa: PLC0415
 
-    if problems := [*trainer_lists.problems(job, runtime)]:
+    if problems := [*list_keys.problems(job, runtime)]:
         return job, problems
-    if problems := [*trainer_patches.problems(job, runtime)]:
+    if problems := [*runtime_patches.problems(job, runtime)]:
         return job, problems
-    patched = trainer_patches.patched(job, runtime)
+    patched = runtime_patches.patched(job, runtime)
     if patched is not runtime and (faults := [*_broken_parts(patched, version)]):
         return job, [kubernetes.diagnostic(patched, fault, version) for fault in faults]
-    if problems := trainer_refusals.refusals(job, patched):
+    if problems := unsupported.refusals(job, patched):
         return job, problems
-    made = trainer_merge.merged(job, patched)
-    told = [*trainer_patches.notes(job), *trainer_refusals.notes(job, patched)]
+    made = merge.merged(job, patched)
+    told = [*runtime_patches.notes(job), *unsupported.notes(job, patched)]
     return structs.replace(job, data=made.data, origin=made, path=()), told

@@ -1,18 +1,18 @@
-"""Every kind etcompile reads, a module each.
+"""Every kind etcompile reads, a module each, in a package for each system that runs them.
 
-A module of this package is named after its kind, in lower case (`tfjob`, or `mpijob_v2` where
-two API versions have little in common), and lists it in `KINDS`; there is no list to edit. So a
+A module is named after its kinds, in lower case (`tfjob`, `scaleout_scalein`, or `mpijob_v2` where
+two API versions have little in common), and lists them in `KINDS`; there is no list to edit. So a
 run imports the modules of the kinds in its input, and no others. A frontend knows its own kind
-and the model, nothing else.
+and the model, nothing else. What kinds of several systems share is in the modules here.
 """
 
 import functools
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
+from etcompile.frontends.annotations import recovering
 from etcompile.frontends.kind import Kind, Lowered
-from etcompile.frontends.recovery import recovering
 
 __all__ = ["Kind", "Lowered", "find", "kinds", "kinds_of", "meant_version", "served_versions"]
 
@@ -85,17 +85,28 @@ def _named(name: str) -> tuple[Kind, ...]:
 @functools.cache
 def _of(stem: str) -> tuple[Kind, ...]:
     """The kinds in the modules of that name."""
-    return tuple(_in_modules(module for module in _modules() if module.partition("_")[0] == stem))
+    return tuple(_in_modules(_stems()[stem]))
 
 
 @functools.cache
-def _stems() -> frozenset[str]:
-    return frozenset(module.partition("_")[0] for module in _modules())
+def _stems() -> Mapping[str, Sequence[str]]:
+    """The modules by each word of their names."""
+    stems: dict[str, list[str]] = {}
+    for module in _modules():
+        for stem in module.rpartition(".")[2].split("_"):
+            stems.setdefault(stem, []).append(module)
+    return stems
 
 
 @functools.cache
 def _modules() -> tuple[str, ...]:
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+    """The modules of all packages here, `kubeflow.tfjob`; none of them is imported for that."""
+    packages = [package.name for package in pkgutil.iter_modules(__path__) if package.ispkg]
+    return tuple(
+        f"{package}.{module.name}"
+        for package in sorted(packages)
+        for module in pkgutil.iter_modules([f"{path}/{package}" for path in __path__])
+    )
 
 
 def _in_modules(names: Iterable[str]) -> list[Kind]:

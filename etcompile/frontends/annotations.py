@@ -1,11 +1,26 @@
-"""Annotations of our own prefix: a misspelt one would steer nothing, and nobody would know."""
+"""Annotations of our own prefix: their values, and those that jobs of all kinds have.
+
+A misspelt one would steer nothing, and nobody would know, so it is a warning. Annotations of every
+job say how its Pods are recovered and which run they are. They are read around each kind where
+kinds are found: nothing of it depends on the kind, and a kind that forgot it would drop what
+somebody wrote. What the watcher does changes no Pod that is there, and no run; a preflight is part
+of the Pods.
+"""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.diagnostics.spelling import probably
+from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import unused
+from etcompile.k8s.names import is_run
+from etcompile.model import Job, Preflight
+from etcompile.model.run import LONGEST_RUN
 
 PREFIX = "etcompile.dev/"
 GATE_TIMEOUT = "etcompile.dev/gate-timeout"
@@ -16,7 +31,7 @@ STUCK = "etcompile.dev/stuck-after"
 NNODES = "etcompile.dev/nnodes"
 RUN = "etcompile.dev/run"
 OF_EVERY_JOB = (LOST_NODE, AVOID_NODES, STUCK, PREFLIGHT, RUN)
-"""The annotations that are read of jobs of all kinds (`etcompile.frontends.recovery`)."""
+"""The annotations that are read of jobs of all kinds."""
 
 DEFAULT_GATE_TIMEOUT = 1800
 """Seconds: large images and a cluster that grows on demand need more than a few minutes."""
@@ -80,3 +95,109 @@ def seconds(source: Source, name: str, default: int) -> tuple[int, list[Diagnost
     if text is None or _SECONDS.fullmatch(text):
         return int(text or default), []
     return default, [annotation_value(source, name, "a number of seconds, at most 9 digits")]
+
+
+# Of every job -----------------------------------------------------------------------------------
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_LONGEST_COMMAND = 4096
+_DLROVER_MASTER = "dlrover-master"
+"""A role that does not train, and runs a program of its own."""
+_SHORTEST = 30
+"""Seconds: a node that is only slow for a moment must not lose its Pods."""
+
+
+class _Annotation(Struct, frozen=True):
+    """An annotation that sets a field of the job's `RunPolicy`.
+
+    Args:
+        field: What it sets, of that policy.
+        read: The value of a text; None if it is none.
+        expected: What is expected, for a message.
+    """
+
+    field: str
+    read: Callable[[str], int | str | None]
+    expected: str
+
+
+def _number(least: int, most: int, text: str) -> int | None:
+    is_one = _NUMBER.fullmatch(text) and least <= int(text) <= most
+    return int(text) if is_one else None
+
+
+_READ: Mapping[str, _Annotation] = {
+    LOST_NODE: _Annotation(
+        "lost_node_after",
+        partial(_number, _SHORTEST, 10**9),
+        f"a number of seconds, {_SHORTEST} or more",
+    ),
+    AVOID_NODES: _Annotation(
+        "avoid_nodes_after", partial(_number, 1, 99), "a number of failures, 1 to 99"
+    ),
+    STUCK: _Annotation(
+        "stuck_after", partial(_number, 60, 10**9), "a number of seconds, 60 or more"
+    ),
+    RUN: _Annotation(
+        "run_id",
+        lambda text: text if is_run(text) else None,
+        f"auto, or at most {LONGEST_RUN} lower-case letters, digits and '-'",
+    ),
+}
+
+
+def recovering(kind: Kind) -> Kind:
+    """A kind whose jobs are recovered as their annotations say."""
+    return structs.replace(kind, lower=lambda source: _recovered(kind.lower(source), source))
+
+
+def _recovered(lowered: Lowered, source: Source) -> Lowered:
+    annotations = annotations_of(source)
+    own = {name: annotations[name] for name in OF_EVERY_JOB if name in annotations}
+    job = lowered.value
+    if not own or job is None:
+        return lowered
+    if not isinstance(job, Job):
+        reason = "there is no such annotation for this kind"
+        idle = [unused_annotation(source, name, reason, "write it on the job") for name in own]
+        return Lowered(job, (*lowered.diagnostics, *idle))
+    problems: list[Diagnostic] = []
+    fields: dict[str, Any] = {}
+    for name, text in own.items():
+        if name == PREFLIGHT:
+            continue
+        known = _READ[name]
+        if (value := known.read(text)) is None:
+            problems.append(annotation_value(source, name, known.expected))
+        else:
+            fields[known.field] = value
+    metadata = job.document["metadata"]
+    # The watcher reads them there.
+    stored = {**metadata, "annotations": {**metadata.get("annotations", {}), **own}}
+    job = structs.replace(
+        job,
+        run=structs.replace(job.run, **fields),
+        document={**job.document, "metadata": stored},
+    )
+    if PREFLIGHT in own:
+        job, more = _with_preflight(job, source, own[PREFLIGHT])
+        problems += more
+    return Lowered(job, (*lowered.diagnostics, *problems))
+
+
+def _with_preflight(job: Job, source: Source, command: str) -> tuple[Job, list[Diagnostic]]:
+    """The job whose Pods run a preflight, and what is wrong with that.
+
+    That they run one makes other Pods of them, so it is another run; its command does not.
+    """
+    roles = tuple(role.name for role in job.roles if role.name != _DLROVER_MASTER)
+    if not command.strip() or len(command) > _LONGEST_COMMAND or "\0" in command:
+        expected = f"a command for a shell, at most {_LONGEST_COMMAND} characters"
+        facts = {"name": PREFLIGHT, "expected": expected, "found": command[:40], "advice": ""}
+        place = source.locate(("metadata", "annotations", PREFLIGHT))
+        return job, [diagnose(codes.ANNOTATION_VALUE, place, **facts)]
+    if not roles:
+        reason = "DLRover's master makes the Pods that train"
+        return job, [unused_annotation(source, PREFLIGHT, reason)]
+    identity = {**job.identity, "preflight": True}
+    return structs.replace(job, preflight=Preflight(command, roles), identity=identity), []

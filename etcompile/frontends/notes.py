@@ -1,9 +1,11 @@
-"""What frontends of all kinds say of a field: that it changes nothing, or is not compiled."""
+"""What frontends say of a field: that it changes nothing, is replaced, or is not compiled."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 from etcompile.k8s.path import dotted, value_at
+from etcompile.model import Origin
 
 
 def unused(place: Location, where: str, reason: str, advice: str = "remove it") -> Diagnostic:
@@ -38,3 +40,46 @@ def no_effect(
 def not_compiled(place: Location, where: str, reason: str, advice: str) -> Diagnostic:
     """An error for something that is refused."""
     return diagnose(codes.NOT_COMPILED, place, where=where, reason=reason, advice=advice)
+
+
+def ttl_note(source: Source, path: ValuePath) -> Iterator[Diagnostic]:
+    """A warning for `ttlSecondsAfterFinished`, which works only where no tool syncs Git."""
+    reason = "what deletes itself would be created again, and run again"
+    advice = (
+        "remove the job from Git when it is done; where no tool syncs Git, `etcompile watch`"
+        " deletes its Pods after that time"
+    )
+    yield from no_effect(source, path, reason, advice, when=", where a tool syncs Git,")
+
+
+def template_notes(
+    origin: Origin,
+    template: Mapping[str, Any],
+    *,
+    restart_policy: str,
+    keeps_finalizers: bool = False,
+) -> list[Diagnostic]:
+    """Warnings about parts of a Pod template that the job replaces or drops."""
+    dropped = ["name", "generateName", "namespace", "ownerReferences"]
+    notes = [
+        unused(
+            origin.locate("metadata", name, key=True),
+            f"template.metadata.{name}",
+            "the job names and owns its Pods",
+        )
+        for name in (*dropped, *([] if keeps_finalizers else ["finalizers"]))
+        if template.get("metadata", {}).get(name)
+    ]
+    own = template["spec"].get("restartPolicy", restart_policy)
+    if own != restart_policy:
+        notes.append(
+            diagnose(
+                codes.OVERWRITTEN,
+                origin.locate("spec", "restartPolicy"),
+                where="template.spec.restartPolicy",
+                name=own,
+                reason=f"the job's Pods have {restart_policy}",
+                advice="restartPolicy beside the template says which failures are replaced",
+            )
+        )
+    return notes

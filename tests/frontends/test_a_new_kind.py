@@ -13,8 +13,8 @@ MODULE = '''
 
 from msgspec import structs
 
-from etcompile.frontends import kubeflow
-from etcompile.frontends.kubeflow import Described, Framework
+from etcompile.frontends.kubeflow import framework
+from etcompile.frontends.kubeflow.framework import Described, Framework
 from etcompile.model import Env, IndexedEnv, Port, Success
 
 FRAMEWORK = Framework(
@@ -33,10 +33,10 @@ FRAMEWORK = Framework(
 def describe(spec):
     (members,) = spec.replicas
     env = (Env("RING_SIZE", str(members.replicas)), IndexedEnv("RING_NEXT", ("", ""), 1))
-    return Described((kubeflow.role(spec, members, env),), Success(("member",)))
+    return Described((framework.role(spec, members, env),), Success(("member",)))
 
 
-KINDS = (kubeflow.kind(FRAMEWORK, describe),)
+KINDS = (framework.kind(FRAMEWORK, describe),)
 '''
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -71,7 +71,10 @@ JOB = {
 def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = tmp_path / "RingJob.json"
     schema.write_text(json.dumps(SCHEMA))
-    (tmp_path / "ringjob.py").write_text(MODULE.format(schema=str(schema)))
+    package = tmp_path / "rings"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "ringjob.py").write_text(MODULE.format(schema=str(schema)))
     monkeypatch.setattr(frontends, "__path__", [*frontends.__path__, str(tmp_path)])
     caches = (frontends.kinds, frontends._modules, frontends._stems, frontends._of)  # noqa: SLF001
     for cache in caches:

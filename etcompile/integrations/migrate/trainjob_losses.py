@@ -5,8 +5,8 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.frontends.annotations import NNODES
-from etcompile.frontends.trainer_merge import node_counts
-from etcompile.frontends.trainer_policies import MAIN
+from etcompile.frontends.trainer.merge import node_counts
+from etcompile.frontends.trainer.policies import MAIN
 from etcompile.integrations.migrate.trainjob_objects import (
     SIDECAR_ENV,
     Framework,

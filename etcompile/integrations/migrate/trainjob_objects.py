@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from etcompile.backend.variables import merged_variables
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
-from etcompile.frontends.trainer_policies import INDEX, MAIN, PORT, RESERVED
-from etcompile.frontends.trainjob import ANNOTATIONS
+from etcompile.frontends.trainer.policies import INDEX, MAIN, PORT, RESERVED
+from etcompile.frontends.trainer.trainjob import ANNOTATIONS
 from etcompile.load import Document
 
 _FOR_EVER = 2**31 - 1

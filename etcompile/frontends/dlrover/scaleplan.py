@@ -1,0 +1,138 @@
+"""ScalePlan of DLRover (`elastic.iml.github.io/v1alpha1`) to a scale intent.
+
+reference/dlrover.md 1.2 and 5. What the file says, and what of it no reader has ever heeded; which
+Pods it means is decided when it is folded over its job, where it may also turn out to be for a
+master that reads plans itself.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
+from etcompile.frontends.dlrover import elastic_spec
+from etcompile.frontends.document_parts import heading
+from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import unused
+from etcompile.model import CustomResource, Labels, Origin, Planned, ScalePlan
+from etcompile.model.quantity import number
+
+_OLD_LABEL = "elasticjob-name"
+_SCALE_TYPE = "scale-type"
+_POD = re.compile(r".+-(?P<type>[a-z]+)-(?P<id>[0-9]{1,9})", re.ASCII)
+_SIZES = ("cpu", "memory")
+
+
+def lower(source: Source) -> Lowered:
+    """The intent of a ScalePlan that `schemas/ScalePlan.json` accepts."""
+    found, problems = heading(source)
+    problems += _notes(source)
+    metadata, spec = source.data["metadata"], source.data["spec"]
+    labels: Mapping[str, str] = metadata.get("labels", {})
+    name = labels.get(elastic_spec.JOB_LABEL)
+    owner = spec.get("ownerJob") or labels.get(_OLD_LABEL)
+    if name is None and owner is None:
+        place = source.locate(("metadata",), key=True)
+        problems.append(diagnose(codes.PLAN_WITHOUT_JOB, place, label=elastic_spec.JOB_LABEL))
+        return Lowered(None, tuple(problems))
+    groups: Mapping[str, Any] = spec.get("replicaResourceSpecs", {})
+    plan = ScalePlan(
+        **found,
+        job=str(name or owner),
+        of=(elastic_spec.API_VERSION, "ElasticJob"),
+        replicas={group: given["replicas"] for group, given in groups.items() if given["replicas"]},
+        resources={group: _sizes(given.get("resource", {})) for group, given in groups.items()},
+        create=_planned(source, "createPods"),
+        remove=_planned(source, "removePods"),
+        move=_planned(source, "migratePods"),
+        custom=CustomResource(
+            elastic_spec.API_VERSION,
+            "ScalePlan",
+            found["name"],
+            {**{k: v for k, v in spec.items() if k not in _UNREAD}, "ownerJob": str(name or owner)},
+            # Upstream's documents use a key that no master has ever looked at (defect 17).
+            {elastic_spec.JOB_LABEL: str(name or owner), _SCALE_TYPE: "manual"},
+        ),
+    )
+    return Lowered(plan, tuple(problems))
+
+
+_UNREAD = ("createPods", "removePods", "psHosts")
+
+
+def _planned(source: Source, field: str) -> tuple[Planned, ...]:
+    return tuple(
+        _pod(Origin(source, ("spec", field, place)), given)
+        for place, given in enumerate(source.data["spec"].get(field, ()))
+    )
+
+
+def _pod(origin: Origin, given: Mapping[str, Any]) -> Planned:
+    """A Pod of a plan; type and number are in its name, as upstream reads them."""
+    name = given.get("name")
+    found = _POD.fullmatch(name) if name else None
+    index = given.get("id", int(found["id"]) if found else None)
+    return Planned(
+        name=name,
+        role=given.get("type") or (found["type"] if found else None),
+        index=index,
+        rank=given.get("rankIndex"),
+        resources=_sizes(given.get("resource", {})),
+        origin=origin,
+    )
+
+
+def _sizes(given: Mapping[str, Any]) -> Labels:
+    """Processors and memory; 0 keeps what there was (reference 1.2)."""
+    return {name: str(given[name]) for name in _SIZES if name in given and number(given[name])}
+
+
+def _notes(source: Source) -> Iterator[Diagnostic]:
+    metadata, spec = source.data["metadata"], source.data["spec"]
+    labels = metadata.get("labels", {})
+    written = labels.get(_SCALE_TYPE, "manual")
+    if written != "manual":
+        place = source.locate(("metadata", "labels", _SCALE_TYPE))
+        reason = f"its {_SCALE_TYPE} is '{written}': a master wrote it, for an operator"
+        yield _refused(source, place, reason=reason, advice="remove it")
+    if elastic_spec.JOB_LABEL not in labels:
+        path: ValuePath = ("metadata", "labels") if labels else ("metadata",)
+        place = source.locate(path, key=True)
+        yield diagnose(codes.PLAN_WITHOUT_LABEL, place, label=elastic_spec.JOB_LABEL)
+    elif spec.get("ownerJob", labels[elastic_spec.JOB_LABEL]) != labels[elastic_spec.JOB_LABEL]:
+        place = source.locate(("spec", "ownerJob"))
+        reason = f"its label names job '{labels[elastic_spec.JOB_LABEL]}', ownerJob another"
+        yield _refused(source, place, reason=reason, advice="correct one of the two")
+    if spec.get("psHosts"):
+        place = source.locate(("spec", "psHosts"), key=True)
+        reason = "no version of DLRover reads psHosts of a plan that a person wrote"
+        yield _refused(source, place, reason=reason, advice="remove it")
+    for name, given in spec.get("replicaResourceSpecs", {}).items():
+        at: ValuePath = ("spec", "replicaResourceSpecs", name)
+        if not given["replicas"]:
+            place = source.locate((*at, "replicas"))
+            reason = "DLRover takes 0 for no change"
+            yield unused(place, f"{name}.replicas", reason, "remove the type")
+        for resource in given.get("resource", {}):
+            if resource not in _SIZES:
+                place = source.locate((*at, "resource", resource), key=True)
+                reason = "a plan changes cpu and memory only"
+                yield unused(place, f"{name}.resource.{resource}", reason)
+
+
+def _refused(source: Source, place: Location, *, reason: str, advice: str) -> Diagnostic:
+    metadata = source.data["metadata"]
+    title = f"ScalePlan {metadata.get('name') or metadata['generateName']}"
+    return diagnose(codes.PLAN_NOT_POSSIBLE, place, intent=title, reason=reason, advice=advice)
+
+
+KINDS = (
+    Kind(
+        elastic_spec.API_VERSION,
+        "ScalePlan",
+        "ScalePlan.json",
+        lower,
+        "DLRover: changes the replicas of an ElasticJob",
+        pod_counts=(("spec", "replicaResourceSpecs", "*", "replicas"),),
+    ),
+)

@@ -1,0 +1,124 @@
+"""Parts of a document that all kinds read alike: Pod templates, and what is stored with the job."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.frontends.annotations import annotations_of, unknown_annotations
+from etcompile.model import Origin, PodTemplate
+from etcompile.model.schedulers import scheduler_keys
+
+MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""kubectl's own annotation for the container that matters."""
+
+MOUNTED_HOME = (
+    r"(?!/(?:etc/edl|etc/mpi|etc/etcompile|opt/kube|job)(?:/|$))"
+    r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+/?"
+)
+"""A path that keys can be mounted at: not ours, no dots that lead elsewhere, nothing a shell
+minds."""
+
+
+def main_container(
+    origin: Origin, template: Mapping[str, Any]
+) -> tuple[str | None, list[Diagnostic]]:
+    """The container that does the work; the others are sidecars.
+
+    It is the one that the template's annotation `kubectl.kubernetes.io/default-container`
+    names, else the first. et-operator always takes the first (reference/et-operator.md 6,
+    defect 42).
+
+    Returns:
+        The container's name, None if the annotation names no container, and the diagnostics.
+    """
+    containers: Sequence[Mapping[str, Any]] = template["spec"]["containers"]
+    names = [container["name"] for container in containers]
+    named = template.get("metadata", {}).get("annotations", {}).get(MAIN_CONTAINER)
+    if named is None:
+        return names[0], []
+    if named in names:
+        return named, []
+    place = origin.locate("metadata", "annotations", MAIN_CONTAINER)
+    return None, [diagnose(codes.NO_MAIN_CONTAINER, place, name=named, known=", ".join(names))]
+
+
+def pod_template(
+    origin: Origin, template: Mapping[str, Any], main: str, **changes: Any
+) -> PodTemplate:
+    """A Pod template as the model has it, with what the kind changes of it."""
+    metadata = template.get("metadata", {})
+    fields = {
+        "labels": metadata.get("labels", {}),
+        "annotations": metadata.get("annotations", {}),
+        "spec": template["spec"],
+    }
+    return PodTemplate(**{**fields, **changes}, main=main, origin=origin)
+
+
+def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]:
+    """The document as it is stored with the job: enough to make the job again, and no more.
+
+    Args:
+        source: The document.
+        annotations: The annotations of the kind, which stay.
+    """
+    data = source.data
+    metadata: dict[str, Any] = {"name": data["metadata"]["name"]}
+    if namespace := data["metadata"].get("namespace"):
+        metadata["namespace"] = namespace
+    own = data["metadata"].get("annotations", {})
+    # A scheduler's own keys steer Pods too: the watcher's must be in the same queue.
+    names = dict.fromkeys((*annotations, *scheduler_keys(own)))
+    if stored := {name: own[name] for name in names if name in own}:
+        metadata["annotations"] = stored
+    labels = data["metadata"].get("labels", {})
+    if stored := {name: labels[name] for name in scheduler_keys(labels)}:
+        metadata["labels"] = stored
+    return {
+        "apiVersion": data["apiVersion"],
+        "kind": data["kind"],
+        "metadata": metadata,
+        "spec": data["spec"],
+    }
+
+
+# Scale intents ------------------------------------------------------------------------------------
+
+_SEQUENCE = "etcompile.dev/sequence"
+_MOST_DIGITS = 9
+
+
+class Heading(TypedDict):
+    """What all intents have in their metadata."""
+
+    kind: str
+    name: str
+    generated: bool
+    namespace: str | None
+    origin: Origin
+    created: str | None
+    sequence: int | None
+
+
+def heading(source: Source) -> tuple[Heading, list[Diagnostic]]:
+    """What the metadata of an intent say, and what is wrong with their annotations."""
+    problems = [*unknown_annotations(source, (_SEQUENCE,))]
+    text = annotations_of(source).get(_SEQUENCE)
+    sequence = None
+    if text is not None and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
+        sequence = int(text)
+    elif text is not None:
+        place = source.locate(("metadata", "annotations", _SEQUENCE))
+        facts = {"name": _SEQUENCE, "expected": "a whole number, quoted", "found": text}
+        problems.append(diagnose(codes.SEQUENCE_MALFORMED, place, **facts, advice=""))
+    metadata = source.data["metadata"]
+    fields: Heading = {
+        "kind": source.data["kind"],
+        "name": metadata.get("name") or metadata["generateName"],
+        "generated": not metadata.get("name"),
+        "namespace": metadata.get("namespace"),
+        "origin": Origin(source),
+        "created": metadata.get("creationTimestamp"),
+        "sequence": sequence,
+    }
+    return fields, problems

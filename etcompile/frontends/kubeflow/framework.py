@@ -1,0 +1,491 @@
+"""What all kinds of the Kubeflow Training Operator share (reference/training-operator.md 1 to 3).
+
+A kind is a row of facts (`Framework`) and the few things only it does: its variables, its own
+rule of success. Replica types, casing, defaults, ports, labels, the run policy and what has no
+effect are here, once.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field, structs
+
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.frontends import gang, restarts
+from etcompile.frontends.annotations import annotations_of, flag_errors, unknown_annotations
+from etcompile.frontends.document_parts import clean_document, main_container, pod_template
+from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.notes import template_notes, ttl_note
+from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
+from etcompile.frontends.restarts import TOGETHER
+from etcompile.model import (
+    Gang,
+    GangOperator,
+    Job,
+    Member,
+    Naming,
+    Origin,
+    PodAdditions,
+    PodTemplate,
+    Port,
+    Recovery,
+    Role,
+    RoleLabels,
+    RunPolicy,
+    Success,
+    Variable,
+)
+from etcompile.model.protocol import config_name
+
+API_VERSION = "kubeflow.org/v1"
+_PREFIX = "training.kubeflow.org"
+OPERATOR_LABEL = f"{_PREFIX}/operator-name"
+JOB_LABEL = f"{_PREFIX}/job-name"
+TYPE_LABEL = f"{_PREFIX}/replica-type"
+INDEX_LABEL = f"{_PREFIX}/replica-index"
+ROLE_LABEL = f"{_PREFIX}/job-role"
+MASTER = {ROLE_LABEL: "master"}
+
+_SIDECAR_ENV = "etcompile.dev/sidecar-env"
+"""Annotation: one failed replica restarts all."""
+_FLAGS = (_SIDECAR_ENV, TOGETHER)
+_ANNOTATIONS = (*_FLAGS, *restarts.ANNOTATIONS)
+
+_LONGEST_DEADLINE = 2**31 - 1
+"""Seconds, 68 years: none at all is as good."""
+
+_MANAGER = f"{API_VERSION.partition('/')[0]}/training-operator"
+_POD_RESTART = {"ExitCode": "Never"}
+"""The kubelet knows no ExitCode; who replaces Pods decides (reference 2.4)."""
+
+
+class Framework(Struct, frozen=True):
+    """A kind's row in the table of reference/training-operator.md 1.1.
+
+    Args:
+        types: Its map of replica types: the field in `spec`.
+        roles: The types it knows, in the order in which they are written.
+        operator: The value of the label `operator-name`.
+        schema: The file of its JSON Schema.
+        summary: One line for `etcompile kinds`.
+        container: The container that trains; None where any name will do.
+        port: The port that container has by default; None for none.
+        restart: The restartPolicy of a type that names none.
+        restarts: The same of types that have another one.
+        any_case: Types whose casing does not matter.
+        annotations: Annotations of our prefix that it reads besides those of all kinds.
+        flags: Those of them that are "true" or "false".
+        managers: Values of `managedBy` that mean the operator whose work this is.
+        none: Types of which there are none, not one, where the document gives no number.
+        keeps_finalizers: Its Pods get their template's finalizers.
+        elastic: The field that lets its jobs scale; empty if all of them do, or none.
+        gangs: What its operator does when it makes a gang.
+    """
+
+    kind: str
+    types: str
+    roles: tuple[str, ...]
+    operator: str
+    schema: str
+    summary: str
+    container: str | None
+    port: Port | None
+    restart: str
+    api_version: str = API_VERSION
+    any_case: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    managers: tuple[str, ...] = (_MANAGER,)
+    run_by: Operator = TRAINING_OPERATOR
+    gangs: GangOperator = gang.TRAINING_OPERATOR
+    none: tuple[str, ...] = ()
+    keeps_finalizers: bool = True
+    elastic: str = ""
+    restarts: Mapping[str, str] = field(default_factory=dict)
+
+
+class Replica(Struct, frozen=True):
+    """The replicas of one type, as the document describes them.
+
+    Args:
+        type: The type, in its canonical casing.
+        role: The same in lower case, as names and labels have it.
+        replicas: How many.
+        restart: Which failures are replaced.
+        template: Their Pod template.
+        origin: Where they stand.
+        port: The number of the kind's own port.
+        ports: The ports of their Services.
+        missing: The kind's own port, where the template has neither it nor its number.
+    """
+
+    type: str
+    role: str
+    replicas: int
+    restart: str
+    template: PodTemplate
+    origin: Origin
+    port: int | None = None
+    ports: tuple[Port, ...] = ()
+    missing: tuple[Port, ...] = ()
+
+
+class Spec(Struct, frozen=True):
+    """A document of one of these kinds, read.
+
+    Args:
+        framework: Its kind.
+        source: The document.
+        replicas: Its types, in the kind's order.
+    """
+
+    framework: Framework
+    source: Source
+    replicas: tuple[Replica, ...]
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self.source.data["metadata"]["name"])
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The document's `spec`."""
+        fields: Mapping[str, Any] = self.source.data["spec"]
+        return fields
+
+    @property
+    def total(self) -> int:
+        """Replicas of all types."""
+        return sum(replica.replicas for replica in self.replicas)
+
+    def part(self, kind: str) -> Replica:
+        """The replicas of a type that the kind's schema requires."""
+        return next(replica for replica in self.replicas if replica.type == kind)
+
+    def of(self, kind: str) -> Replica | None:
+        """The replicas of a type, if the job has it."""
+        return next((replica for replica in self.replicas if replica.type == kind), None)
+
+    def host(self, role: str, index: int) -> str:
+        """The bare name of a replica's host."""
+        return f"{self.name}-{role}-{index}"
+
+    def annotation(self, name: str) -> str | None:
+        """One of the document's annotations."""
+        return annotations_of(self.source).get(name)
+
+
+class Described(Struct, frozen=True):
+    """What a kind makes of its document, beyond what all kinds do.
+
+    Args:
+        roles: Its roles, in the order in which they start.
+        success: When the run has succeeded.
+        changes: Fields of the job that are the kind's own.
+        diagnostics: What it has to say.
+        each: Where it restarts in place, the roles whose replicas do so each by itself; None if
+            all restart together.
+    """
+
+    roles: tuple[Role, ...]
+    success: Success
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    each: tuple[str, ...] | None = None
+
+
+def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
+    """The kind of a framework, for `KINDS`."""
+    return Kind(
+        api_version=framework.api_version,
+        name=framework.kind,
+        schema=framework.schema,
+        lower=lambda source: _lowered(framework, source, describe),
+        summary=framework.summary,
+        pod_counts=(
+            ("spec", framework.types, "*", "replicas"),
+            ("spec", "elasticPolicy", "minReplicas"),
+        ),
+        pod_templates=(("spec", framework.types, "*", "template"),),
+        operator=framework.run_by,
+        elastic=framework.elastic,
+        managers=framework.managers,
+    )
+
+
+def _lowered(
+    framework: Framework, source: Source, describe: Callable[[Spec], Described]
+) -> Lowered:
+    known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *framework.flags, *framework.annotations)
+    notes = [*unknown_annotations(source, known)]
+    notes += flag_errors(source, (*_FLAGS, *framework.flags))
+    replicas, problems = _replicas(framework, source)
+    notes += problems
+    if replicas is None:
+        return Lowered(None, tuple(notes))
+    spec = Spec(framework, source, replicas)
+    described = describe(spec)
+    notes += [*described.diagnostics, *_idle(spec, described.success)]
+    ttl = ("spec", "runPolicy", "ttlSecondsAfterFinished")
+    notes += ttl_note(source, ttl)
+    asked, gang_problems = gang.by_policy(source, framework.gangs)
+    in_place, problems = restarts.by_annotation(source)
+    notes += [*gang_problems, *problems]
+    if in_place:
+        notes += restarts.contradiction(spec.source, described.roles, described.each)
+    job = restarts.restarted(_job(spec, described, asked), in_place, described.each)
+    return Lowered(job, tuple(notes))
+
+
+# Replica types ----------------------------------------------------------------------------------
+
+
+def _replicas(
+    framework: Framework, source: Source
+) -> tuple[tuple[Replica, ...] | None, list[Diagnostic]]:
+    given: Mapping[str, Any] = source.data["spec"][framework.types]
+    path: ValuePath = ("spec", framework.types)
+    found: dict[str, str] = {}
+    problems: list[Diagnostic] = []
+    for key in given:
+        name = _canonical(framework, key)
+        if first := found.get(name):
+            place = source.locate((*path, key), key=True)
+            problems.append(diagnose(codes.REPLICA_TYPE_TWICE, place, name=key, first=first))
+        found.setdefault(name, key)
+    replicas = []
+    for name in framework.roles:
+        if name in found:
+            origin = Origin(source, (*path, found[name]))
+            restart = _restart(framework, name, given[found[name]])
+            template, notes = _template(framework, origin, given[found[name]], restart)
+            problems += notes
+            if template is not None:
+                replicas.append(_replica(framework, name, origin, given[found[name]], template))
+    complete = len(replicas) == len(found) == len(given)
+    return (tuple(replicas) if complete else None), problems
+
+
+def _canonical(framework: Framework, key: str) -> str:
+    for name in framework.roles:
+        if key == name or (name in framework.any_case and key.lower() == name.lower()):
+            return name
+    return key
+
+
+def _restart(framework: Framework, name: str, given: Mapping[str, Any]) -> str:
+    default = framework.restarts.get(name, framework.restart)
+    return str(given.get("restartPolicy") or default)
+
+
+def _template(
+    framework: Framework, origin: Origin, given: Mapping[str, Any], policy: str
+) -> tuple[PodTemplate | None, list[Diagnostic]]:
+    template = given["template"]
+    place = origin.at("template")
+    names = [container["name"] for container in template["spec"]["containers"]]
+    if framework.container is None:
+        main, problems = main_container(place, template)
+    else:
+        main, problems = framework.container, []
+        if main not in names:
+            where = place.locate("spec", "containers")
+            facts = {"kind": framework.kind, "container": main, "names": ", ".join(names)}
+            return None, [diagnose(codes.NO_SUCH_CONTAINER, where, **facts)]
+    restart = pod_restart(policy)
+    keeps = framework.keeps_finalizers
+    problems += template_notes(place, template, restart_policy=restart, keeps_finalizers=keeps)
+    if main is None:
+        return None, problems
+    finalizers = tuple(template.get("metadata", {}).get("finalizers", ())) if keeps else ()
+    return pod_template(place, template, main, finalizers=finalizers), problems
+
+
+def pod_restart(policy: str) -> str:
+    """The restartPolicy of the Pods of a type with this policy (reference 2.4)."""
+    return _POD_RESTART.get(policy, policy)
+
+
+def _replica(
+    framework: Framework,
+    name: str,
+    origin: Origin,
+    given: Mapping[str, Any],
+    template: PodTemplate,
+) -> Replica:
+    replicas = given.get("replicas")
+    made = Replica(
+        type=name,
+        role=name.lower(),
+        replicas=int(name not in framework.none) if replicas is None else replicas,
+        restart=_restart(framework, name, given),
+        template=template,
+        origin=origin,
+    )
+    if framework.port is None:
+        return made
+    declared = template.main_container.get("ports", ())
+    own = next((p for p in declared if p.get("name") == framework.port.name), None)
+    missing = () if own else (framework.port,)
+    taken = {(port["containerPort"], port.get("protocol") or "TCP") for port in declared}
+    return structs.replace(
+        made,
+        port=own["containerPort"] if own else framework.port.number,
+        ports=(*_service_ports(declared, missing),),
+        # Server-side apply refuses a container with two ports of one number.
+        missing=tuple(port for port in missing if (port.number, port.protocol) not in taken),
+    )
+
+
+def _service_ports(
+    declared: Sequence[Mapping[str, Any]], missing: Sequence[Port]
+) -> Iterator[Port]:
+    """The ports of a replica's Service, each with a name and each once.
+
+    With two ports or more the API server wants names, so that one unnamed port beside the
+    default one makes the operator's Service impossible (reference 7, defect 6).
+    """
+    named = {(p["containerPort"], p.get("protocol") or "TCP") for p in declared if p.get("name")}
+    named |= {(port.number, port.protocol) for port in missing}
+    names = {port["name"] for port in declared if port.get("name")}
+    seen = set()
+    for port in declared:
+        number, protocol = port["containerPort"], port.get("protocol") or "TCP"
+        if (number, protocol) in seen or (not port.get("name") and (number, protocol) in named):
+            continue
+        seen.add((number, protocol))
+        suffix = "" if protocol == "TCP" else f"-{protocol.lower()}"
+        made = f"port-{number}{suffix}"
+        while made in names:
+            made += "-0"
+        yield Port(port.get("name") or made, number, protocol)
+    yield from (port for port in missing if (port.number, port.protocol) not in seen)
+
+
+# Roles ------------------------------------------------------------------------------------------
+
+
+def role(
+    spec: Spec,
+    replica: Replica,
+    env: Sequence[Variable],
+    *,
+    master: bool = False,
+    first_is_master: bool = False,
+) -> Role:
+    """The role of a type, as all kinds with Services have it (reference 2 and 3).
+
+    The label `job-role: master` is on all of its Pods (`master`), or on the first alone.
+    """
+    return Role(
+        name=replica.role,
+        naming=Naming(stem=f"{spec.name}-{replica.role}"),
+        labels=RoleLabels(
+            common={TYPE_LABEL: replica.role},
+            pods=MASTER if master else {},
+            leader=MASTER if first_is_master else {},
+            index=INDEX_LABEL,
+        ),
+        members=tuple(Member(index) for index in range(replica.replicas)),
+        template=replica.template,
+        origin=replica.origin,
+        ports=replica.ports,
+        additions=PodAdditions(
+            main_ports=replica.missing,
+            env=tuple(env),
+            env_everywhere=spec.annotation(_SIDECAR_ENV) == "true",
+            run_once=True,
+        ),
+        recovery=Recovery(
+            restart=replica.restart,
+            pod_restart=pod_restart(replica.restart),
+            # A missing index is created again, whatever the policy (reference 2.3).
+            comes_back="when-gone",
+            deadline=_pod_deadline(spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")),
+        ),
+    )
+
+
+def _pod_deadline(seconds: int | None) -> int | None:
+    """The deadline of a job as one that a Pod may have: Kubernetes takes 1 to 2^31 - 1."""
+    if seconds is None or seconds > _LONGEST_DEADLINE:
+        return None
+    return max(seconds, 1)
+
+
+# The job ----------------------------------------------------------------------------------------
+
+
+def _job(spec: Spec, described: Described, asked: Gang) -> Job:
+    framework = spec.framework
+    known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *framework.flags, *framework.annotations)
+    document = clean_document(spec.source, known)
+    job = Job(
+        name=spec.name,
+        namespace=spec.source.data["metadata"].get("namespace"),
+        kind=spec.framework.kind,
+        api_version=spec.framework.api_version,
+        roles=described.roles,
+        selector={OPERATOR_LABEL: spec.framework.operator, JOB_LABEL: spec.name},
+        run=_run_policy(spec, described.success),
+        config_name=config_name(spec.name),
+        document=document,
+        identity=_identity(spec, described.roles, document),
+        origin=Origin(spec.source),
+        gang=asked,
+        fixed=f"{field} is not set" if (field := spec.framework.elastic) else None,
+    )
+    return structs.replace(job, **described.changes)
+
+
+def _run_policy(spec: Spec, success: Success) -> RunPolicy:
+    policy = spec.fields.get("runPolicy", {})
+    return RunPolicy(
+        restart="Never",
+        backoff_limit=policy.get("backoffLimit"),
+        clean_pods=clean_pods(spec.fields),
+        success=success,
+        suspended=bool(policy.get("suspend")),
+        suspended_by=("spec", "runPolicy", "suspend"),
+        deadline=policy.get("activeDeadlineSeconds"),
+        ttl=policy.get("ttlSecondsAfterFinished"),
+        together=spec.annotation(TOGETHER) == "true",
+        limits="failures",
+    )
+
+
+def clean_pods(fields: Mapping[str, Any]) -> str:
+    """Which Pods go when the run has ended; MPIJob has the field in two places (reference 1.3)."""
+    given = fields.get("runPolicy", {}).get("cleanPodPolicy") or fields.get("cleanPodPolicy")
+    return str(given or "None")
+
+
+def _identity(spec: Spec, roles: Sequence[Role], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the job's Pods are made of.
+
+    Not the policies that only a watcher reads, nor how many replicas an elastic type has: its
+    Pods do not know. All others do, by their variables.
+    """
+    elastic = {role.name for role in roles if role.bounds}
+    types = {}
+    for replica in spec.replicas:
+        count = {} if replica.role in elastic else {"replicas": replica.replicas}
+        types[replica.type] = {**count, "template": {"spec": replica.template.spec}}
+    fields = {k: v for k, v in document["spec"].items() if k not in ("runPolicy", "cleanPodPolicy")}
+    return {
+        "kind": document["kind"],
+        "name": spec.name,
+        "spec": {**fields, spec.framework.types: types},
+    }
+
+
+# What means less than it seems to ---------------------------------------------------------------
+
+
+def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:
+    """An error for a job that nobody can finish, because who decides has no replicas."""
+    deciding = [replica for replica in spec.replicas if replica.role in success.roles]
+    if deciding and not any(replica.replicas for replica in deciding):
+        place = deciding[0].origin.locate("replicas")
+        yield diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where=deciding[0].type)

@@ -1,0 +1,116 @@
+"""MXJob (`kubeflow.org/v1`, Training Operator 1.7) to a job: scheduler, servers, workers, tuners.
+
+reference/training-operator-mxjob.md.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic
+from etcompile.frontends.kubeflow import framework
+from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.frontends.notes import no_effect
+from etcompile.model import Env, IndexedEnv, Port, Role, Success, Variable
+
+_TUNING = ("TunerTracker", "TunerServer", "Tuner")
+_TRAINING = ("Scheduler", "Server", "Worker")
+_TUNER_KEY = "tuner-server-key"
+
+FRAMEWORK = Framework(
+    kind="MXJob",
+    types="mxReplicaSpecs",
+    roles=(*_TRAINING, *_TUNING),
+    operator="mxjob-controller",
+    schema="MXJob.json",
+    summary="Training Operator 1.7: MXNet jobs",
+    container="mxnet",
+    port=Port("mxjob-port", 9091),
+    restart="Never",
+    any_case=_TRAINING,
+)
+
+
+def describe(spec: Spec) -> Described:
+    """The roles of an MXJob."""
+    return Described(
+        roles=tuple(_role(spec, replica) for replica in spec.replicas),
+        success=_success(spec),
+        diagnostics=tuple(_notes(spec)),
+    )
+
+
+def _role(spec: Spec, replica: Replica) -> Role:
+    env, is_server = tuple(_variables(spec, replica)), replica.type == "Server"
+    role = framework.role(spec, replica, env, master=is_server)
+    return structs.replace(
+        role,
+        recovery=structs.replace(
+            role.recovery,
+            # They leave when the scheduler says so; without one nobody does.
+            serves=replica.type in ("TunerTracker", "TunerServer"),
+            # A failure that no retry mends is left to the scheduler to judge (reference 3).
+            vital=replica.restart != "ExitCode",
+        ),
+    )
+
+
+def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
+    """The variables of reference 1, in its order."""
+    scheduler = spec.of("Scheduler")
+    servers, workers = spec.of("Server"), spec.of("Worker")
+    yield _config(spec, replica)
+    yield Env("DMLC_PS_ROOT_PORT", str(scheduler.port if scheduler else 0))
+    yield Env("DMLC_PS_ROOT_URI", spec.host("scheduler", 0) if scheduler else "")
+    yield Env("DMLC_NUM_SERVER", str(servers.replicas if servers else 0))
+    yield Env("DMLC_NUM_WORKER", str(workers.replicas if workers else 0))
+    yield Env("DMLC_ROLE", replica.role)
+    yield Env("DMLC_USE_KUBERNETES", "1")
+    if replica.type == "Worker":
+        yield IndexedEnv("DMLC_WORKER_ID", ("", ""))
+
+
+def _config(spec: Spec, replica: Replica) -> IndexedEnv:
+    roles = sorted(spec.replicas, key=lambda peer: peer.role)
+    config: dict[str, Any] = {
+        "cluster": {
+            peer.role: [
+                {"url": spec.host(peer.role, index), "port": peer.port}
+                for index in range(peer.replicas)
+            ]
+            for peer in roles
+        },
+        "labels": {peer.role: peer.template.annotations.get(_TUNER_KEY, "") for peer in roles},
+        "task": {"type": replica.role, "index": 0},
+    }
+    text = json.dumps(config, separators=(",", ":"))
+    return IndexedEnv("MX_CONFIG", (text.removesuffix("0}}"), "}}"))
+
+
+def _success(spec: Spec) -> Success:
+    """Who decides that the run is done (reference 3); a tuning job ends with its tuners.
+
+    With the operator one never does (reference/training-operator.md 7, defect 46).
+    """
+    for name in ("Scheduler", "Tuner", "Worker"):
+        if replica := spec.of(name):
+            return Success((replica.role,))
+    return Success(tuple(replica.role for replica in spec.replicas))
+
+
+def _notes(spec: Spec) -> Iterator[Diagnostic]:
+    """A warning where the mode contradicts the types; upstream wants one and never reads it."""
+    mode, tunes = spec.fields.get("jobMode"), any(spec.of(name) for name in _TUNING)
+    if mode is None or (mode == "MXTune") == tunes:
+        return
+    yield from no_effect(
+        spec.source,
+        ("spec", "jobMode"),
+        "its replica types make this a job that " + ("tunes" if tunes else "trains"),
+        f"write {'MXTune' if tunes else 'MXTrain'}",
+    )
+
+
+KINDS = (framework.kind(FRAMEWORK, describe),)

@@ -1,0 +1,69 @@
+"""PaddleJob (`kubeflow.org/v1`) to a job: collective without a master, parameter servers with one.
+
+reference/training-operator-paddlejob.md.
+"""
+
+from msgspec import structs
+
+from etcompile.frontends.kubeflow import framework
+from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.frontends.notes import no_effect
+from etcompile.model import Env, FieldEnv, Port, Role, Success, Variable
+
+FRAMEWORK = Framework(
+    kind="PaddleJob",
+    types="paddleReplicaSpecs",
+    roles=("Master", "Worker"),
+    operator="paddlejob-controller",
+    schema="PaddleJob.json",
+    summary="Training Operator: PaddlePaddle jobs, collective or with parameter servers",
+    container="paddle",
+    port=Port("master", 36543),
+    restart="OnFailure",
+)
+_OWN_IP = "POD_IP_DUMMY"
+
+
+def describe(spec: Spec) -> Described:
+    """The roles of a PaddleJob."""
+    first = "Master" if spec.of("Master") else "Worker"
+    return Described(
+        roles=tuple(_role(spec, replica, first) for replica in spec.replicas),
+        success=Success((first.lower(),)),
+        diagnostics=tuple(
+            no_effect(
+                spec.source,
+                ("spec", "elasticPolicy"),
+                "the operator reads it and does nothing with it, and neither does etcompile",
+            )
+        ),
+    )
+
+
+def _role(spec: Spec, replica: Replica, first: str) -> Role:
+    env, is_master = _variables(spec, replica, first), replica.type == "Master"
+    return framework.role(spec, replica, env, master=is_master)
+
+
+def _variables(spec: Spec, replica: Replica, first: str) -> tuple[Variable, ...]:
+    """The variables of reference 1, in its order; the first replica of `first` is the master."""
+    master = spec.of(first)
+    port = master.port if master else None
+    address = Env("PADDLE_MASTER", f"{spec.host(first.lower(), 0)}:{port}")
+    here = replica.type == first
+    own = (
+        FieldEnv(_OWN_IP, "status.podIP", "first"),
+        Env("PADDLE_MASTER", f"$({_OWN_IP}):{port}", "first"),
+        structs.replace(address, of="others"),
+    )
+    number = {"Master": "PADDLE_SERVER_NUM", "Worker": "PADDLE_TRAINER_NUM"}[replica.type]
+    return (
+        Env("PYTHONUNBUFFERED", "1"),
+        Env("PADDLE_JOB_ID", spec.name),
+        Env("PADDLE_NNODES", str(spec.total)),
+        *(own if here else (address,)),
+        *([Env(number, "1")] if first == "Master" else []),
+    )
+
+
+KINDS = (framework.kind(FRAMEWORK, describe),)

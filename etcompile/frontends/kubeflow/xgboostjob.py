@@ -1,0 +1,53 @@
+"""XGBoostJob (`kubeflow.org/v1`) to a job: one master with the tracker, and workers.
+
+reference/training-operator-xgboostjob.md; LightGBM jobs are written as this kind, too.
+"""
+
+from etcompile.frontends.kubeflow import framework
+from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.model import Env, IndexedEnv, Port, Role, Success, Variable
+
+FRAMEWORK = Framework(
+    kind="XGBoostJob",
+    types="xgbReplicaSpecs",
+    roles=("Master", "Worker"),
+    operator="xgboostjob-controller",
+    schema="XGBoostJob.json",
+    summary="Training Operator: XGBoost and LightGBM jobs",
+    container="xgboost",
+    port=Port("xgboostjob-port", 9999),
+    restart="Never",
+)
+
+
+def describe(spec: Spec) -> Described:
+    """The roles of an XGBoostJob."""
+    return Described(
+        roles=tuple(_role(spec, replica) for replica in spec.replicas),
+        success=Success(("master",)),
+    )
+
+
+def _role(spec: Spec, replica: Replica) -> Role:
+    is_master = replica.type == "Master"
+    return framework.role(spec, replica, _variables(spec, replica), master=is_master)
+
+
+def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:
+    """The variables of reference 1, in its order."""
+    master, worker = spec.of("Master"), spec.of("Worker")
+    before = master.replicas if master and replica.type == "Worker" else 0
+    alone = (
+        Env("MASTER_PORT", str(master.port if master else "")),
+        Env("MASTER_ADDR", spec.host("master", 0)),
+        Env("WORLD_SIZE", str(spec.total)),
+        IndexedEnv("RANK", ("", ""), before),
+        Env("PYTHONUNBUFFERED", "1"),
+    )
+    if worker is None or spec.total <= 1:
+        return alone
+    hosts = ",".join(spec.host("worker", index) for index in range(worker.replicas))
+    return (*alone, Env("WORKER_PORT", str(worker.port)), Env("WORKER_ADDRS", hosts))
+
+
+KINDS = (framework.kind(FRAMEWORK, describe),)

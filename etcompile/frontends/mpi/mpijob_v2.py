@@ -1,0 +1,264 @@
+"""MPIJob of the MPI Operator (`kubeflow.org/v2beta1`) to a job: ranks are started by ssh.
+
+reference/mpi-operator-v2.md. All replicas are behind one Service, whose name their host names
+end with; sshd and its port are the image's business.
+"""
+
+import re
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.frontends import gang, hosts
+from etcompile.frontends.annotations import GATE_TIMEOUT, annotation_value, gate_timeout
+from etcompile.frontends.document_parts import MOUNTED_HOME
+from etcompile.frontends.hosts import SSH_PORT, ssh_arguments, ssh_port
+from etcompile.frontends.kubeflow import framework
+from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.frontends.operators import MPI_OPERATOR
+from etcompile.launch.commands import least_workers
+from etcompile.model import (
+    DOMAIN,
+    BatchJob,
+    Bounds,
+    Env,
+    Gate,
+    Member,
+    Resident,
+    Role,
+    SharedService,
+    SshCredentials,
+    Success,
+)
+from etcompile.model.protocol import SCRIPTS_PATH, config_name
+
+API_VERSION = "kubeflow.org/v2beta1"
+_LAUNCHER = "etcompile.dev/launcher"
+_ROOT_SSH = "/root/.ssh"
+
+FRAMEWORK = Framework(
+    kind="MPIJob",
+    types="mpiReplicaSpecs",
+    roles=("Launcher", "Worker"),
+    operator="mpi-operator",
+    schema="MPIJobV2.json",
+    summary="MPI Operator: MPI and Horovod jobs, also elastic ones, by ssh",
+    container=None,
+    port=None,
+    restart="Never",
+    # A Job starts its Pod again by itself; a plain Pod is the watcher's to replace.
+    restarts={"Launcher": "OnFailure"},
+    keeps_finalizers=False,
+    api_version=API_VERSION,
+    annotations=(_LAUNCHER, SSH_PORT, GATE_TIMEOUT),
+    managers=("kubeflow.org/mpi-operator",),
+    run_by=MPI_OPERATOR,
+    gangs=gang.MPI_OPERATOR,
+)
+
+
+def describe(spec: Spec) -> Described:
+    """The roles, files and keys of an MPIJob."""
+    timeout, problems = gate_timeout(spec.source)
+    launcher, worker = spec.part("Launcher"), spec.of("Worker")
+    roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher, timeout))
+    port, disagreements = _port(spec, launcher, worker)
+    line = "{name} slots={slots}" if _implementation(spec) == "OpenMPI" else "{name}:{slots}"
+    return Described(
+        roles=roles,
+        success=Success(("launcher",)),
+        changes={
+            "labels": {"app": spec.name},
+            "config_name": config_name(spec.name, of_operator=True),
+            "files": (hosts.discovery(),),
+            "host_lists": hosts.mpi_host_lists(
+                line,
+                f"{{host}}{DOMAIN}",
+                launcher=_takes_part(spec),
+                slots=_tells_slots(spec, launcher),
+            ),
+            "slots": hosts.slots_per_worker(spec.fields),
+            "credentials": _credentials(spec, port),
+            "service": SharedService(spec.name),
+            "names_namespace": "its host names contain it",
+        },
+        diagnostics=(*problems, *_problems(spec), *disagreements),
+        # Workers only serve it.
+        each=("launcher",),
+    )
+
+
+def _implementation(spec: Spec) -> str:
+    return str(spec.fields.get("mpiImplementation") or "OpenMPI")
+
+
+def _tells_slots(spec: Spec, launcher: Replica) -> bool:
+    """Whether elastic Horovod is told of slots host by host.
+
+    The operator never tells (reference 3.2), so that horovodrun needs --slots-per-host. Who
+    gives that means it: it must not lose to what a host list says.
+    """
+    main = launcher.template.main_container
+    words = (*main.get("command", ()), *main.get("args", ()))
+    stated = any("--slots-per-host" in word for word in words)
+    return hosts.slots_per_worker(spec.fields) > 0 and not stated
+
+
+def _takes_part(spec: Spec) -> bool:
+    """Whether the launcher is a worker, too."""
+    return bool(spec.fields.get("runLauncherAsWorker"))
+
+
+def _base(spec: Spec, replica: Replica) -> Role:
+    """A role without what only the Training Operator's kinds have."""
+    template = replica.template
+    if template.spec.get("hostNetwork"):
+        # Else the Service's names would not resolve (reference 3.4).
+        host_spec = {**template.spec, "dnsPolicy": "ClusterFirstWithHostNet"}
+        template = structs.replace(template, spec=host_spec)
+    role = framework.role(spec, replica, ())
+    return structs.replace(
+        role,
+        template=template,
+        labels=structs.replace(role.labels, common={framework.ROLE_LABEL: replica.role}),
+        additions=structs.replace(role.additions, run_once=False),
+        recovery=structs.replace(role.recovery, deadline=None),
+    )
+
+
+def _worker(spec: Spec, replica: Replica) -> Role:
+    base = _base(spec, replica)
+    return structs.replace(
+        base,
+        labels=structs.replace(base.labels, index_offset=1 if _takes_part(spec) else 0),
+        additions=structs.replace(
+            base.additions,
+            env=(Env("K_MPI_JOB_ROLE", "worker"),),
+            resident=Resident(ssh=True, keeps_args=True),
+        ),
+        recovery=structs.replace(
+            base.recovery,
+            serves=True,
+            # The launcher tries again, and would only find the dead host (reference 7, D7).
+            comes_back="always",
+            vital=False,
+        ),
+        bounds=Bounds(
+            quorum=least_workers(
+                spec.part("Launcher").template.main_container,
+                replica.replicas,
+                hosts.slots_per_worker(spec.fields),
+                others=int(_takes_part(spec)),
+            )
+        ),
+    )
+
+
+def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
+    policy = spec.fields.get("runPolicy", {})
+    batch = BatchJob(policy.get("backoffLimit"), policy.get("activeDeadlineSeconds"))
+    plain = spec.annotation(_LAUNCHER) == "pod"
+    base = _base(spec, replica)
+    return structs.replace(
+        base,
+        naming=structs.replace(base.naming, stem=f"{spec.name}-launcher"),
+        members=(Member(),),
+        labels=structs.replace(
+            base.labels,
+            index=None,
+            pods={framework.INDEX_LABEL: "0"} if _takes_part(spec) else {},
+        ),
+        additions=structs.replace(
+            base.additions,
+            env=tuple(_variables(spec, replica)),
+            volumes=(
+                hosts.config_files(
+                    hosts.CONFIG.volume, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
+                ),
+            ),
+            mounts=(hosts.CONFIG,),
+            reads_hosts=True,
+            scripts=(hosts.HOSTS,),
+            gate=Gate(
+                roles=("worker",),
+                hosts=f"{SCRIPTS_PATH}/{hosts.PEERS}",
+                mounts=(),
+                ssh=True,
+                timeout=timeout,
+                file=hosts.PEERS,
+            )
+            if spec.of("Worker")
+            else None,
+            run_once=True,
+        ),
+        recovery=structs.replace(base.recovery, deadline=batch.deadline if plain else None),
+        batch=None if plain else batch,
+    )
+
+
+def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
+    """The launcher's variables (reference 3.5), for Open MPI 5 under its own names too (D1)."""
+    slots, implementation = str(hosts.slots_per_worker(spec.fields)), _implementation(spec)
+    ssh = ssh_arguments(spec.source)
+    yield Env("K_MPI_JOB_ROLE", "launcher")
+    if implementation == "OpenMPI":
+        yield Env("OMPI_MCA_orte_keep_fqdn_hostnames", "true")
+        yield Env("OMPI_MCA_orte_default_hostfile", hosts.HOSTFILE)
+        yield Env("OMPI_MCA_plm_rsh_args", ssh)
+        yield Env("OMPI_MCA_orte_set_default_slots", slots)
+    elif implementation == "Intel":
+        yield Env("I_MPI_HYDRA_HOST_FILE", hosts.HOSTFILE)
+        yield Env("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", ssh)
+        yield Env("I_MPI_PERHOST", slots)
+    else:
+        yield Env("HYDRA_HOST_FILE", hosts.HOSTFILE)
+        yield Env("HYDRA_LAUNCH_EXTRA_ARGS", ssh)
+    if not _takes_part(spec):
+        yield from hosts.NO_GPUS
+    if implementation == "OpenMPI":
+        yield from hosts.unless_set(
+            launcher.template.main_container,
+            # With true, a launcher in the hostfile takes its own line for another host.
+            Env("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
+            Env("PRTE_MCA_prte_default_hostfile", hosts.HOSTFILE),
+            Env("PRTE_MCA_plm_ssh_args", ssh),
+            Env("PRTE_MCA_prte_set_default_slots", slots),
+        )
+
+
+def _port(
+    spec: Spec, launcher: Replica, worker: Replica | None
+) -> tuple[int | None, list[Diagnostic]]:
+    main = worker.template.main_container if worker else {}
+    serves = not (main.get("command") or main.get("args"))
+    template = worker.template if worker else None
+    return ssh_port(spec.source, launcher.template, template, serves=serves)
+
+
+def _credentials(spec: Spec, port: int | None) -> SshCredentials:
+    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
+    # Root's ssh wants it so; another user may read a key of root's that all may read.
+    mode = 0o600 if path == _ROOT_SSH else None
+    return hosts.kubeflow_ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
+
+
+def _problems(spec: Spec) -> Iterator[Diagnostic]:
+    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
+    if not re.fullmatch(MOUNTED_HOME, path, re.ASCII):
+        place = spec.source.locate(("spec", "sshAuthMountPath"))
+        yield diagnose(
+            codes.MALFORMED,
+            place,
+            where="spec.sshAuthMountPath",
+            found=path,
+            expected="a plain absolute path that the job does not use itself",
+            advice="",
+        )
+    if spec.annotation(_LAUNCHER) not in (None, "job", "pod"):
+        yield annotation_value(spec.source, _LAUNCHER, "job or pod")
+
+
+KINDS = (
+    structs.replace(framework.kind(FRAMEWORK, describe), volumes=("ssh-auth", hosts.CONFIG.volume)),
+)

@@ -1,0 +1,247 @@
+"""TrainJobs whose number of nodes may change while they train, and where such nodes meet.
+
+Trainer has nothing of the kind: numNodes is immutable, and torchrun is told one number of nodes
+(reference/trainer-v2.md 11, defect T12). So an annotation asks for it, and without one nodes are
+told what Trainer tells them. Nodes that nobody tells their number scale as they are.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.diagnostics import Diagnostic, Source, ValuePath
+from etcompile.frontends.annotations import NNODES, annotation_value, annotations_of
+from etcompile.frontends.notes import not_compiled
+from etcompile.frontends.rendezvous import arguments, node_range, options
+from etcompile.frontends.trainer import mpi_policy, policies, torchtune
+from etcompile.frontends.trainer.merge import JOB_SET, trainers
+from etcompile.frontends.trainer.policies import LAUNCHER, NODE, PORT, RENDEZVOUS
+from etcompile.launch.commands import least_workers
+from etcompile.model import Bounds, Env, Origin, Role, Success
+
+_ANNOTATION: ValuePath = ("metadata", "annotations", NNODES)
+_LIMITS = (f"the minimum of {NNODES}", f"the maximum of {NNODES}")
+_SETTINGS = "PET_RDZV_CONF"
+_HOLDS = "is_host=1"
+_TORCHRUN = ("torchrun", "torch.distributed.run")
+_TOLD = "every node is told how many there are"
+_TITLES = {"jax": "JAX", "xgboost": "XGBoost"}
+
+
+class Described(Struct, frozen=True):
+    """How a TrainJob scales.
+
+    Args:
+        roles: All its roles, the nodes with how far they scale.
+        success: Who decides that the run has succeeded.
+        fixed: Why its nodes cannot be scaled; None if they can.
+        diagnostics: What is wrong with how it asks for it.
+    """
+
+    roles: tuple[Role, ...]
+    success: Success
+    fixed: str | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def described(
+    source: Source,
+    runtime: Mapping[str, Any],
+    roles: Sequence[Role],
+    success: Success,
+    awaited: Collection[str],
+) -> Described:
+    """A job's roles as they scale."""
+    given = annotations_of(source).get(NNODES)
+    limits = policies.elastic(source.data)
+    policy = policies.policy(runtime)
+    jobs = runtime["template"]["spec"]["replicatedJobs"]
+    place = next(iter(trainers(jobs)), None)
+    beside = 0
+    if policy == "mpi":
+        place = next((number for number, job in enumerate(jobs) if job["name"] == NODE), None)
+        beside = int(policies.launcher_is_node(runtime))
+    name = None if place is None else jobs[place]["name"]
+    role = next((role for role in roles if role.name == name), None)
+    if given is None:
+        fixed = _fixed(source, policy, role, success)
+        if fixed is not None or place is None or role is None:
+            return Described(tuple(roles), success, fixed)
+        bounds = Bounds(quorum=len(role.members), count=_count(source, place))
+        return Described(_with(roles, structs.replace(role, bounds=bounds)), success, None)
+    if limits is None:
+        problem = annotation_value(source, NNODES, "like 2:4")
+        return Described(tuple(roles), success, _TOLD, (problem,))
+    if reason := _impossible(
+        source, policy, role, success, (limits[0] - beside, limits[1] - beside)
+    ):
+        at = source.locate(_ANNOTATION, key=True)
+        problem = not_compiled(at, f"annotation {NNODES}", *reason)
+        return Described(tuple(roles), success, reason[0], (problem,))
+    if place is None or role is None:
+        return Described(tuple(roles), success, _TOLD)
+    low, high = limits
+    bounds = Bounds(
+        low - beside,
+        high - beside,
+        Origin(source, _ANNOTATION),
+        _LIMITS,
+        quorum=_quorum(source, runtime, roles, low) if policy == "mpi" else None,
+        count=_count(source, place),
+        beside=beside,
+    )
+    made = structs.replace(role, bounds=bounds)
+    problems: tuple[Diagnostic, ...] = ()
+    if policy == "torch":
+        made = _meeting(made, policies.subdomain(source.data, runtime))
+        problems = tuple(_misled(made, limits))
+        # Who comes when the others have just finished finds nobody to train with.
+        if {*success.roles} - {*awaited} == {role.name}:
+            success = Success((role.name,), "any")
+    return Described(_with(roles, made), success, None, problems)
+
+
+def _quorum(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role], low: int) -> int:
+    """How many nodes a launcher of MPI needs beside itself to begin."""
+    nodes = next((len(role.members) for role in roles if role.name == NODE), 0)
+    launcher = next((role.template for role in roles if role.name == LAUNCHER), None)
+    others = int(policies.launcher_is_node(runtime))
+    slots = mpi_policy.slots_of(source.data, runtime)
+    main = launcher.main_container if launcher else {}
+    return least_workers(main, nodes, slots, others=others, stated=low - others)
+
+
+def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple[str, ...] | None:
+    """The roles whose commands may run again each by itself, in the Pods that are there.
+
+    Returns:
+        The names of the roles; None if nodes go on only once all of them have begun anew.
+    """
+    policy = policies.policy(runtime)
+    if policy == "mpi":  # nodes only serve it
+        return tuple(role.name for role in roles if role.name == LAUNCHER)
+    if scaled := tuple(role.name for role in roles if role.bounds):
+        return scaled
+    return tuple(role.name for role in roles) if policy is None else None
+
+
+def _fixed(source: Source, policy: str | None, role: Role | None, success: Success) -> str | None:
+    """Why a job that asks for nothing cannot scale; None if it can."""
+    if policy == "mpi":
+        return f"the hostfile is written once, unless {NNODES} gives a range"
+    if policy == "torch" and not _is_torchtune(source):
+        return f"{_TOLD}, unless {NNODES} gives a range"
+    if policy is not None:
+        return _TOLD
+    if role is None:
+        return "no Job of its runtime is labelled as the trainer"
+    return _first_ends(role, success)
+
+
+def _impossible(
+    source: Source,
+    policy: str | None,
+    role: Role | None,
+    success: Success,
+    limits: tuple[int, int],
+) -> tuple[str, str] | None:
+    """Why the nodes of a job cannot be as many as it asks for, and what to do."""
+    anew = "remove it; another spec.trainer.numNodes is another run (etcompile.dev/run)"
+    if policy == "mpi" and (role is None or limits[0] < 1):
+        why = "the launcher is one of the nodes, and waits from the start for another one"
+        return why, "have 2 nodes at least, in it and in spec.trainer.numNodes"
+    if policy not in ("torch", "mpi", None):
+        return f"{_TITLES.get(policy, policy)} tells every node how many there are", anew
+    if policy == "torch" and _is_torchtune(source):
+        return "Trainer completes tune run by the number of nodes", anew
+    if role is None:
+        return "no Job of its runtime is labelled as the trainer", "remove it"
+    ends = _first_ends(role, success) if limits[1] > 1 else None
+    return (ends, "name one Job in targetReplicatedJobs") if ends else None
+
+
+def _first_ends(role: Role, success: Success) -> str | None:
+    """Why a role has one Pod for ever: of several Jobs, any ends the run."""
+    if success.needs != "any" or role.name not in success.roles:
+        return None
+    return f"the first Pod of {role.name} that succeeds would end the run (successPolicy Any)"
+
+
+def _is_torchtune(source: Source) -> bool:
+    command = source.data["spec"].get("trainer", {}).get("command")
+    return bool(command == torchtune.COMMAND)
+
+
+def _count(source: Source, place: int) -> tuple[str, Origin]:
+    """What the number of nodes is called, and where it stands."""
+    path = (*JOB_SET, "replicatedJobs", place, "template", "spec", "parallelism")
+    own = "numNodes" in source.data["spec"].get("trainer", {})
+    name = "spec.trainer.numNodes" if own else "the numNodes of its runtime"
+    return name, Origin(source, path)
+
+
+def _meeting(role: Role, subdomain: str) -> Role:
+    """Nodes of torchrun that meet at the first one, unless they are told of another place.
+
+    torchrun finds out by names whether the rendezvous is its own, and the name that others reach
+    the first node by ends with the Service's: so that one is told.
+    """
+    main = role.template.main_container
+    given = {entry["name"]: entry.get("value") for entry in main.get("env", ())}
+    first = f"{role.naming.stem}-0.{subdomain}:{PORT}"
+    if given.get(RENDEZVOUS[1]) != first:
+        return role
+    told = given.get(_SETTINGS, "")
+    env = role.additions.env
+    if told is not None and "is_host" not in told:
+        env = (*env, Env(_SETTINGS, ",".join(filter(None, (told, _HOLDS))), of="first"))
+    return structs.replace(
+        role,
+        additions=structs.replace(role.additions, env=env),
+        anchored=(1, "it holds the rendezvous of all others"),
+    )
+
+
+def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
+    """What tells torchrun something else than the annotation does."""
+    main = role.template.main_container
+    place = role.template.main_origin
+    variables = {entry["name"]: number for number, entry in enumerate(main.get("env", ()))}
+    given = {entry["name"]: entry.get("value") or "" for entry in main.get("env", ())}
+    backend, endpoint = RENDEZVOUS
+    named = given.get(backend, "")
+    if named == "static" or (named.startswith("etcd") and role.anchored):
+        why = "it takes no nodes that come later"
+        if named != "static":
+            why = f"node 0 does not serve {named}"
+        advice = f"leave it out for c10d, or name another place in {endpoint}"
+        at = place.locate("env", variables[backend], "value")
+        yield not_compiled(at, f"variable {backend} {named}", why, advice)
+    if role.anchored and _SETTINGS in given and not given[_SETTINGS]:
+        why = "its value is not known, and node 0 is told there that it holds the rendezvous"
+        at = place.locate("env", variables[_SETTINGS], key=True)
+        yield not_compiled(at, f"variable {_SETTINGS}", why, "write the value")
+    words = arguments(main, *_TORCHRUN)
+    field = "command" if main.get("command") else "args"
+    for flag, value in options(words or ()):
+        if (found := _flag_problem(flag, value, limits)) is not None:
+            where = f"--{flag.replace('_', '-')} of torchrun"
+            yield not_compiled(place.locate(field), where, *found)
+
+
+def _flag_problem(flag: str, value: str, limits: tuple[int, int]) -> tuple[str, str] | None:
+    """Why a flag of torchrun keeps nodes from coming and going: it counts before the variables."""
+    if flag == "nnodes" and "$" not in value and node_range(value) != limits:
+        return f"it counts before {NNODES}", "remove it"
+    if flag == "standalone":
+        return "each node would train by itself", "remove it"
+    if flag in ("rdzv_backend", "rdzv_endpoint", "rdzv_conf"):
+        variable = f"PET_{flag.upper()}"
+        why = f"it counts before {variable}, by which nodes that come and go find each other"
+        return why, f"remove it, or write the variable {variable} with its value instead"
+    return None
+
+
+def _with(roles: Sequence[Role], made: Role) -> tuple[Role, ...]:
+    return tuple(made if role.name == made.name else role for role in roles)

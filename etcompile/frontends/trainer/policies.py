@@ -1,0 +1,250 @@
+"""What the policy of a runtime tells the nodes of a TrainJob: variables, ports, processes, slots.
+
+reference/trainer-v2.md 5.1, 5.3, 5.4, 5.6. Apart from the merge, which knows where they go.
+"""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.frontends.annotations import NNODES
+from etcompile.frontends.hosts import HOSTFILE
+from etcompile.frontends.rendezvous import node_range
+from etcompile.model.gpus import gpus
+from etcompile.model.quantity import number
+
+MAIN = "node"
+"""The container that trains."""
+NODE = "node"
+LAUNCHER = "launcher"
+"""The replicatedJobs that the policy mpi knows by their names."""
+INDEX = "batch.kubernetes.io/job-completion-index"
+PORT = 29500
+SSH_HOME = "/root/.ssh"
+_OPEN_MPI = (
+    "OMPI_MCA_orte_default_hostfile",
+    "OMPI_MCA_orte_keep_fqdn_hostnames",
+    "OMPI_MCA_orte_set_default_slots",
+    "OMPI_MCA_plm_rsh_args",
+)
+_OPEN_MPI_5 = (
+    "PRTE_MCA_prte_default_hostfile",
+    "PRTE_MCA_prte_keep_fqdn_hostnames",
+    "PRTE_MCA_prte_set_default_slots",
+    "PRTE_MCA_plm_ssh_args",
+)
+RESERVED: Mapping[str, tuple[str, ...]] = {
+    "torch": (
+        "PET_NNODES",
+        "PET_NPROC_PER_NODE",
+        "PET_NODE_RANK",
+        "PET_MASTER_ADDR",
+        "PET_MASTER_PORT",
+    ),
+    "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
+    "mpi": _OPEN_MPI,
+}
+"""Variables that a policy sets and a TrainJob must not (reference 5.1, 5.4, 5.6)."""
+
+RENDEZVOUS = ("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")
+"""Variables that tell torchrun where nodes meet that come and go."""
+
+_RESTARTS = "PET_MAX_RESTARTS"
+_BACKOFF_LIMIT = 6
+"""That of a Job without one."""
+
+_RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
+
+
+class Told(Struct, frozen=True):
+    """What the nodes of a job are to be told.
+
+    Args:
+        job: The TrainJob, JSON.
+        spec: The spec of its runtime, JSON.
+        container: The container that trains, with all its resources, JSON.
+        nodes: How many nodes there are.
+        leader: The bare host name of the first.
+        elastic: The fewest and the most nodes there may be; None if their number stays.
+        failures: How many failures of its Pods their Job survives.
+    """
+
+    job: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    container: Mapping[str, Any]
+    nodes: int
+    leader: str
+    elastic: tuple[int, int] | None = None
+    failures: int = 0
+
+    @property
+    def address(self) -> str:
+        """The host name of the first node."""
+        return f"{self.leader}.{subdomain(self.job, self.spec)}"
+
+    @property
+    def processes(self) -> str:
+        """Processes per node: of all resources that it has, not only of the job's own (T5).
+
+        Trainer 2.0 and 2.1 take it from the runtime, too, and not only a number
+        (`old_fields`).
+        """
+        given = self.job["spec"].get("trainer", {}).get("numProcPerNode")
+        if given is None:
+            given = (self.spec.get("mlPolicy", {}).get("torch") or {}).get("numProcPerNode")
+        if given not in (None, "auto", "cpu"):
+            return str(given)
+        if given != "cpu" and gpus(self.container):
+            return "auto"
+        for field in ("requests", "limits"):
+            amount = self.container.get("resources", {}).get(field, {}).get("cpu")
+            # A request of 0 is as good as none.
+            if amount is not None and (processors := number(amount)):
+                return str(max(math.ceil(processors), 1))
+        return "1"
+
+
+def subdomain(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    """The headless Service that host names end with (defect T11)."""
+    network = spec["template"]["spec"].get("network", {})
+    return str(network.get("subdomain") or job["metadata"]["name"])
+
+
+def coordinator(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
+    """The host name of the Pod that all others are told of, if there is one (reference 7.4)."""
+    if not (named := spec["template"]["spec"].get("coordinator")):
+        return None
+    pod = (named["replicatedJob"], named.get("jobIndex") or 0, named.get("podIndex") or 0)
+    return f"{job['metadata']['name']}-{'-'.join(map(str, pod))}.{subdomain(job, spec)}"
+
+
+def policy(spec: Mapping[str, Any]) -> str | None:
+    """The framework that a runtime tells its nodes of each other for, if it does."""
+    found = spec.get("mlPolicy", {})
+    return next((name for name in ("torch", "jax", "xgboost", "mpi") if name in found), None)
+
+
+def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The fewest and the most nodes that a job asks for, where their number may change.
+
+    Returns:
+        The two; None if it asks for nothing that can be read.
+    """
+    given = (job["metadata"].get("annotations") or {}).get(NNODES)
+    return node_range(given) if isinstance(given, str) else None
+
+
+def backoff_limit(spec: Mapping[str, Any]) -> int:
+    """How many failures of its Pods a Job survives."""
+    given = spec.get("backoffLimit")
+    return _BACKOFF_LIMIT if given is None else int(given)
+
+
+def replicated_job(spec: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """The replicatedJob of this name, JSON, if a runtime has it."""
+    jobs: Sequence[Mapping[str, Any]] = spec["template"]["spec"]["replicatedJobs"]
+    return next((replicated for replicated in jobs if replicated["name"] == name), None)
+
+
+def main_of(replicated: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The container of a replicatedJob that trains, JSON; empty if it has none."""
+    if replicated is None:
+        return {}
+    containers = replicated["template"]["spec"]["template"]["spec"]["containers"]
+    return next((container for container in containers if container["name"] == MAIN), {})
+
+
+def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The targets of `envInjection`: containers that are told of the nodes, too."""
+    torch = spec.get("mlPolicy", {}).get("torch") or {}
+    found: Sequence[Mapping[str, Any]] = torch.get("envInjection", {}).get("targets") or ()
+    return found
+
+
+def ready_port(pod: Mapping[str, Any]) -> int | None:
+    """The port by which a Pod is known to be ready: the one that a readiness probe tries."""
+    for container in pod["containers"]:
+        named = {port.get("name"): port["containerPort"] for port in container.get("ports", ())}
+        for kind in ("tcpSocket", "httpGet", "grpc"):
+            port = container.get("readinessProbe", {}).get(kind, {}).get("port")
+            port = named.get(port, port)
+            if isinstance(port, int):
+                return port
+    return None
+
+
+def mpi(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The policy of MPI, if the runtime has it."""
+    found: Mapping[str, Any] | None = spec.get("mlPolicy", {}).get("mpi")
+    return found
+
+
+def launcher_is_node(spec: Mapping[str, Any]) -> bool:
+    """Whether the launcher of a runtime of MPI is one of the nodes."""
+    takes_part = bool((mpi(spec) or {}).get("runLauncherAsNode"))
+    return takes_part and replicated_job(spec, LAUNCHER) is not None
+
+
+def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[str, Any]) -> int:
+    """Processes that MPI starts on a host (reference 5.6)."""
+    if (given := job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
+        return int(given)
+    own = (mpi(spec) or {}).get("numProcPerNode") or 1
+    return max(gpus(container), 1) if own == 1 else int(own)
+
+
+def told(facts: Told) -> Iterator[dict[str, Any]]:
+    """The variables by which nodes find each other (reference 5.1, 5.3, 5.4).
+
+    Nodes that come and go meet at the first one, unless the runtime or the job names another
+    place; torchrun does not read the address of a master then. It starts the processes of a node
+    that has lost another one again as often as their Job survives failures, instead of never.
+    """
+    values: dict[str, Any]
+    nodes, first = facts.nodes, facts.address
+    match policy(facts.spec):
+        case "torch":
+            count = ":".join(map(str, facts.elastic or (nodes,)))
+            addresses = (count, facts.processes, _RANK, first, str(PORT))
+            values = dict(zip(RESERVED["torch"], addresses, strict=True))
+            if facts.elastic:
+                own = (facts.container, facts.job["spec"].get("trainer", {}))
+                given = {entry["name"] for owner in own for entry in owner.get("env", ())}
+                meets = ("c10d", f"{first}:{PORT}", str(facts.failures))
+                ours = zip((*RENDEZVOUS, _RESTARTS), meets, strict=True)
+                values |= {name: value for name, value in ours if name not in given}
+        case "jax":
+            values = {
+                "JAX_NUM_PROCESSES": str(nodes),
+                "JAX_PROCESS_ID": _RANK,
+                "JAX_COORDINATOR_ADDRESS": f"{first}:{PORT}",
+            }
+        case "xgboost":
+            workers = str(nodes * max(gpus(facts.container), 1))
+            values = dict(zip(RESERVED["xgboost"], (first, str(PORT), _RANK, workers), strict=True))
+        case _:
+            values = {}
+    for variable, value in values.items():
+        yield {"name": variable, "value" if isinstance(value, str) else "valueFrom": value}
+
+
+def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator[dict[str, Any]]:
+    """What Open MPI is told on the launcher, version 5 under the names that it reads (T2)."""
+    values = (HOSTFILE, "true", str(slots), ssh)
+    for name, value in zip(_OPEN_MPI, values, strict=True):
+        yield {"name": name, "value": value}
+    # With true, PRRTE takes the launcher's own line of the hostfile for another host.
+    values = (HOSTFILE, "false", str(slots), ssh)
+    for name, value in zip(_OPEN_MPI_5, values, strict=True):
+        if name not in given:
+            yield {"name": name, "value": value}
+
+
+def open_port(container: dict[str, Any]) -> None:
+    """Adds the port of the rendezvous; other ports stay, with or without a name (defect T6)."""
+    ports = container.get("ports", [])
+    known = {(port.get("containerPort"), port.get("protocol") or "TCP") for port in ports}
+    if (PORT, "TCP") not in known:
+        container["ports"] = [*ports, {"containerPort": PORT}]
