@@ -15,23 +15,23 @@ import urllib3
 from msgspec import Struct
 
 from etcompile.k8s.objects import LiveObject
-from etcompile.kubeapi.discovery import Discovery, Resource
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.kubeconfig import access
-from etcompile.kubeapi.retrying import Repeat, Retries, is_review, repeatable
-from etcompile.kubeapi.session import JSON, Session
+from etcompile.kubeapi.resources import Resource, Resources
+from etcompile.kubeapi.session import JSON, TEXT, Repeat, Repeatable, Retries, Session
 from etcompile.kubeapi.transport import LargeAnswerError
-from etcompile.kubeapi.watch import Watch
+from etcompile.kubeapi.watch_stream import Watch
 from etcompile.model.protocol import MANAGER
 
 _LOG_CHUNK = 256 * 1024
+_REVIEWS = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
+"""What is created there is a question that the API server answers and does not store."""
 
 _METADATA = "application/json;as={};g=meta.k8s.io;v=v1"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE = "application/merge-patch+json"
 
 Validation = Literal["Strict", "Warn", "Ignore"]
-Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
 class Page(Struct, frozen=True):
@@ -49,12 +49,7 @@ class Page(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """A whole list.
-
-    Args:
-        items: Objects, each with its apiVersion and kind.
-        resource_version: Where a watch goes on.
-    """
+    """A whole list; a watch goes on from its resource version."""
 
     items: list[LiveObject]
     resource_version: str
@@ -74,12 +69,11 @@ def connect(
 
     Args:
         context: The context of the kubeconfig, if not the current one.
-        namespace: The namespace meant where none is given, if not the context's.
+        namespace: That of objects and requests which name none, if not the context's.
         kubeconfig: The file to read instead of KUBECONFIG's.
-        connections: How many threads may ask at once without opening connections anew.
+        connections: How many requests may be under way without opening connections anew.
         timeout: Seconds to wait for an answer.
-        retries: How patient to be.
-        notice: Is told of each request that is sent again; may be called from any thread.
+        notice: Is called for each request that is sent again, from any thread.
 
     Raises:
         ClusterError: with reason `Kubeconfig` or `Credentials`.
@@ -102,13 +96,13 @@ class Cluster:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._discovery = Discovery(lambda path: session.value("GET", path))
+        self._resources = Resources(lambda path: session.value("GET", path))
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._dropped: dict[tuple[str, str], None] = {}
 
     @property
     def namespace(self) -> str:
-        """The namespace meant where none is given."""
+        """That of objects and requests which name none."""
         return self._session.access.namespace
 
     @property
@@ -150,28 +144,20 @@ class Cluster:
         return str(self._session.value("GET", "/version")["gitVersion"])
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """What the cluster calls a kind; asked once per group.
+        """What the cluster calls a kind; requested once per group.
 
         Raises:
             ClusterError: `not_found` if the cluster does not serve it.
         """
-        return self._discovery.resource(api_version, kind)
+        return self._resources.resource(api_version, kind)
 
     def served(self, group: str, kind: str) -> Resource | None:
-        """What the cluster calls a kind, in the version that it prefers.
+        """What the cluster calls a kind in the version that it prefers; None if it has no such.
 
         Args:
             group: The API group; empty for core.
-            kind: The kind, in the singular: `Pod`.
-
-        Returns:
-            The resource; None if the cluster does not serve the kind.
         """
-        return self._discovery.served(group, kind)
-
-    def resource_of(self, object: Mapping[str, Any]) -> Resource:  # noqa: A002
-        """The resource of an object, by its apiVersion and kind."""
-        return self.resource(object["apiVersion"], object["kind"])
+        return self._resources.served(group, kind)
 
     def get(
         self,
@@ -181,26 +167,20 @@ class Cluster:
         *,
         metadata_only: bool = False,
     ) -> LiveObject | None:
-        """An object.
+        """An object; None if there is none of that name.
 
         Args:
-            resource: Its kind.
-            name: The object's name.
-            namespace: Its namespace; the cluster's own if None.
-            metadata_only: Whether its metadata will do.
-
-        Returns:
-            The object; None if there is none of that name.
+            namespace: The cluster's own if None.
         """
         path = resource.path(namespace or self.namespace, name)
         accept = _METADATA.format("PartialObjectMetadata") if metadata_only else JSON
         try:
-            found: LiveObject = self._session.value("GET", path, accept=accept)
+            live: LiveObject = self._session.value("GET", path, accept=accept)
         except ClusterError as error:
             if error.not_found:
                 return None
             raise
-        return found
+        return live
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -209,7 +189,7 @@ class Cluster:
 
     @property
     def dropped(self) -> tuple[tuple[str, str], ...]:
-        """Kinds and fields that the API server has not kept of what was written or tried."""
+        """Kinds and fields that the API server has dropped of what was written or tried."""
         return tuple(self._dropped)
 
     def pages(
@@ -228,19 +208,17 @@ class Cluster:
         """The objects of a kind, some at a time: a caller that drops them needs little memory.
 
         Args:
-            resource: The kind.
-            namespace: Where; the cluster's own namespace if empty, all of them if None.
+            namespace: The cluster's own if empty, all of them if None.
             labels: A label selector.
             fields: A field selector.
-            metadata_only: Whether their metadata will do.
             limit: How many a page holds at most.
             resource_version: `"0"` takes what the API server has in memory, in one page; else a
                 version that the answer must be as new as.
             one_moment: Whether all pages must be of the same moment. If not, a list that etcd
                 forgot between two pages (after five minutes) is read again, and what was on an
                 earlier page is left out.
-            largest: Bytes that a page has at most, unless it is a single object: its objects are
-                asked for in smaller parts.
+            largest: Bytes that a page has at most, unless it is a single object: larger ones are
+                requested again in smaller parts.
 
         Raises:
             ClusterError: among them `expired`, if all pages must be of the same moment.
@@ -280,11 +258,12 @@ class Cluster:
                     {"apiVersion": resource.api_version, "kind": resource.kind, **item}
                     for item in items
                 ]
-            told = answer.get("metadata") or {}
-            yield Page(items, told.get("resourceVersion", ""), told.get("remainingItemCount"))
-            if not told.get("continue"):
+            metadata = answer.get("metadata") or {}
+            version, remaining = metadata.get("resourceVersion"), metadata.get("remainingItemCount")
+            yield Page(items, version or "", remaining)
+            if not metadata.get("continue"):
                 return
-            query["continue"] = told["continue"]
+            query["continue"] = metadata["continue"]
             query.pop("resourceVersion", None)
 
     def list(
@@ -298,7 +277,7 @@ class Cluster:
         limit: int = 500,
         resource_version: str = "",
     ) -> Listing:
-        """All objects of a kind, as of one moment; arguments as for `pages`."""
+        """All objects of a kind, of one moment; the arguments are those of `pages`."""
         wanted: dict[str, Any] = {
             "labels": labels,
             "fields": fields,
@@ -328,11 +307,8 @@ class Cluster:
 
         Args:
             object: The whole of what this manager wants; what it applied before and leaves out
-                now is taken away.
-            field_manager: Who wants it.
+                now is removed.
             force: Whether to take fields from other managers.
-            dry_run: Whether only to see what would come of it.
-            field_validation: What becomes of fields that the kind does not have.
 
         Returns:
             The object as it is now.
@@ -345,7 +321,7 @@ class Cluster:
             "fieldValidation": field_validation,
             "force": "true" if force else "false",
         }
-        path = self._path(object)
+        path = self._path(object, object["metadata"]["name"])
         return self._write("PATCH", path, object, query, dry_run=dry_run, content=_APPLY)
 
     def create(
@@ -363,8 +339,11 @@ class Cluster:
                 one an earlier attempt of this very call created.
         """
         query = {"fieldManager": field_manager, "fieldValidation": field_validation}
-        path = self._path(object, name="")
-        return self._write("POST", path, object, query, dry_run=dry_run)
+        path = self._path(object, "")
+        # The name of an object is taken by a first attempt that was carried out.
+        once = dry_run or object["metadata"].get("name") or path.startswith(_REVIEWS)
+        repeats: Repeatable = "always" if once else "unreached"
+        return self._write("POST", path, object, query, dry_run=dry_run, repeats=repeats)
 
     def patch(
         self,
@@ -378,17 +357,12 @@ class Cluster:
         dry_run: bool = False,
         field_validation: Validation = "Strict",
     ) -> LiveObject:
-        """Merges a change into an object (RFC 7396): null takes a field away.
+        """Merges a change into an object (RFC 7396): null removes a field.
 
         Args:
-            resource: Its kind.
-            name: The object's name.
             change: With `metadata.resourceVersion` or `metadata.uid` it is a precondition too.
-            namespace: Its namespace; the cluster's own if None.
+            namespace: The cluster's own if None.
             subresource: `status` ...
-            field_manager: Who changes it.
-            dry_run: Whether only to see what would come of it.
-            field_validation: What becomes of fields that the kind does not have.
 
         Returns:
             The object as it is now.
@@ -405,24 +379,19 @@ class Cluster:
         *,
         uid: str = "",
         resource_version: str = "",
-        propagation: Propagation = "Background",
         grace: int | None = None,
         dry_run: bool = False,
     ) -> bool:
-        """Asks for an object to be deleted; it may stay until its grace and finalizers end.
+        """Requests that an object is deleted; it may stay until its grace and finalizers end.
 
         Without a UID the request is not repeated once it may have been carried out: it could hit
         a successor of the same name.
 
         Args:
-            resource: Its kind.
-            name: The object's name.
-            namespace: Its namespace; the cluster's own if None.
+            namespace: The cluster's own if None.
             uid: Delete that very object.
             resource_version: Delete it only if nobody has changed it since.
-            propagation: What becomes of the objects that it owns.
             grace: Seconds; the object's own if None.
-            dry_run: Whether only to see whether it would be refused.
 
         Returns:
             False if there was no such object.
@@ -430,21 +399,21 @@ class Cluster:
         Raises:
             ClusterError: among them `conflict`: the preconditions are not met.
         """
-        options: dict[str, Any] = {"propagationPolicy": propagation}
+        options: dict[str, Any] = {"propagationPolicy": "Background"}
         conditions = {"uid": uid, "resourceVersion": resource_version}
-        if given := {key: value for key, value in conditions.items() if value}:
-            options["preconditions"] = given
+        if preconditions := {key: value for key, value in conditions.items() if value}:
+            options["preconditions"] = preconditions
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         if dry_run:
-            options["dryRun"] = ["All"]  # beside a body, the query only tells the audit log
+            options["dryRun"] = ["All"]  # where there is a body, the query is for the audit log
         try:
             self._session.value(
                 "DELETE",
                 resource.path(namespace or self.namespace, name),
                 {"dryRun": "All"} if dry_run else None,
                 body=msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}),
-                repeats=repeatable("DELETE", pinned=bool(uid), dry_run=dry_run),
+                repeats="always" if uid or dry_run else "unreached",
             )
         except ClusterError as error:
             if error.not_found:
@@ -455,22 +424,12 @@ class Cluster:
     def delete_labelled(
         self, resource: Resource, name: str, labels: str, namespace: str | None = None
     ) -> None:
-        """Deletes an object if it has labels, without reading it before.
-
-        Args:
-            resource: Its kind.
-            name: The object's name.
-            labels: A label selector.
-            namespace: Its namespace; the cluster's own if None.
-
-        Raises:
-            ClusterError: it was refused.
-        """
+        """Deletes an object if a label selector matches it, without reading it before."""
         self._session.value(
             "DELETE",
             resource.path(namespace or self.namespace),
             {"labelSelector": labels, "fieldSelector": f"metadata.name={name}"},
-            repeats=repeatable("DELETE", pinned=False, dry_run=False),
+            repeats="unreached",
         )
 
     def watch(
@@ -488,14 +447,10 @@ class Cluster:
         """The changes of a kind's objects since a version; ends with `close`, or `timeout`.
 
         Args:
-            resource: The kind.
             resource_version: Of a list, or of the last event seen.
-            namespace: Where; the cluster's own namespace if empty, all of them if None.
-            labels: A label selector.
-            fields: A field selector.
-            metadata_only: Whether their metadata will do.
+            namespace: The cluster's own if empty, all of them if None.
             timeout: Seconds after which it ends by itself; None for never.
-            renewal: Seconds after which the API server is asked anew; not a limit of the watch.
+            renewal: Seconds after which a new request is made; not a limit of the watch.
 
         Returns:
             An iterator of events; no request is made before it is iterated. It goes on across
@@ -520,13 +475,7 @@ class Cluster:
         return watch
 
     def last_line(self, name: str, container: str, namespace: str | None = None) -> str:
-        """The last line that a container has written, after the time (RFC 3339); may be empty.
-
-        Args:
-            name: The Pod's name.
-            container: The container's.
-            namespace: The Pod's namespace; the cluster's own if None.
-        """
+        """The last line that a container has written, after the time (RFC 3339); may be empty."""
         return self._log(name, container, namespace, 1, 512).strip()
 
     def last_lines(
@@ -535,10 +484,7 @@ class Cluster:
         """The last lines that a container has written, each after the time (RFC 3339).
 
         Args:
-            name: The Pod's name.
-            container: The container's.
             most: So many at most, and no more than 256 KiB.
-            namespace: The Pod's namespace; the cluster's own if None.
         """
         return self._log(name, container, namespace, most, 256 * 1024).splitlines()
 
@@ -556,9 +502,6 @@ class Cluster:
         """The lines that a container has written, as they come.
 
         Args:
-            name: The Pod's name.
-            container: The container's.
-            namespace: The Pod's namespace; the cluster's own if None.
             tail: Only so many last lines of what is there.
             follow: Go on until the container ends.
             since: Only lines from this time on (RFC 3339, empty for all), each after its time.
@@ -576,7 +519,7 @@ class Cluster:
         if limit is not None:
             query["limitBytes"] = str(limit)
         quiet = 24 * 3600.0 if follow else 60.0
-        response = self._session.stream(path, query, quiet, "text/plain, */*")
+        response = self._session.stream(path, query, quiet, TEXT)
         rest = b""
         try:
             for chunk in response.stream(_LOG_CHUNK, decode_content=True):
@@ -598,25 +541,9 @@ class Cluster:
         query = {"container": container, "tailLines": str(most), "timestamps": "true"}
         return self._session.text(path, {**query, "limitBytes": str(size)})
 
-    def events(self, object: Mapping[str, Any]) -> Sequence[LiveObject]:  # noqa: A002
-        """What components say about an object, the oldest first.
-
-        Args:
-            object: A live object; without a UID, events of its name and kind.
-        """
-        metadata = object["metadata"]
-        named = {"involvedObject.kind": object["kind"], "involvedObject.name": metadata["name"]}
-        if metadata.get("uid"):
-            named["involvedObject.uid"] = metadata["uid"]
-        fields = ",".join(f"{key}={_selected(value)}" for key, value in named.items())
-        where = metadata.get("namespace") or "default"  # of objects that have none
-        found = self.list(self.resource("v1", "Event"), where, fields=fields)
-        return sorted(found.items, key=told_at)
-
-    def _path(self, object: Mapping[str, Any], name: str | None = None) -> str:  # noqa: A002
-        metadata = object["metadata"]
-        own = metadata["name"] if name is None else name
-        return self.resource_of(object).path(metadata.get("namespace") or self.namespace, own)
+    def _path(self, object: Mapping[str, Any], name: str) -> str:  # noqa: A002
+        resource = self._resources.resource(object["apiVersion"], object["kind"])
+        return resource.path(object["metadata"].get("namespace") or self.namespace, name)
 
     def _write(
         self,
@@ -627,25 +554,21 @@ class Cluster:
         *,
         dry_run: bool,
         content: str = JSON,
+        repeats: Repeatable = "always",
     ) -> LiveObject:
         if dry_run:
             query["dryRun"] = "All"
-        named = bool((body.get("metadata") or {}).get("name")) or is_review(path)
+        encoded = msgspec.json.encode(body)
         written: LiveObject = self._session.value(
-            method,
-            path,
-            query,
-            msgspec.json.encode(body),
-            content=content,
-            repeats=repeatable(method, named=named, dry_run=dry_run),
+            method, path, query, encoded, content=content, repeats=repeats
         )
         if content != _MERGE:
-            for field in not_kept(body.get("spec"), written.get("spec")):
+            for field in dropped_fields(body.get("spec"), written.get("spec")):
                 self._dropped[body["kind"], f"spec{field}"] = None
         return written
 
 
-def not_kept(sent: Any, stored: Any, field: str = "") -> Iterator[str]:
+def dropped_fields(sent: Any, stored: Any, field: str = "") -> Iterator[str]:
     """The fields of an object that its API server dropped without a word.
 
     It does so where a feature gate is off, or where its version is older than the field. Entries of
@@ -659,26 +582,24 @@ def not_kept(sent: Any, stored: Any, field: str = "") -> Iterator[str]:
     Yields:
         Places such as `.containers[main].resizePolicy`; empty values are no loss.
     """
-    if isinstance(sent, Mapping) and isinstance(stored, Mapping):
+    if sent == stored:
+        return
+    if isinstance(sent, dict) and isinstance(stored, dict):
         for key, value in sent.items():
-            if key in stored:
-                yield from not_kept(value, stored[key], f"{field}.{key}")
-            elif value:
-                yield f"{field}.{key}"
+            if key not in stored:
+                if value:
+                    yield f"{field}.{key}"
+            elif isinstance(value, dict | list | tuple):
+                yield from dropped_fields(value, stored[key], f"{field}.{key}")
     elif isinstance(sent, list | tuple) and isinstance(stored, list):
         named = {item["name"]: item for item in stored if isinstance(item, dict) and "name" in item}
         for item in sent:
-            if isinstance(item, Mapping) and item.get("name") in named:
-                yield from not_kept(item, named[item["name"]], f"{field}[{item['name']}]")
+            if isinstance(item, dict) and item.get("name") in named:
+                yield from dropped_fields(item, named[item["name"]], f"{field}[{item['name']}]")
 
 
-def _selected(value: str) -> str:
-    """A value in a field selector (Kubernetes' apimachinery, fields.EscapeValue)."""
-    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
-
-
-def told_at(event: LiveObject) -> str:
-    """When an event was last told, as RFC 3339; there are three places, by age of the teller."""
+def event_time(event: LiveObject) -> str:
+    """When an event was last reported, as RFC 3339; where that is depends on the reporter's age."""
     return str(
         event.get("lastTimestamp")
         or (event.get("series") or {}).get("lastObservedTime")

@@ -14,13 +14,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 
-# How an API server words a conflict. "using" is there when the other manager wrote by update and
-# not by apply; see `reference/gitops.md` 4.4 for why the difference matters.
-_CONFLICT = re.compile(
-    r'conflict with (?P<manager>"(?:[^"\\]|\\.)*")'
-    r'(?: with subresource "(?P<subresource>[^"]*)")?'
-    r"(?: using (?P<version>\S+))?"
-)
+_CONFLICT = re.compile(r'conflict with (?P<manager>"(?:[^"\\]|\\.)*")')
 
 # What a wrong object looks like to the API server is no news to whoever wrote it; these are the
 # reasons that the cluster's side of the matter is to blame for.
@@ -38,7 +32,6 @@ class Cause(Struct, frozen=True):
 
     Args:
         reason: The API server's word for it: `FieldValueInvalid`, `FieldManagerConflict` ...
-        message: For people.
         field: The field's path, as the API server writes it; empty when there is none.
     """
 
@@ -53,14 +46,10 @@ class FieldConflict(Struct, frozen=True):
     Args:
         field: The path as in `managedFields`: `.spec.containers[name="main"].image`.
         manager: Who owns it.
-        operation: `Apply`, or `Update` for whoever writes by PUT or PATCH.
-        subresource: The subresource that manager wrote through; empty mostly.
     """
 
     field: str
     manager: str
-    operation: str
-    subresource: str = ""
 
 
 class ClusterError(Exception):
@@ -99,7 +88,9 @@ class ClusterError(Exception):
         self.hint = hint
         self.request = request
         self.causes = causes
-        self.conflicts = tuple(found for cause in causes if (found := _conflict(cause)))
+        self.conflicts = tuple(
+            _conflict(cause) for cause in causes if cause.reason == "FieldManagerConflict"
+        )
         self.retry_after = retry_after
         self.attempts = 1
         self.uncertain = False
@@ -160,8 +151,7 @@ def refusal(
     """The error that an answer of 400 or above means.
 
     Args:
-        status: The HTTP status.
-        body: The answer's body: a `Status` object, or whatever a proxy in between wrote.
+        body: A `Status` object, or whatever a proxy in between wrote.
         headers: The answer's headers, for Retry-After.
         request: Method and path.
     """
@@ -172,13 +162,15 @@ def refusal(
     if not isinstance(answer, dict) or answer.get("kind") != "Status":
         text = " ".join(body[:500].decode(errors="replace").split())[:200]
         message = text or "the server gave no reason"
-        found = ClusterError(_reason(status), message, status=status, request=request)
+        error = ClusterError(
+            _REASONS.get(status, "Unknown"), message, status=status, request=request
+        )
     else:
-        found = status_error(answer, request, status=status)
-    asked = _seconds(headers.get("Retry-After", ""))
-    if asked is not None:
-        found.retry_after = asked
-    return found
+        error = status_error(answer, request, status=status)
+    seconds = headers.get("Retry-After", "")  # API servers never send the form with a date
+    if seconds.isdecimal():
+        error.retry_after = float(seconds)
+    return error
 
 
 def status_error(
@@ -187,9 +179,11 @@ def status_error(
     """The error that a `Status` object means; watches send them among their events."""
     details = answer.get("details") or {}
     code = status or answer.get("code")
-    asked = details.get("retryAfterSeconds")
-    message = _without_values(answer.get("message") or "the server gave no reason")
-    reason = answer.get("reason") or _reason(code or 0)
+    seconds = details.get("retryAfterSeconds")
+    message = answer.get("message") or "the server gave no reason"
+    values = _VALUES if "Kind=Secret" in message else _VALUE
+    message = " ".join(values.sub("", message).split())
+    reason = answer.get("reason") or _REASONS.get(code or 0, "Unknown")
     if message.startswith(_MALFORMED):
         reason = "Invalid"
     return ClusterError(
@@ -202,7 +196,7 @@ def status_error(
             Cause(cause.get("reason", ""), cause.get("message", ""), cause.get("field", ""))
             for cause in details.get("causes") or ()
         ),
-        retry_after=float(asked) if asked else None,
+        retry_after=float(seconds) if seconds else None,
     )
 
 
@@ -236,32 +230,11 @@ _REASONS = {
 }
 
 
-def _without_values(message: str) -> str:
-    """A message in one line, without the values of the object that it is about."""
-    value = _VALUES if "Kind=Secret" in message else _VALUE
-    return " ".join(value.sub("", message).split())
-
-
-def _reason(status: int) -> str:
-    """The API server's usual reason for a status, for answers that did not come from one."""
-    return _REASONS.get(status, "Unknown")
-
-
-def _seconds(value: str) -> float | None:
-    """Retry-After in seconds; API servers never send the form with a date."""
-    return float(value) if value.isdecimal() else None
-
-
-def _conflict(cause: Cause) -> FieldConflict | None:
-    """The conflict of field managers that a cause tells of."""
-    if cause.reason != "FieldManagerConflict":
-        return None
-    found = _CONFLICT.search(cause.message)
-    if found is None:
-        return FieldConflict(cause.field, cause.message, "")
+def _conflict(cause: Cause) -> FieldConflict:
+    words = _CONFLICT.search(cause.message)
+    if words is None:
+        return FieldConflict(cause.field, cause.message)
     try:
-        manager = str(msgspec.json.decode(found["manager"]))
+        return FieldConflict(cause.field, str(msgspec.json.decode(words["manager"])))
     except msgspec.DecodeError:  # Go quotes a few characters as JSON does not
-        manager = found["manager"][1:-1]
-    operation = "Update" if found["version"] else "Apply"
-    return FieldConflict(cause.field, manager, operation, found["subresource"] or "")
+        return FieldConflict(cause.field, words["manager"][1:-1])

@@ -10,7 +10,7 @@ anonymous, and importing it takes longer than asking an API server for a thousan
 
 import base64
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,11 +19,119 @@ import msgspec
 import yaml
 from msgspec import Struct, field, structs
 
-from etcompile.kubeapi.access import Access, ExecPlugin, Pem, User
 from etcompile.kubeapi.errors import ClusterError
 
 MOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a Pod finds its ServiceAccount's token, namespace and CA."""
+
+_EXEC = "client.authentication.k8s.io"
+_KEY = "!#$&'*+^`|"
+"""What the name of an HTTP header may hold (RFC 9110 5.6.2) that `quote` would escape."""
+
+
+# What a request needs to know ---------------------------------------------------------------------
+
+
+class Pem(Struct, frozen=True):
+    """A certificate or key: the file that holds it, or its text."""
+
+    file: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.file or self.text)
+
+    def read(self) -> str:
+        """The text, read from the file where there is one.
+
+        Raises:
+            ClusterError: with reason `Kubeconfig`: the file cannot be read.
+        """
+        if not self.file:
+            return self.text
+        try:
+            return Path(self.file).read_text(errors="replace")
+        except FileNotFoundError:
+            raise ClusterError("Kubeconfig", f"there is no certificate file {self.file}") from None
+        except OSError as error:
+            problem = f"cannot read the certificate file {self.file}: {error.strerror}"
+            raise ClusterError("Kubeconfig", problem) from None
+
+
+class Variable(Struct, frozen=True):
+    """A variable of a plugin's environment."""
+
+    name: str = ""
+    value: str = ""
+
+
+class ExecPlugin(Struct, frozen=True, rename="camel"):
+    """A program that prints credentials: `exec` of a user in a kubeconfig.
+
+    Args:
+        command: A path with a separator is relative to the kubeconfig.
+        api_version: Of its ExecCredential.
+        interactive_mode: `Never`, `IfAvailable` or `Always`: whether it gets our standard input.
+    """
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[Variable, ...] = ()
+    api_version: str = ""
+    interactive_mode: str = "IfAvailable"
+    provide_cluster_info: bool = False
+    install_hint: str = ""
+
+
+class User(Struct, frozen=True):
+    """Who asks. The first of these that is set counts, as in kubectl: token, password, plugin.
+
+    Args:
+        name: In the kubeconfig.
+        token: A bearer token.
+        token_file: A file with one; it is read again now and then.
+        headers: Headers of every request, those that impersonate another user.
+    """
+
+    name: str = ""
+    token: str = ""
+    token_file: str = ""
+    username: str = ""
+    password: str = ""
+    certificate: Pem = Pem()
+    key: Pem = Pem()
+    plugin: ExecPlugin | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Access(Struct, frozen=True):
+    """A cluster, and how to talk to it.
+
+    Args:
+        server: The API server's URL, perhaps with a path.
+        namespace: That of objects and requests which name none.
+        context: The context's name; empty inside a Pod.
+        authority: The CA of the server's certificate; the system's if empty.
+        verify: Whether to verify that certificate.
+        server_name: The name the certificate must have, if it is not the URL's.
+        proxy: A proxy's URL; None to take it from the environment.
+        compression: Whether answers may be compressed.
+        extension: What the kubeconfig has for credential plugins.
+    """
+
+    server: str
+    namespace: str
+    context: str
+    user: User
+    authority: Pem = Pem()
+    verify: bool = True
+    server_name: str = ""
+    proxy: str | None = None
+    compression: bool = True
+    extension: Any = None
+
+
+# The files --------------------------------------------------------------------------------------
 
 
 class _Extension(Struct, frozen=True):
@@ -117,17 +225,17 @@ def access(
     """Where the cluster is and who asks, by kubectl's rules.
 
     Args:
-        context: The context to take instead of the current one.
-        namespace: The namespace to take instead of the context's.
+        context: If not the current one.
+        namespace: If not the context's.
         kubeconfig: The one file to read.
-        environment: Of the process; `os.environ` if None.
+        environment: `os.environ` if None.
         mount: Where a Pod finds its ServiceAccount.
 
     Raises:
         ClusterError: with reason `Kubeconfig`; the message names the file.
     """
     env = os.environ if environment is None else environment
-    merged = _merged(_files(kubeconfig, env), explicit=kubeconfig is not None)
+    merged = _merged(kubeconfig, env)
     nothing = not merged.contexts and not merged.current
     if nothing and context is None and kubeconfig is None and env.get("KUBERNETES_SERVICE_HOST"):
         return _in_cluster(env, namespace, mount)
@@ -136,27 +244,23 @@ def access(
 
 def contexts(kubeconfig: str | Path | None = None) -> list[str]:
     """The names of the contexts, as `access` finds them."""
-    files = _files(kubeconfig, os.environ)
-    return sorted(_merged(files, explicit=kubeconfig is not None).contexts)
+    return sorted(_merged(kubeconfig, os.environ).contexts)
 
 
-def _files(kubeconfig: str | Path | None, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files to merge, the weightiest first."""
-    if kubeconfig is not None:
-        return (Path(kubeconfig).expanduser(),)
-    if listed := env.get("KUBECONFIG"):
-        return tuple(Path(name).expanduser() for name in listed.split(os.pathsep) if name)
-    return (Path(env.get("HOME") or "~").expanduser() / ".kube" / "config",)
-
-
-def _merged(files: Sequence[Path], *, explicit: bool) -> _Merged:
+def _merged(kubeconfig: str | Path | None, env: Mapping[str, str]) -> _Merged:
     """One configuration of all files; what an earlier one defines, a later one cannot change."""
+    names = [Path(env.get("HOME") or "~") / ".kube" / "config"]
+    if kubeconfig is not None:
+        names = [Path(kubeconfig)]
+    elif listed := env.get("KUBECONFIG"):
+        names = [Path(name) for name in listed.split(os.pathsep) if name]
+    files = tuple(name.expanduser() for name in names)
     current = ""
     clusters: dict[str, tuple[_Cluster, Path]] = {}
     contexts: dict[str, tuple[_Context, Path]] = {}
     users: dict[str, tuple[_User, Path]] = {}
     for file in files:
-        config = _config(file, explicit=explicit)
+        config = _config(file, explicit=kubeconfig is not None)
         current = current or config.current_context
         for cluster in config.clusters:
             clusters.setdefault(cluster.name, (cluster.cluster, file))
@@ -164,7 +268,7 @@ def _merged(files: Sequence[Path], *, explicit: bool) -> _Merged:
             contexts.setdefault(context.name, (context.context, file))
         for user in config.users:
             users.setdefault(user.name, (user.user, file))
-    return _Merged(tuple(files), current, clusters, contexts, users)
+    return _Merged(files, current, clusters, contexts, users)
 
 
 def _config(file: Path, *, explicit: bool) -> _Config:
@@ -182,8 +286,8 @@ def _config(file: Path, *, explicit: bool) -> _Config:
         config = _CONFIG.decode(msgspec.json.encode(_without_nulls(content) or {}))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         if isinstance(error, msgspec.ValidationError):
-            said = str(error).replace("`", "").replace(" | null", "")
-            problem, _, place = said.partition(" - at $")
+            words = str(error).replace("`", "").replace(" | null", "")
+            problem, _, place = words.partition(" - at $")
             where = place.lstrip(".") or "the file"
             raise _fault(f"the kubeconfig {file}: {where}: {problem.lower()}") from None
         # The error's own text quotes the line, and the line may hold a token.
@@ -246,6 +350,7 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
             f" ({cluster_file})",
             "leave out insecure-skip-tls-verify",
         )
+    extensions = {entry.name: entry.extension for entry in cluster.extensions}
     server = cluster.server
     if "://" not in server:
         secured = authority or insecure or user.certificate
@@ -261,16 +366,23 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
         server_name=cluster.tls_server_name,
         proxy=cluster.proxy_url or None,
         compression=not cluster.disable_compression,
-        extension={entry.name: entry.extension for entry in cluster.extensions}.get(
-            f"{_EXEC}/exec"
-        ),
+        extension=extensions.get(f"{_EXEC}/exec"),
     )
 
 
 def _user(user: _User, file: Path, name: str) -> User:
     token, plugin, provider = user.token, user.exec, user.auth_provider
     if provider and not token and not plugin:
-        token = _provider_token(provider, name)
+        # kubectl alone renews it, and writes the file: whoever else did would throw away the
+        # login, because a refresh token is good for one use.
+        token = provider.config.get("id-token") or provider.config.get("access-token") or ""
+        if provider.name != "oidc" or not token:
+            raise ClusterError(
+                "Credentials",
+                f"user {name!r} has the auth-provider {provider.name!r},"
+                " which kubectl has dropped too",
+                hint="use a credential plugin (`exec` in the kubeconfig)",
+            )
     if plugin:
         version, mode = plugin.api_version, plugin.interactive_mode
         for valid, what in (
@@ -308,27 +420,6 @@ def _user(user: _User, file: Path, name: str) -> User:
     )
 
 
-def _provider_token(provider: _Provider, name: str) -> str:
-    """The token that an auth-provider has left in the file.
-
-    kubectl alone renews it, and writes the file: whoever else did would throw away the login,
-    because a refresh token is good for one use.
-    """
-    token = provider.config.get("id-token") or provider.config.get("access-token") or ""
-    if provider.name != "oidc" or not token:
-        raise ClusterError(
-            "Credentials",
-            f"user {name!r} has the auth-provider {provider.name!r}, which kubectl has dropped too",
-            hint="use a credential plugin (`exec` in the kubeconfig)",
-        )
-    return token
-
-
-_EXEC = "client.authentication.k8s.io"
-_KEY = "!#$&'*+^`|"
-"""What the name of an HTTP header may hold (RFC 9110 5.6.2) that `quote` would escape."""
-
-
 def _path(file: Path, name: str) -> str:
     return str(file.absolute().parent / name) if name else ""
 
@@ -354,13 +445,13 @@ def _in_cluster(env: Mapping[str, str], namespace: str | None, mount: Path) -> A
             "let automountServiceAccountToken be true, or give a kubeconfig",
         )
     own = mount / "namespace"
-    said = (
-        namespace or env.get("POD_NAMESPACE") or (own.read_text().strip() if own.exists() else "")
-    )
+    namespace = namespace or env.get("POD_NAMESPACE")
+    if not namespace and own.exists():
+        namespace = own.read_text().strip()
     authority = mount / "ca.crt"
     return Access(
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        said or "default",
+        namespace or "default",
         "",
         User("the Pod's ServiceAccount", token_file=str(token)),
         authority=Pem(file=str(authority)) if authority.exists() else Pem(),

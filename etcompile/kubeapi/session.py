@@ -1,50 +1,106 @@
 """Requests that are made until they succeed, or until it is no use: credentials, waits, repeats.
 
-`retrying` decides, `transport` sends, `credentials` says who asks; here they meet.
+Two questions decide whether a request that failed is sent again. Did it reach a server that could
+carry it out? And would a second time change anything? A read and a server-side apply may always be
+repeated; a delete may when it names the UID, so that it cannot hit a successor; a create may
+because its name is taken by then. What is neither is sent again only if it surely was not carried
+out.
 """
 
+import functools
+import random
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
 import urllib3
+from msgspec import Struct
 
 from etcompile._version import __version__
-from etcompile.kubeapi.access import Access
-from etcompile.kubeapi.clock import ServerClock, steady
-from etcompile.kubeapi.credentials import Credential, Credentials
+from etcompile.kubeapi.authentication import Credential, Credentials
 from etcompile.kubeapi.errors import ClusterError, refusal
-from etcompile.kubeapi.retrying import (
-    PASSING,
-    REFUSED_UNREAD,
-    Repeat,
-    Repeatable,
-    Retries,
-    wait_before,
-)
+from etcompile.kubeapi.kubeconfig import Access
 from etcompile.kubeapi.transport import Answer, NoAnswerError, Transport
 
 Query = Mapping[str, str]
+Repeatable = Literal["always", "unreached"]
+"""May be repeated whatever happened, or only if no server carried it out."""
+
+JSON = "application/json"
+TEXT = "text/plain, */*"
+_AGENT = f"etcompile/{__version__}"
+
+_REFUSED_UNREAD = frozenset({429})
+"""Statuses that say: not carried out. 503 is not among them: a proxy gives it for lost answers."""
+_PASSING = frozenset({429, 500, 502, 503, 504})
+"""Statuses that another attempt may not meet."""
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 """A warning of the API server (RFC 7234 5.5.7, as Kubernetes writes it)."""
 _MOST_WARNINGS = 100
 
-JSON = "application/json"
+
+class Retries(Struct, frozen=True):
+    """How patient to be.
+
+    Args:
+        attempts: How often a request is sent at most, the first time included.
+        first: Seconds before the second attempt, on average; each wait is twice the one before.
+        longest: The longest wait of our own choosing, in seconds.
+        asked: The longest wait that a server may set with Retry-After, in seconds.
+    """
+
+    attempts: int = 7
+    first: float = 0.2
+    longest: float = 10.0
+    asked: float = 60.0
+
+    def wait_before(self, attempt: int, retry_after: float | None) -> float:
+        """Seconds to wait after an attempt failed, the first of which has the number 1.
+
+        Jitter of plus or minus half keeps many workers that were refused together from coming back
+        together. What the server says counts, with a little on top for the same reason.
+        """
+        spread = random.random()  # noqa: S311 (no secret hangs on it)
+        if retry_after is not None:
+            return min(retry_after, self.asked) + spread * self.first
+        return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + spread)
+
+
+class Repeat(Struct, frozen=True):
+    """A request is about to be sent again: what a person who waits may want to know.
+
+    Args:
+        request: Method and path; never a body or a query.
+        problem: Why: `429 TooManyRequests`, `connection reset` ...
+        attempt: The number of the attempt that failed, from 1.
+        wait: Seconds until the next.
+    """
+
+    request: str
+    problem: str
+    attempt: int
+    wait: float
+
+    def __str__(self) -> str:
+        return f"{self.request}: {self.problem}, trying again in {self.wait:.1f} s"
 
 
 class Session:
     """An access in use; safe to share between threads.
 
     Args:
-        access: The cluster and who asks.
         connections: How many requests may be under way without opening connections anew.
         timeout: Seconds to wait for an answer.
-        retries: How patient to be.
-        notice: Is told of each request that is sent again, from the thread that waits.
+        notice: Is called for each request that is sent again, from the thread that waits.
+
+    Attributes:
+        warnings: What the API server warned of, each text once, in the order in which it came.
     """
 
     def __init__(
@@ -58,13 +114,13 @@ class Session:
     ) -> None:
         self.access = access
         self.clock = ServerClock()
+        self.warnings: dict[str, None] = {}
         self._credentials = Credentials(access)
         self._connections = connections
         self._timeout = timeout
         self._retries = retries
         self._notice = notice
-        self.warnings: dict[str, None] = {}
-        """What the API server warned of, each text once, in the order in which it came."""
+        self._of_context = f" (context {access.context})" if access.context else ""
         self._answered = False
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -86,27 +142,25 @@ class Session:
         """The JSON value that a request is answered with.
 
         Args:
-            method: The HTTP method.
             path: Its path, unquoted.
-            query: What stands behind the `?`, by name.
-            body: What to send.
             content: The body's type.
             accept: The answer's.
-            repeats: When it may be sent again.
             largest: Bytes of the answer that are read; None for all of them.
 
         Raises:
             ClusterError: the request was refused, or not answered.
             LargeAnswerError: the answer is larger.
         """
-        answer = self._answer(method, path, query or {}, body, content, accept, repeats, largest)
+        headers = {"Accept": accept}
+        if body is not None:
+            headers["Content-Type"] = content
+        answer = self._answer(method, path, query, body, headers, repeats, largest=largest)
         try:
             return msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise ClusterError(
                 "Unreachable",
-                f"{self.access.server} does not answer as an API server does"
-                f"{_of_context(self.access)}",
+                f"{self.access.server} does not answer as an API server does{self._of_context}",
                 status=answer.status,
                 hint="check the URL of the server, and the proxies in between",
                 request=f"{method} {path}",
@@ -118,7 +172,7 @@ class Session:
         Raises:
             ClusterError: the request was refused, or not answered.
         """
-        answer = self._answer("GET", path, query, None, JSON, "text/plain, */*", "always")
+        answer = self._answer("GET", path, query, None, {"Accept": TEXT}, "always")
         return answer.body.decode(errors="replace")
 
     def stream(
@@ -129,12 +183,7 @@ class Session:
         Raises:
             ClusterError: the request was refused, or not answered.
         """
-        url = _url(path, query)
-
-        def sent(transport: Transport, headers: Mapping[str, str]) -> Answer:
-            return transport.stream(url, headers, quiet)
-
-        answer = self._until_done(f"GET {path}", sent, {"Accept": accept}, "always")
+        answer = self._answer("GET", path, query, None, {"Accept": accept}, "always", quiet=quiet)
         assert answer.stream is not None  # noqa: S101 (it is no refusal)
         return answer.stream
 
@@ -145,84 +194,66 @@ class Session:
             if self._transport is not None:
                 self._transport.close()
 
-    @property
-    def stopped(self) -> bool:
-        """Whether it was closed."""
-        return self._stopped.is_set()
-
-    def wait(self, request: str, seconds: float) -> None:
-        """Waits, unless the session is closed meanwhile.
-
-        Raises:
-            ClusterError: with reason `Interrupted`.
-        """
-        if self._stopped.wait(seconds):
-            raise ClusterError("Interrupted", "interrupted while waiting", request=request)
-
     def _answer(
         self,
         method: str,
         path: str,
-        query: Query,
+        query: Query | None,
         body: bytes | None,
-        content: str,
-        accept: str,
+        headers: dict[str, str],
         repeats: Repeatable,
+        *,
         largest: int | None = None,
-    ) -> Answer:
-        url = _url(path, query)
-        headers = {"Accept": accept}
-        if body is not None:
-            headers["Content-Type"] = content
-
-        def sent(transport: Transport, headers: Mapping[str, str]) -> Answer:
-            return transport.send(method, url, body, headers, largest)
-
-        return self._until_done(f"{method} {path}", sent, headers, repeats)
-
-    def _until_done(
-        self,
-        request: str,
-        sent: Callable[[Transport, Mapping[str, str]], Answer],
-        headers: Mapping[str, str],
-        repeats: Repeatable,
+        quiet: float | None = None,
     ) -> Answer:
         """The answer, below 400."""
-        attempt, uncertain, refreshed = 0, False, False
+        url = quote(path, safe="/:~")
+        if query:
+            url = f"{url}?{_encoded(tuple(query.items()))}"
+        headers["User-Agent"] = _AGENT
+        request = f"{method} {path}"
+        attempt, uncertain, renewed = 0, False, False
         while True:
             attempt += 1
+            retry_after: float | None = None
             credential = self._credentials.current()
             transport = self._connected(credential)
-            asked: float | None = None
+            if transport.compression:
+                headers["Accept-Encoding"] = "gzip"
             begun = steady()
             try:
-                answer = sent(transport, self._headers(transport, credential, headers))
+                answer = transport.send(
+                    method, url, body, headers | credential.headers, largest=largest, quiet=quiet
+                )
             except NoAnswerError as failure:
                 # A server that was there may be restarting; one that never answered is not there.
                 passing = failure.passing and (self._answered or not failure.absent)
                 unread = not failure.reached
-                problem = f"{failure.problem}{_of_context(self.access)}"
-                error = _unreachable(failure, self.access, request, repeats)
+                problem = f"{failure.problem}{self._of_context}"
+                hint = "check that the cluster runs and can be reached from here"
+                if failure.reached and repeats == "unreached":
+                    hint = "the request may have been carried out: check before you repeat it"
+                error = ClusterError("Unreachable", problem, hint=hint, request=request)
             else:
                 self._answered = True
                 for text in _WARNING.findall(answer.headers.get("Warning", "")):
                     if len(self.warnings) < _MOST_WARNINGS:
                         self.warnings[text.replace('\\"', '"')] = None
-                self.clock.heard(answer.headers.get("Date", ""), begun)
+                self.clock.observe(answer.headers.get("Date", ""), begun)
                 if answer.status < 400:
                     return answer
                 error = refusal(answer.status, answer.body, answer.headers, request)
                 if answer.status == 401:
-                    error.message += _of_context(self.access)
-                if answer.status == 401 and not refreshed:
-                    # Once: credentials that are new and refused too are not going to be liked.
-                    refreshed = True
-                    if self._credentials.renewed(credential) is not None:
-                        attempt -= 1
-                        continue
-                unread = answer.status in REFUSED_UNREAD
-                passing = answer.status in PASSING and not error.invalid
-                problem, asked = f"{answer.status} {error.reason}", error.retry_after
+                    error.message += self._of_context
+                    if not renewed:
+                        # Once: credentials that are new and refused too will not be accepted.
+                        renewed = True
+                        if self._credentials.renewed(credential) is not None:
+                            attempt -= 1
+                            continue
+                unread = answer.status in _REFUSED_UNREAD
+                passing = answer.status in _PASSING and not error.invalid
+                problem, retry_after = f"{answer.status} {error.reason}", error.retry_after
             error.attempts, error.uncertain = attempt, uncertain
             if self._stopped.is_set() or not passing or attempt >= self._retries.attempts:
                 error.uncertain = uncertain or (passing and not unread)
@@ -231,13 +262,16 @@ class Session:
                 error.uncertain = True
                 raise error
             uncertain = uncertain or not unread
-            wait = wait_before(attempt, self._retries, asked)
+            wait = self._retries.wait_before(attempt, retry_after)
             if self._notice is not None:
                 self._notice(Repeat(request, problem, attempt, wait))
-            self.wait(request, wait)
+            if self._stopped.wait(wait):
+                raise ClusterError("Interrupted", "interrupted while waiting", request=request)
 
     def _connected(self, credential: Credential) -> Transport:
         """Connections that show this credential; new ones only if the certificate is new."""
+        if credential is self._shown and self._transport is not None:
+            return self._transport
         with self._lock:
             shown = self._shown
             if (
@@ -257,35 +291,60 @@ class Session:
                     # A certificate and its key may be replaced one after the other.
                     if self._transport is None:
                         raise
-                self._shown = credential
+            self._shown = credential
             return self._transport
 
-    @staticmethod
-    def _headers(
-        transport: Transport, credential: Credential, more: Mapping[str, str]
-    ) -> Mapping[str, str]:
-        headers = urllib3.HTTPHeaderDict({"User-Agent": f"etcompile/{__version__}", **more})
-        if transport.compression:
-            headers["Accept-Encoding"] = "gzip"
-        for name, value in credential.headers:
-            headers.add(name, value)
-        return headers
+
+@functools.lru_cache(maxsize=32)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    """A query, which is the same for all objects that are written in the same way."""
+    return urlencode(query)
 
 
-def _of_context(access: Access) -> str:
-    return f" (context {access.context})" if access.context else ""
+# The API server's clock --------------------------------------------------------------------------
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def _unreachable(
-    failure: NoAnswerError, access: Access, request: str, repeats: Repeatable
-) -> ClusterError:
-    hint = "check that the cluster runs and can be reached from here"
-    if failure.reached and repeats == "unreached":
-        hint = "the request may have been carried out: check before you repeat it"
-    problem = f"{failure.problem}{_of_context(access)}"
-    return ClusterError("Unreachable", problem, hint=hint, request=request)
+def steady() -> float:
+    """Seconds of a clock that nobody sets, and that runs on while the machine sleeps."""
+    return time.clock_gettime(_CLOCK)
 
 
-def _url(path: str, query: Query) -> str:
-    quoted = quote(path, safe="/:~")
-    return f"{quoted}?{urlencode(query)}" if query else quoted
+class ServerClock:
+    """The clock of an API server, from the dates of its answers; safe to share between threads.
+
+    The times in objects are the API server's: when a Pod was created, by when it should have gone.
+    To compare them with the clock of this machine is wrong by as much as the two clocks differ.
+    Every answer carries a date, in whole seconds; between answers a clock runs that nobody sets.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ahead: float | None = None
+        self._last = ("", 0.0)
+
+    def now(self) -> float:
+        """The time, in seconds since 1970; this machine's until the first answer."""
+        ahead = self._ahead
+        return time.time() if ahead is None else steady() + ahead
+
+    def observe(self, date: str, sent: float) -> None:
+        """Learns from an answer.
+
+        Args:
+            date: Its header `Date`; one that cannot be read is ignored.
+            sent: When the request was sent, by `steady`.
+        """
+        text, seconds = self._last
+        if text != date:
+            try:
+                seconds = parsedate_to_datetime(date).timestamp()
+            except (TypeError, ValueError):
+                return
+            self._last = date, seconds
+        # The date was written between request and answer, and lacks up to a second.
+        least, most = seconds - steady(), seconds + 1.0 - sent
+        with self._lock:
+            ahead = (least + most) / 2 if self._ahead is None else self._ahead
+            self._ahead = min(max(ahead, least), most)

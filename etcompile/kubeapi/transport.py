@@ -17,9 +17,11 @@ from urllib.request import getproxies_environment
 import urllib3
 from msgspec import Struct
 
-from etcompile.kubeapi.access import Access, Pem
-from etcompile.kubeapi.credentials import basic
+from etcompile.kubeapi.authentication import basic
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.kubeconfig import Access, Pem
+
+_ONCE = urllib3.Retry(total=False, redirect=False)
 
 _GARBLED = ("BAD_RECORD_MAC", "DECODE_ERROR", "INTERNAL_ERROR", "UNEXPECTED_MESSAGE")
 """Alerts (RFC 8446 6.2) that blame the bytes or the server, not who asks: they may pass."""
@@ -29,10 +31,8 @@ class Answer(Struct, frozen=True):
     """What came back.
 
     Args:
-        status: The HTTP status, any.
-        headers: The answer's.
         body: All of it; empty where it is a stream.
-        stream: The answer while it is coming, if that was asked for and it is no refusal.
+        stream: The answer while it is coming, if that was wanted and it is no refusal.
     """
 
     status: int
@@ -49,7 +49,6 @@ class NoAnswerError(Exception):
     """No answer came.
 
     Attributes:
-        problem: What happened, in a few words.
         reached: Whether the server may have read the request.
         passing: Whether another attempt may fare better.
         absent: Nobody listens at that address, or no host has that name.
@@ -69,8 +68,6 @@ class Transport:
     """Connections to one server with one client certificate; safe to share between threads.
 
     Args:
-        access: The cluster.
-        certificate: The client certificate, if the server asks for one.
         connections: How many stay open between requests.
         timeout: Seconds to wait for an answer; a connection is given ten at most.
     """
@@ -81,33 +78,31 @@ class Transport:
         parts = _url(access.server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClusterError("Kubeconfig", f"{access.server!r} is not the URL of a server")
-        self._prefix = parts.path.rstrip("/")
-        self._timeout = timeout
+        self._timeout = _limits(timeout)
         self._host = _host(parts)
         self._proxy = ""
         self.compression = access.compression and not _loopback(parts.hostname)
-        options: dict[str, object] = {
-            "maxsize": connections,
-            "retries": False,
-            "timeout": self._limits(timeout),
-        }
+        options: dict[str, object] = {"maxsize": connections, "retries": _ONCE}
         if parts.scheme == "https":
             options["ssl_context"] = _tls(access, certificate.text, key.text)
             if access.server_name:
                 options["server_hostname"] = access.server_name
-        proxy = _proxy(access, parts)
-        if proxy:
-            self._proxy = _host(_url(proxy))
-        self._manager = (
-            _proxied(proxy, options) if proxy else urllib3.PoolManager(**options)  # type: ignore[arg-type]
-        )
-        self._root = f"{parts.scheme}://{parts.netloc}{self._prefix}"
-        # A request that looks for its connections costs a fifth more. A proxy is asked with the
-        # whole URL, which its manager knows to write.
-        try:
-            self._pool = None if proxy else self._manager.connection_from_url(self._root)
-        except urllib3.exceptions.HTTPError:
-            raise ClusterError("Kubeconfig", f"{self._host!r} is not the name of a host") from None
+        path = parts.path.rstrip("/")
+        self._root = f"{parts.scheme}://{parts.netloc}{path}"
+        if proxy := _proxy(access, parts):
+            # The manager knows whether a proxy gets the whole URL.
+            self._proxy, self._base = _host(_url(proxy)), self._root
+            self._manager = _proxied(proxy, options)
+            self._pool = None
+        else:
+            # Without a proxy, a manager that looks for its connections costs a fifth more.
+            self._base = path
+            self._manager = urllib3.PoolManager(**options)  # type: ignore[arg-type]
+            try:
+                self._pool = self._manager.connection_from_url(self._root)
+            except urllib3.exceptions.HTTPError:
+                problem = f"{self._host!r} is not the name of a host"
+                raise ClusterError("Kubeconfig", problem) from None
 
     def send(
         self,
@@ -115,93 +110,52 @@ class Transport:
         url: str,
         body: bytes | None,
         headers: Mapping[str, str],
+        *,
         largest: int | None = None,
+        quiet: float | None = None,
     ) -> Answer:
-        """Sends a request and reads the whole answer.
+        """Sends a request and reads the answer.
 
         Args:
-            method: The HTTP method.
             url: The path with its query.
-            body: What to send.
-            headers: Names and values.
             largest: Bytes of the answer that are read; None for all of them.
+            quiet: Return the answer while it is coming; its connection counts as lost after so
+                many seconds without a byte. A refusal is read as a whole.
 
         Raises:
             NoAnswerError: the connection failed before the answer was complete.
             LargeAnswerError: the answer is larger.
         """
-        preload = largest is None
-        response = self._request(method, url, body, headers, preload=preload, quiet=self._timeout)
-        if largest is None:
-            return Answer(response.status, response.headers, response.data)
         try:
-            data = response.read(largest + 1)
-            if len(data) > largest:
-                response.close()
-                raise LargeAnswerError
+            response = (self._pool or self._manager).urlopen(
+                method,
+                self._base + url,
+                body=body,
+                headers=headers,
+                redirect=False,
+                preload_content=largest is None and quiet is None,
+                timeout=self._timeout if quiet is None else _limits(quiet),
+            )
+            if quiet is not None and response.status < 400:
+                return Answer(response.status, response.headers, b"", response)
+            if largest is None:
+                return Answer(response.status, response.headers, response.data)
+            try:
+                data = response.read(largest + 1)
+                if len(data) > largest:
+                    response.close()
+                    raise LargeAnswerError
+            finally:
+                response.release_conn()
         except urllib3.exceptions.HTTPError as error:
             raise self._unanswered(error) from None
-        finally:
-            response.release_conn()
         return Answer(response.status, response.headers, data)
-
-    def stream(self, url: str, headers: Mapping[str, str], quiet: float) -> Answer:
-        """Sends a GET and returns the answer while it is still coming.
-
-        Args:
-            url: The path with its query.
-            headers: Names and values.
-            quiet: Seconds without a byte after which the connection counts as lost.
-
-        Raises:
-            NoAnswerError: no answer began, or that of a refusal broke off.
-        """
-        response = self._request("GET", url, None, headers, preload=False, quiet=quiet)
-        if response.status < 400:
-            return Answer(response.status, response.headers, b"", response)
-        try:
-            return Answer(response.status, response.headers, response.data)
-        except urllib3.exceptions.HTTPError as error:
-            raise self._unanswered(error) from None
 
     def close(self) -> None:
         """Closes the connections that are idle."""
         self._manager.clear()
         if self._pool is not None:
             self._pool = self._manager.connection_from_url(self._root)
-
-    def _request(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        *,
-        preload: bool,
-        quiet: float,
-    ) -> urllib3.BaseHTTPResponse:
-        try:
-            if self._pool is not None:
-                return self._pool.urlopen(
-                    method,
-                    self._prefix + url,
-                    body,
-                    headers,
-                    redirect=False,
-                    preload_content=preload,
-                    timeout=self._limits(quiet),
-                )
-            return self._manager.request(
-                method,
-                self._root + url,
-                body=body,
-                headers=headers,
-                redirect=False,
-                preload_content=preload,
-                timeout=self._limits(quiet),
-            )
-        except urllib3.exceptions.HTTPError as error:
-            raise self._unanswered(error) from None
 
     def _unanswered(self, error: Exception) -> NoAnswerError:
         """How far a request came."""
@@ -247,9 +201,9 @@ class Transport:
             f"the TLS connection to {self._host} broke: {_words(error)}", reached=True
         )
 
-    @staticmethod
-    def _limits(quiet: float) -> urllib3.Timeout:
-        return urllib3.Timeout(connect=min(10.0, quiet), read=quiet)
+
+def _limits(quiet: float) -> urllib3.Timeout:
+    return urllib3.Timeout(connect=min(10.0, quiet), read=quiet)
 
 
 def _host(parts: SplitResult) -> str:

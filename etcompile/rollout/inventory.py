@@ -18,8 +18,8 @@ from msgspec import json, structs
 from etcompile._version import __version__
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
-from etcompile.kubeapi.clock import steady
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.session import steady
 from etcompile.plan import claims
 from etcompile.plan.inventory import (
     INVENTORY_ID,

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
-from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.resources import Resource
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import inventory
 from etcompile.plan.inventory import PART_OF, applyset_id, listed

@@ -11,10 +11,10 @@ from typing import Any
 
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.pods import is_half_deleted
-from etcompile.kubeapi.client import Cluster, told_at
-from etcompile.kubeapi.discovery import Resource
+from etcompile.kubeapi.client import Cluster, event_time
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.watch import Watch
+from etcompile.kubeapi.resources import Resource
+from etcompile.kubeapi.watch_stream import Watch
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.machine.messages import Hint, Listed, Lost, Place, Seen
@@ -109,7 +109,7 @@ class Watches:
                     for event in page.items:
                         uid = (event.get("involvedObject") or {}).get("uid")
                         if text := _line(event.get("message")):
-                            found[uid] = max(found.get(uid, ("", "")), (told_at(event), text))
+                            found[uid] = max(found.get(uid, ("", "")), (event_time(event), text))
             except ClusterError:
                 continue  # Events only explain; who may not read them goes without
         return {uid: text for uid, (_, text) in found.items()}

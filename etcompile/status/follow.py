@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.watch import Event, Watch
+from etcompile.kubeapi.watch_stream import Event, Watch
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.status.reader import Seen, Source, key
 

@@ -12,8 +12,8 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
-from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.resources import Resource
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
 from etcompile.plan import sets
 from etcompile.plan.step import ObjectRef

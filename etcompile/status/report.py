@@ -7,7 +7,7 @@ theirs for hours. What says the same is told once, with how often and of whom.
 from collections.abc import Iterable
 
 from etcompile.k8s.objects import LiveObject
-from etcompile.kubeapi.client import told_at
+from etcompile.kubeapi.client import event_time
 from etcompile.status.values import Told
 
 NEWEST = 10
@@ -39,7 +39,7 @@ def _one(events: list[LiveObject]) -> Told:
     newest = events[0]
     about = (event.get("involvedObject") or {} for event in events)
     return Told(
-        at=told_at(newest),
+        at=event_time(newest),
         warning=newest.get("type") == "Warning",
         reason=newest.get("reason") or "",
         message=_line(newest),
@@ -53,7 +53,7 @@ def _one(events: list[LiveObject]) -> Told:
 
 def _turn(event: LiveObject) -> tuple[str, str]:
     # Times of one second are ordered by name, so that a table does not jump.
-    return told_at(event), event["metadata"]["name"]
+    return event_time(event), event["metadata"]["name"]
 
 
 def _line(event: LiveObject) -> str:

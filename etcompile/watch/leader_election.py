@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.kubeapi.clock import steady
+from etcompile.kubeapi.session import steady
 from etcompile.model.protocol import WATCHER
 
 MANAGER = WATCHER

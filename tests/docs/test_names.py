@@ -10,7 +10,7 @@ ROOT = Path(etcompile.__file__).parent
 # Established terms of the field, and of this code, that happen to end like this.
 TERMS = {
     *("backend/gang/coscheduling", "backend/gang/marking", "cli/completing", "cli/publishing"),
-    *("cli/reporting", "diagnostics/spelling", "kubeapi/retrying"),
+    *("cli/reporting", "diagnostics/spelling"),
     *("model/bookkeeping", "model/scaling", "naming", "compiler/lowering"),
     *("compiler/patching", "compiler/reporting", "watch/deciding"),
 }

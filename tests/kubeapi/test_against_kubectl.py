@@ -23,7 +23,7 @@ import pytest
 
 from controlplane.certificates import Authority
 from etcompile.kubeapi import ClusterError, Retries, connect
-from etcompile.kubeapi.credentials import Credentials
+from etcompile.kubeapi.authentication import Credentials
 
 ONCE = Retries(attempts=1)
 

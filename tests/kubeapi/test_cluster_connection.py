@@ -14,7 +14,7 @@ import pytest
 from controlplane.certificates import SERVER_NAME
 from controlplane.server import kubeconfig
 from etcompile.kubeapi import ClusterError, Retries, connect
-from etcompile.kubeapi.credentials import Credentials
+from etcompile.kubeapi.authentication import Credentials
 from etcompile.kubeapi.kubeconfig import access
 
 ONCE = Retries(attempts=1)
@@ -119,11 +119,11 @@ def test_a_token_file_is_read_again_every_minute(written, tmp_path):
     token.write_text("first\n")
     now = 0.0
     credentials = Credentials(access(kubeconfig=written({"tokenFile": "token"})), lambda: now)
-    assert credentials.current().headers == (("Authorization", "Bearer first"),)
+    assert credentials.current().headers == {"Authorization": "Bearer first"}
     token.write_text("second")
-    assert credentials.current().headers == (("Authorization", "Bearer first"),)
+    assert credentials.current().headers == {"Authorization": "Bearer first"}
     now = 61.0
-    assert credentials.current().headers == (("Authorization", "Bearer second"),)
+    assert credentials.current().headers == {"Authorization": "Bearer second"}
 
 
 # ---- credential plugins ----------------------------------------------------------------------

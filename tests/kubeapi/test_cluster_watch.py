@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from etcompile.kubeapi import ClusterError
-from etcompile.kubeapi import watch as watch_module
+from etcompile.kubeapi import ClusterError, watch_stream
 
 
 def config_map(name: str) -> dict:
@@ -129,8 +128,8 @@ def test_a_slow_server_refuses_a_watch_for_a_while(faulty, proxy, told):
 
 
 def test_a_connection_that_goes_silent_is_replaced(faulty, proxy, monkeypatch):
-    assert watch_module.SILENCE <= 90.0
-    monkeypatch.setattr(watch_module, "SILENCE", 2.0)
+    assert watch_stream.SILENCE <= 90.0
+    monkeypatch.setattr(watch_stream, "SILENCE", 2.0)
     resource = faulty.resource("v1", "ConfigMap")
     version = faulty.list(resource).resource_version
     faulty.create(config_map("there"))

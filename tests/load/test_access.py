@@ -31,10 +31,9 @@ OWN_READERS = {
     "integrations/scaffolding/writer.py": "compares what is there already",
     "cli/outdated.py": "shows how the output folder differs",
     # The user's own access to a cluster, which no repository can name.
-    "kubeapi/credentials.py": "reads the token that the kubeconfig names",
-    "kubeapi/access.py": "reads the certificate that the kubeconfig names",
+    "kubeapi/authentication.py": "reads the token that the kubeconfig names",
     "kubeapi/client.py": "reads the certificate authority, to tell clusters apart",
-    "kubeapi/kubeconfig.py": "reads the kubeconfig and the account of the own Pod",
+    "kubeapi/kubeconfig.py": "reads the kubeconfig, its certificates and the own Pod's account",
     "kubeapi/transport.py": "hands certificates to the TLS library",
     # The process itself.
     "backend/jinja.py": "reads how much memory the process has",

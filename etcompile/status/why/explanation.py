@@ -25,7 +25,7 @@ from etcompile.failures import (
 )
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, seconds
-from etcompile.kubeapi.client import told_at
+from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, PREFLIGHT, SPEC_HASH, status_name
 from etcompile.model.run_record import RunRecord, written_record
@@ -249,13 +249,13 @@ def _probes(events: Iterable[LiveObject]) -> dict[tuple[str, str], str]:
     """
     ended: dict[tuple[str, str], float] = {}
     said: dict[tuple[str, str], tuple[float, str]] = {}
-    for event in sorted(events, key=told_at):
+    for event in sorted(events, key=event_time):
         about = event.get("involvedObject") or {}
         container = _CONTAINER.fullmatch(about.get("fieldPath") or "")
         if container is None or not about.get("uid"):
             continue
         whose, words = (about["uid"], container[1]), " ".join((event.get("message") or "").split())
-        at = seconds(told_at(event)) or 0.0
+        at = seconds(event_time(event)) or 0.0
         if event.get("reason") == "Killing":
             ended[whose] = inf if _ENDED_BY_PROBE.search(words) else at
         elif event.get("reason") == "Unhealthy" and not words.startswith("Readiness"):
@@ -286,7 +286,7 @@ def _avoided(job: Job | None, log: FailureLog | None) -> tuple[str, ...]:
 def _warnings(status: JobStatus, events: Iterable[LiveObject]) -> dict[str, str]:
     """Of each Pod the last warning: a volume that cannot be mounted is told of in no other way."""
     found: dict[str, str] = {}
-    for event in sorted(events, key=told_at):
+    for event in sorted(events, key=event_time):
         about = event.get("involvedObject") or {}
         warns = event.get("type") == "Warning" and about.get("kind") == "Pod"
         if warns and about.get("namespace") == status.namespace:

@@ -7,7 +7,7 @@ from test_watch_followers import job as elastic
 from test_watch_followers import named
 from watched import eventually
 
-from etcompile.kubeapi.clock import ServerClock, steady
+from etcompile.kubeapi.session import ServerClock, steady
 from specs import kubeflow_job
 
 QUIET = 3.0
@@ -69,14 +69,14 @@ def test_a_deadline_counts_the_seconds_of_the_api_server(place, watching, clock_
 def test_the_time_between_answers_is_that_of_a_clock_that_runs():
     clock = ServerClock()
     dates = [(f"Sun, 22 Nov 2026 10:00:{second:02} GMT") for second in range(3)]
-    clock.heard("a proxy's nonsense", steady())
+    clock.observe("a proxy's nonsense", steady())
     assert abs(clock.now() - time.time()) < 5
     begun = steady()
-    clock.heard(dates[0], begun)
+    clock.observe(dates[0], begun)
     first = clock.now()
     assert 1_795_341_600.0 <= first < 1_795_341_602.0
     # The same second again says nothing new, and the next one narrows it down.
-    clock.heard(dates[0], begun)
+    clock.observe(dates[0], begun)
     assert clock.now() >= first
-    clock.heard(dates[2], steady())
+    clock.observe(dates[2], steady())
     assert 1_795_341_602.0 <= clock.now() < 1_795_341_603.5

@@ -156,10 +156,12 @@ def test_people_are_told_by_events_of_the_pod(place, watching):
     watching()
     started(place)
     eventually(lambda: place.whole(2))
-    failed = {**place.pod("bert-worker-1"), "apiVersion": "v1", "kind": "Pod"}
+    failed = place.uid("bert-worker-1")
     place.fails("bert-worker-1", 137)
-    told = eventually(lambda: place.cluster.events(failed))
-    assert "137" in told[0]["message"]
+    reported = eventually(
+        lambda: [one for one in place.events() if one["involvedObject"].get("uid") == failed]
+    )
+    assert "137" in reported[0]["message"]
 
 
 def test_a_job_that_cannot_be_read_is_told_of_and_harms_no_other(place, watching):
@@ -171,10 +173,7 @@ def test_a_job_that_cannot_be_read_is_told_of_and_harms_no_other(place, watching
     started(place)
     place.fails("bert-worker-1")
     eventually(lambda: place.whole(2))
-    about = {**config, "metadata": {"name": "broken-config", "namespace": place.namespace}}
-    eventually(
-        lambda: [one for one in place.cluster.events(about) if one["reason"] == "UnreadableJob"]
-    )
+    eventually(lambda: place.told("UnreadableJob", "broken-config"))
 
 
 def test_a_job_that_is_not_selected_is_left_alone(place, watching):

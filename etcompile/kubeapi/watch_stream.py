@@ -6,6 +6,7 @@ is not: a version that etcd has compacted away. Then only a new list helps, whic
 because only the caller knows what it held.
 """
 
+import contextlib
 import random
 import threading
 import time
@@ -43,13 +44,12 @@ class Watch:
     """An iterator of events that another thread may end with `close`.
 
     Args:
-        session: Where to ask.
         path: The collection's.
         query: Selectors.
-        resource_version: The first version not to tell.
+        resource_version: Events after this version are reported.
         accept: The form of the objects.
         timeout: Seconds after which it ends by itself; None for never.
-        renewal: Seconds after which the API server is asked anew.
+        renewal: Seconds after which a new request is made.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Watch:
         self.resource_version = resource_version
         self._session = session
         self._path = path
-        self._query = dict(query)
+        self._query = query
         self._accept = accept
         self._timeout = timeout
         self._renewal = renewal
@@ -95,7 +95,7 @@ class Watch:
                 yield event
                 if self._closed.is_set():
                     return
-            # A server that ends every watch at once must not be asked in a loop.
+            # A server that ends every watch at once must not be sent requests in a loop.
             idle = 0 if seen else idle + 1
             if idle > 1:
                 self._closed.wait(min(0.1 * 2.0**idle, 5.0))
@@ -106,7 +106,9 @@ class Watch:
         with self._lock:
             response = self._response
         if response is not None:
-            _shut(response)
+            # A read may wait in another thread, or have ended already.
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                response.shutdown()
 
     def __enter__(self) -> Self:
         return self
@@ -127,13 +129,19 @@ class Watch:
         response = self._session.stream(self._path, query, quiet, self._accept)
         with self._lock:
             self._response = response
+        rest = b""
         try:
             if self._closed.is_set():
                 return
-            for line in _lines(response):
-                event = self._event(line)
-                self.resource_version = event.resource_version
-                yield event
+            for chunk in response.read_chunked(decode_content=True):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in filter(None, lines):
+                    event = msgspec.json.decode(line)
+                    value = event["object"]
+                    if event["type"] == "ERROR":
+                        raise status_error(value, f"GET {self._path}")
+                    self.resource_version = value["metadata"]["resourceVersion"]
+                    yield Event(event["type"], value, self.resource_version)
         except (urllib3.exceptions.HTTPError, OSError, msgspec.DecodeError):
             return  # broken off, perhaps in the middle of a line
         finally:
@@ -141,26 +149,3 @@ class Watch:
                 self._response = None
             response.close()
             response.release_conn()
-
-    def _event(self, line: bytes) -> Event:
-        told = msgspec.json.decode(line)
-        what = told["object"]
-        if told["type"] == "ERROR":
-            raise status_error(what, f"GET {self._path}")
-        return Event(told["type"], what, what["metadata"]["resourceVersion"])
-
-
-def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """The lines of an answer, each as soon as it is complete."""
-    rest = b""
-    for chunk in response.read_chunked(decode_content=True):
-        *complete, rest = (rest + chunk).split(b"\n")
-        yield from filter(None, complete)
-
-
-def _shut(response: urllib3.BaseHTTPResponse) -> None:
-    """Ends a read that waits in another thread."""
-    try:
-        response.shutdown()
-    except (OSError, ValueError, AttributeError):
-        return  # it has ended already

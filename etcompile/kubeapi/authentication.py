@@ -1,0 +1,240 @@
+"""What goes into a request so that the API server knows who asks, and how it is renewed.
+
+Threads share one of these. Files of a token or a client certificate are read again every minute,
+as the kubelet rotates them; a plugin's answer is kept until it expires; and after a 401 any of
+them is renewed, once, by whichever thread is first.
+
+A credential plugin is a program that prints a token or a client certificate. The protocol is
+`client.authentication.k8s.io`: the program reads the request from the variable
+KUBERNETES_EXEC_INFO and prints an ExecCredential. Its standard error is ours, as with kubectl: it
+may ask people to log in. A plugin that fails ends the command; going on without credentials would
+show people a Forbidden instead.
+"""
+
+import base64
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import urllib3
+from msgspec import Meta, Struct
+
+from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.kubeconfig import Access, ExecPlugin, Pem
+
+_REREAD = 60.0
+"""Seconds after which files are read again; Kubernetes' own clients wait that long."""
+
+
+class Credential(Struct, frozen=True):
+    """What to show the API server.
+
+    Args:
+        serial: Counts renewals: who was refused with an old one need not request a new one.
+        headers: Of every request, as `http.client` takes them; a name may be there several times.
+        certificate: A client certificate, read.
+    """
+
+    serial: int
+    headers: dict[str, str] | urllib3.HTTPHeaderDict
+    certificate: Pem = Pem()
+    key: Pem = Pem()
+
+
+class Credentials:
+    """The credentials of an access, always current; safe to share between threads."""
+
+    def __init__(self, access: Access, clock: Callable[[], float] = time.monotonic) -> None:
+        self._access = access
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._current: Credential | None = None
+        self._until = float("inf")
+
+    def current(self) -> Credential:
+        """What to show now.
+
+        Raises:
+            ClusterError: with reason `Credentials`: a token cannot be read, a plugin failed.
+        """
+        with self._lock:
+            if self._current is None or self._clock() >= self._until:
+                try:
+                    self._renew()
+                except ClusterError:
+                    # Files may be missing for a moment while somebody replaces them.
+                    if self._current is None or self._access.user.plugin:
+                        raise
+                    self._until = self._clock() + _REREAD
+            assert self._current is not None  # noqa: S101 (what _renew is for)
+            return self._current
+
+    def renewed(self, refused: Credential) -> Credential | None:
+        """What to show after a 401; None if there is nothing but what was refused."""
+        user = self._access.user
+        if not (user.token_file or user.certificate.file or (user.plugin and not user.token)):
+            return None
+        with self._lock:
+            if self._current is not None and self._current.serial == refused.serial:
+                self._renew()
+            current = self._current
+        shown = refused.headers, refused.certificate
+        same = current is None or (current.headers, current.certificate) == shown
+        return None if same else current
+
+    def _renew(self) -> None:
+        access, user = self._access, self._access.user
+        serial = self._current.serial + 1 if self._current else 0
+        certificate, key = user.certificate.read(), user.key.read()
+        read_again = user.token_file or (user.certificate.file and not user.plugin)
+        until = self._clock() + _REREAD if read_again else float("inf")
+        authorization = ""
+        if user.token_file:
+            try:
+                token = Path(user.token_file).read_text(errors="surrogateescape").strip()
+                problem = f"the token file {user.token_file} is empty"
+            except OSError as error:
+                token = ""
+                problem = f"cannot read the token file {user.token_file}: {error.strerror}"
+            if not token and not user.token:
+                raise ClusterError("Credentials", problem)
+            authorization = f"Bearer {token or user.token}"
+        elif user.token:
+            authorization = f"Bearer {user.token}"
+        elif user.username or user.password:
+            authorization = basic(user.username, user.password)
+        elif user.plugin is not None:
+            status = _issued(user.plugin, access)
+            authorization = f"Bearer {status.token}" if status.token else ""
+            if status.client_certificate_data:
+                certificate, key = status.client_certificate_data, status.client_key_data or ""
+            if status.expiration_timestamp:
+                left = (status.expiration_timestamp - datetime.now(UTC)).total_seconds()
+                until = min(until, self._clock() + max(0.0, left))
+        shown = [("Authorization", authorization)] if authorization else []
+        pairs = [(name, _encoded(name, value)) for name, value in (*shown, *user.headers)]
+        headers: dict[str, str] | urllib3.HTTPHeaderDict = dict(pairs)
+        if len(headers) < len(pairs):  # a user may be impersonated with several groups
+            headers = urllib3.HTTPHeaderDict(pairs)
+        self._current = Credential(serial, headers, Pem(text=certificate), Pem(text=key))
+        self._until = until
+
+
+def basic(username: str, password: str) -> str:
+    """The value of a header for basic authentication."""
+    return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
+
+
+def _encoded(name: str, value: str) -> str:
+    """The value of a header as UTF-8, in the form that `http.client` writes: each byte a character.
+
+    Raises:
+        ClusterError: with reason `Credentials`: HTTP cannot carry it.
+    """
+    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
+        raise ClusterError(
+            "Credentials",
+            f"the value of the HTTP header {name} has a line break or another control character",
+            hint="check the user in the kubeconfig",
+        )
+    return value.encode(errors="surrogateescape").decode("latin-1")
+
+
+# Credential plugins ------------------------------------------------------------------------------
+
+
+class _Issued(Struct, frozen=True, rename="camel"):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: Annotated[datetime, Meta(tz=True)] | None = None
+
+
+class _ExecCredential(Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    status: _Issued | None = None
+
+
+_CREDENTIAL = msgspec.json.Decoder(_ExecCredential)
+
+
+def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
+    """Runs a plugin.
+
+    Raises:
+        ClusterError: with reason `Credentials`.
+    """
+    terminal = sys.stdin is not None and sys.stdin.isatty()
+    if plugin.interactive_mode == "Always" and not terminal:
+        raise _fault(plugin, "needs a terminal for its prompt")
+    interactive = terminal and plugin.interactive_mode != "Never"
+    spec: dict[str, Any] = {"interactive": interactive}
+    if plugin.provide_cluster_info:
+        spec["cluster"] = _cluster(access)
+    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    try:
+        done = subprocess.run(  # noqa: S603 (the user's kubeconfig says so)
+            [plugin.command, *plugin.args],
+            env={
+                **os.environ,
+                **{variable.name: variable.value for variable in plugin.env},
+                "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
+            },
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+    except (OSError, ValueError) as error:
+        problem = f"cannot be run: {getattr(error, 'strerror', error)}"
+        raise _fault(plugin, problem, plugin.install_hint.strip()) from None
+    if done.returncode:
+        raise _fault(plugin, f"failed with exit code {done.returncode}")
+    try:
+        answer = _CREDENTIAL.decode(done.stdout)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).replace("`", "").partition(" - at $.")
+        raise _fault(plugin, f"printed a wrong {place or 'object'}: {problem.lower()}") from None
+    except ValueError:
+        raise _fault(plugin, "printed no ExecCredential") from None
+    if answer.kind != "ExecCredential":
+        raise _fault(plugin, "printed no ExecCredential")
+    if answer.api_version != plugin.api_version:
+        versions = f"{answer.api_version}, the kubeconfig wants {plugin.api_version}"
+        raise _fault(plugin, f"speaks {versions}")
+    status = answer.status or _Issued()
+    if bool(status.client_certificate_data) != bool(status.client_key_data) or not (
+        status.token or status.client_certificate_data
+    ):
+        raise _fault(plugin, "printed neither a token nor a certificate with its key")
+    return status
+
+
+def _cluster(access: Access) -> dict[str, Any]:
+    """The cluster as the protocol describes it."""
+    cluster: dict[str, Any] = {"server": access.server}
+    if access.server_name:
+        cluster["tls-server-name"] = access.server_name
+    if not access.verify:
+        cluster["insecure-skip-tls-verify"] = True
+    if access.authority:
+        cluster["certificate-authority-data"] = access.authority.read().encode()  # as base64
+    if access.proxy:
+        cluster["proxy-url"] = access.proxy
+    if access.extension is not None:
+        cluster["config"] = access.extension
+    return cluster
+
+
+def _fault(plugin: ExecPlugin, problem: str, hint: str = "") -> ClusterError:
+    return ClusterError(
+        "Credentials", f"the credential plugin {plugin.command} {problem}", hint=hint
+    )

@@ -1,0 +1,147 @@
+"""From `apiVersion` and `kind` to the path of the API: what the cluster serves.
+
+Only the groups that objects name are requested, each once. A cluster with a hundred CRDs answers a
+whole discovery in megabytes; a training job needs two groups.
+"""
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.kubeapi.errors import ClusterError
+
+
+class Resource(Struct, frozen=True):
+    """A kind that the cluster serves.
+
+    Args:
+        api_version: `v1`, `batch/v1` ...
+        plural: Its name in paths: `pods`.
+    """
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+        """The path of the collection, of an object in it, or of an object's subresource.
+
+        Args:
+            namespace: Ignored for kinds that have none; None means all namespaces.
+
+        Raises:
+            ClusterError: a name is none that an object can have, and as a part of a path might
+                lead to another one (Kubernetes' apimachinery, IsValidPathSegmentName).
+        """
+        path = _root(self.api_version)
+        if self.namespaced and namespace:
+            path += f"/namespaces/{_segment('a namespace', namespace)}"
+        path += f"/{_segment('a resource', self.plural)}"
+        if name:
+            path += f"/{_segment(f'a {self.kind}', name)}"
+        return f"{path}/{subresource}" if subresource else path
+
+
+class Resources:
+    """What a cluster serves, by group version; safe to share between threads.
+
+    Args:
+        get: The JSON value of the answer to GET of a path.
+    """
+
+    def __init__(self, get: Callable[[str], Any]) -> None:
+        self._get = get
+        self._lock = threading.Lock()
+        self._known: dict[str, dict[str, Resource]] = {}
+
+    def resource(self, api_version: str, kind: str) -> Resource:
+        """The resource of a kind.
+
+        A kind that is missing is requested again each time: its CRD may have come since.
+
+        Raises:
+            ClusterError: the cluster does not serve it (`NotFound`), or could not be reached.
+        """
+        with self._lock:
+            resource = self._known.get(api_version, {}).get(kind)
+            if resource is None:
+                self._known[api_version] = self._of_version(api_version)
+                resource = self._known[api_version].get(kind)
+        if resource is None:
+            raise ClusterError(
+                "NotFound",
+                f"the cluster does not serve {kind} of {api_version}",
+                status=404,
+                hint="install what brings this kind, or render for another profile",
+            )
+        return resource
+
+    def served(self, group: str, kind: str) -> Resource | None:
+        """The resource of a kind in the version that the API server prefers, if it serves any.
+
+        Args:
+            group: The API group; empty for core.
+
+        Raises:
+            ClusterError: the cluster could not be reached.
+        """
+        versions = ["v1"]
+        if group:
+            answer = self._answer(f"{group}/") or {}
+            preferred = (answer.get("preferredVersion") or {}).get("groupVersion")
+            versions = [version["groupVersion"] for version in answer.get("versions") or ()]
+            versions.sort(key=lambda version: version != preferred)
+        for version in versions:
+            try:
+                return self.resource(version, kind)
+            except ClusterError as error:
+                if not error.not_found:
+                    raise
+        return None
+
+    def _of_version(self, api_version: str) -> dict[str, Resource]:
+        """The kinds of a group version; none if it is not served."""
+        listed = (self._answer(api_version) or {}).get("resources") or ()
+        return {
+            entry["kind"]: Resource(
+                api_version, entry["kind"], entry["name"], bool(entry.get("namespaced"))
+            )
+            for entry in listed
+            if "/" not in entry["name"]  # a subresource
+        }
+
+    def _answer(self, version: str) -> Any:
+        """What the API server says of a version, or of a group, whose name ends in a slash."""
+        if not _VERSION.fullmatch(version):
+            return None  # what looks like a path must not be requested
+        try:
+            return self._get(_root(version).rstrip("/"))
+        except ClusterError as error:
+            if error.not_found:
+                return None
+            raise
+
+
+_VERSION = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]*", re.ASCII)
+
+
+def _root(api_version: str) -> str:
+    """The path of an API version.
+
+    Raises:
+        ClusterError: it is none, and would lead elsewhere.
+    """
+    if not _VERSION.fullmatch(api_version):
+        raise ClusterError("InvalidName", f"{api_version[:100]!r} is not a valid apiVersion")
+    return ("/api/" if "/" not in api_version else "/apis/") + api_version
+
+
+def _segment(what: str, name: str) -> str:
+    """A part of a path; whatever else it may hold is escaped when the request is sent."""
+    if name in (".", "..") or "/" in name or "%" in name or not name.isprintable():
+        raise ClusterError("InvalidName", f"{name[:100]!r} is not a valid name of {what}")
+    return name
