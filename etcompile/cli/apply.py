@@ -6,6 +6,7 @@ import click
 from msgspec import structs
 
 from etcompile.cli.configured import CompilingCommand, job_set
+from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import (
     SET_NAME,
     CompileOptions,
@@ -16,7 +17,6 @@ from etcompile.cli.options import (
     compiler_options,
     explicit,
 )
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import refuses, report
 from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
 from etcompile.compiler import Compilation, compile  # noqa: A004

@@ -10,8 +10,8 @@ import click
 from msgspec import structs
 
 from etcompile.cli.configured import CompilingCommand
+from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import AdviceOptions, CompileOptions, compiler_options
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import counted, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose

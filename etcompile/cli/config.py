@@ -6,10 +6,10 @@ from typing import Any, Literal
 import click
 from msgspec import Struct
 
-from etcompile.cli import completing
+from etcompile.cli import completion
 from etcompile.cli.configured import configured, settings
+from etcompile.cli.framework import Setting, option, subcommand
 from etcompile.cli.options import FILENAMES, OPTIONAL_PATHS, ReportOptions
-from etcompile.cli.parameters import Setting, option, subcommand
 from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED
 
@@ -21,12 +21,12 @@ class ConfigOptions(Struct, frozen=True, kw_only=True):
     filenames: tuple[str, ...] = FILENAMES
     environment: str | None = option(
         metavar="NAME",
-        shell_complete=completing.environments,
+        shell_complete=completion.environments,
         help="Environment of the file whose settings count.",
     )
     config: str | None = option(
         metavar="FILE",
-        shell_complete=completing.files,
+        shell_complete=completion.files,
         help="Configuration file, not the nearest.",
     )
     output: Literal["text", "json"] = option("-o", default="text", help="Format of the output.")

@@ -5,28 +5,37 @@ option itself: what the command line refuses, the file is refused for, at the li
 What a file says counts where neither the command line nor an overlay says otherwise.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from etcompile.cli.commands import SectionedCommand, did_you_mean
+from etcompile.cli.framework import (
+    OVERRIDES,
+    SectionedCommand,
+    Setting,
+    did_you_mean,
+    filled,
+    long_name,
+    parameters,
+)
 from etcompile.cli.options import (
     SETTINGS,
     ReportOptions,
     SettingOptions,
     compiler_options,
 )
-from etcompile.cli.parameters import OVERRIDES, Setting, filled, long_name, parameters
 from etcompile.cli.reporting import report
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.exitcodes import REFUSED
 from etcompile.load import Boundary, access, configuration
 from etcompile.load.configuration import Configuration, Place
+from etcompile.model.settings import secret_mode
 
 if TYPE_CHECKING:
     from etcompile.plan.step import JobSet
@@ -50,6 +59,8 @@ EACH_TIME = {
 REPOSITORY_NAME = "repository-name"
 """The setting that is no option of a command."""
 _META = f"{__name__}.configured"
+_OWN = f"{__name__}.own"
+"""Where a `BoundedCommand` keeps the files that its own command line names."""
 INPUTS = f"{__name__}.inputs"
 """Where a command keeps the inputs that its command line does not name."""
 _SEALED = "sealed:"
@@ -158,6 +169,41 @@ class CompilingCommand(SectionedCommand):
             report(found.diagnostics, options, are_data=ctx.info_name == "check")
             ctx.exit(REFUSED)
         return super().invoke(ctx)
+
+
+class BoundedCommand(CompilingCommand):
+    """A command that runs for whoever can write to a repository.
+
+    `argocd generate` and `krm` run on a machine that does not belong to those people. They open
+    nothing outside of the repository, except what their own command line names, since whoever
+    installed them wrote that.
+    """
+
+    for_others = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Notes the files and folders that the command line names by absolute paths.
+
+        What it names by relative paths lies in the repository: it may be a link of somebody else's.
+        """
+        first = click.Context(self, resilient_parsing=True)
+        click.Command.parse_args(self, first, list(args))
+        files: list[str] = [*(first.params.get("paths") or ())]
+        for param in self.params:
+            value = first.params.get(param.name or "")
+            if isinstance(param, Setting) and param.is_file and value:
+                files += map(str, value) if param.multiple else [str(value)]
+        # What is wrong with it is reported when the options are read.
+        with contextlib.suppress(ValueError):
+            files.append(secret_mode(first.params.get("secret") or "").file or "")
+        ctx.meta[_OWN] = [file for file in files if os.path.isabs(file)]  # noqa: PTH117
+        return super().parse_args(ctx, args)
+
+
+def bounded(ctx: click.Context, options: Options, root: str) -> Options:
+    """The options of a `BoundedCommand`, which opens nothing outside of the folder `root`."""
+    boundary = Boundary(root, tuple(ctx.meta[_OWN]))
+    return structs.replace(options, limits=structs.replace(options.limits, boundary=boundary))
 
 
 def _pair(word: str) -> tuple[str, str | None]:

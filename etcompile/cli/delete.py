@@ -5,8 +5,9 @@ import time
 import click
 from msgspec import structs
 
-from etcompile.cli import completing
+from etcompile.cli import completion
 from etcompile.cli.configured import CompilingCommand, job_set
+from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import (
     OPTIONAL_PATHS,
     SET_NAME,
@@ -14,7 +15,6 @@ from etcompile.cli.options import (
     Duration,
     compiler_options,
 )
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import notices
 from etcompile.cli.rollouts import GIVE_UP, RolloutOptions, Session
 from etcompile.compiler import compile  # noqa: A004
@@ -29,7 +29,7 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     names: tuple[str, ...] = option(
         "--job",
         metavar="NAME",
-        shell_complete=completing.jobs,
+        shell_complete=completion.jobs,
         help="Name of a job. May be repeated.",
     )
     adopt: bool = option(help="Also delete what another tool or set manages.")

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from etcompile import emit
 from etcompile.cli.configured import CompilingCommand, job_set
+from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import (
     SET_NAME,
     CompileOptions,
@@ -18,7 +19,6 @@ from etcompile.cli.options import (
     RightsOptions,
     compiler_options,
 )
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import colored, refuses, report, write
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import codes, diagnose

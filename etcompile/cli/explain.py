@@ -5,9 +5,8 @@ from typing import Literal
 import click
 from msgspec import Struct
 
-from etcompile.cli import completing
-from etcompile.cli.commands import did_you_mean
-from etcompile.cli.parameters import argument, option, subcommand
+from etcompile.cli import completion
+from etcompile.cli.framework import argument, did_you_mean, option, subcommand
 from etcompile.diagnostics import RULES, Rule, explanation
 from etcompile.diagnostics.catalogue import codes_by_name
 from etcompile.diagnostics.spelling import probable_code
@@ -16,7 +15,7 @@ from etcompile.diagnostics.spelling import probable_code
 class ExplainOptions(Struct, frozen=True, kw_only=True):
     """The options of `etcompile explain`."""
 
-    code: str | None = argument("[CODE]", shell_complete=completing.codes)
+    code: str | None = argument("[CODE]", shell_complete=completion.codes)
     all: bool = option(help="Explain all diagnostics.")
     output: Literal["text", "markdown"] = option(
         "-o", default="text", help="Text for a terminal, or Markdown."

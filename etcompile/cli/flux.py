@@ -5,8 +5,7 @@ from typing import Literal
 import click
 from msgspec import Struct, structs
 
-from etcompile.cli.commands import Group
-from etcompile.cli.parameters import argument, option, subcommand
+from etcompile.cli.framework import Group, argument, option, subcommand
 
 
 @click.group("flux", cls=Group)

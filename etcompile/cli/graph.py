@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from etcompile import emit
 from etcompile.cli.configured import CompilingCommand
+from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import CompileOptions, compiler_options
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import report, write
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import codes

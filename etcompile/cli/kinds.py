@@ -7,9 +7,8 @@ import click
 from msgspec import Struct
 
 from etcompile import emit, frontends
-from etcompile.cli import completing
-from etcompile.cli.commands import did_you_mean
-from etcompile.cli.parameters import option, subcommand
+from etcompile.cli import completion
+from etcompile.cli.framework import did_you_mean, option, subcommand
 
 
 class KindsOptions(Struct, frozen=True, kw_only=True):
@@ -17,7 +16,7 @@ class KindsOptions(Struct, frozen=True, kw_only=True):
 
     runtime: str | None = option(
         metavar="NAME",
-        shell_complete=completing.runtimes,
+        shell_complete=completion.runtimes,
         help="Print a runtime that Trainer ships instead, as YAML: to copy and edit it.",
     )
     output: Literal["text", "json"] = option(

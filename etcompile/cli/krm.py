@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from etcompile.cli.boundary import BoundedCommand, bounded
+from etcompile.cli.configured import BoundedCommand, bounded
+from etcompile.cli.framework import subcommand
 from etcompile.cli.options import SettingOptions, compiler_options
-from etcompile.cli.parameters import subcommand
 from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED
 

@@ -4,10 +4,9 @@ import gc
 
 import click
 
-from etcompile.cli.commands import SectionedCommand
 from etcompile.cli.configured import ConfigurationError, configured_options
+from etcompile.cli.framework import SectionedCommand, subcommand
 from etcompile.cli.options import SettingOptions, compiler_options
-from etcompile.cli.parameters import subcommand
 from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic
 

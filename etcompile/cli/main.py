@@ -1,4 +1,4 @@
-"""The `etcompile` command: finds the module of a subcommand when it is asked for.
+"""The `etcompile` command: imports the module of a subcommand, and turns errors into exit codes.
 
 Importing only what runs keeps `etcompile render` fast; a command is a module of this package
 named in `_GROUPS`.
@@ -7,15 +7,16 @@ named in `_GROUPS`.
 import errno
 import gc
 import importlib
+import io
 import os
+import stat
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from etcompile._version import __version__
-from etcompile.cli.commands import Group
-from etcompile.cli.pipes import give_up, outlive_readers
+from etcompile.cli.framework import Group
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 
 if TYPE_CHECKING:
@@ -146,3 +147,60 @@ def main() -> None:
         sys.exit(code)
     finally:
         gc.freeze()
+
+
+# Standard output and standard error whose reader may go ------------------------------------------
+
+
+class _Pipe(io.FileIO):
+    """A file descriptor whose reader may go: what nobody reads any more is dropped.
+
+    `etcompile apply jobs/ | head -1` must neither stop half-way nor end with another exit code than
+    that of the rollout.
+    """
+
+    gone = False
+
+    def write(self, data: Any, /) -> int:
+        """Writes, or drops what nobody reads."""
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            self.gone = True
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return memoryview(data).nbytes
+
+
+def outlive_readers() -> None:
+    """Replaces the standard streams that are pipes by streams that outlive their readers."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
+            mode = os.fstat(stream.fileno()).st_mode
+        except (AttributeError, OSError, ValueError):
+            continue  # it is closed, or no file of the operating system
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            stream.flush()
+            raw: Any = _Pipe(stream.fileno(), "wb", closefd=False)
+            pipe = io.BufferedWriter(raw)
+            text = io.TextIOWrapper(
+                pipe,
+                encoding=stream.encoding,
+                errors=stream.errors,
+                newline="\n",
+                line_buffering=stream.line_buffering or name == "stderr",
+            )
+            setattr(sys, name, text)
+
+
+def reader_is_gone() -> bool:
+    """Whether nobody reads standard output any more: what goes on for ever may end."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return bool(getattr(raw, "gone", False))
+
+
+def give_up(stream: TextIO) -> None:
+    """Lets what is still to be written of a stream go nowhere, so that it cannot fail at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

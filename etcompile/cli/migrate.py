@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import click
 
-from etcompile.cli import completing
+from etcompile.cli import completion
+from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import (
     FILENAMES,
     IGNORE,
@@ -13,7 +14,6 @@ from etcompile.cli.options import (
     Connection,
     ReportOptions,
 )
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
 
@@ -23,7 +23,7 @@ class _Connection(Connection, frozen=True, kw_only=True):
 
     context: str | None = option(
         metavar="NAME",
-        shell_complete=completing.contexts,
+        shell_complete=completion.contexts,
         help="With --from-cluster: context of the kubeconfig.",
     )
     kubeconfig: Path | None = option(
@@ -49,7 +49,7 @@ class MigrateOptions(ReportOptions, frozen=True, kw_only=True):
         help="Read the job, its scale intents and its objects from the cluster.",
     )
     namespace: str | None = option(
-        "-n", metavar="NS", shell_complete=completing.namespaces, help="Namespace of the job."
+        "-n", metavar="NS", shell_complete=completion.namespaces, help="Namespace of the job."
     )
     to: Literal["trainjob"] | None = option(
         help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"

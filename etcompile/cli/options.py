@@ -1,6 +1,6 @@
 """The options that several commands share, in groups, and what they turn into.
 
-Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.cli.parameters`).
+Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.cli.framework`).
 """
 
 import re
@@ -13,9 +13,8 @@ import yaml  # noqa: F401 - early; see below
 from click.core import ParameterSource
 from msgspec import Struct
 
-from etcompile.cli import completing
-from etcompile.cli.commands import Choice
-from etcompile.cli.parameters import argument, converted, option, setting
+from etcompile.cli import completion
+from etcompile.cli.framework import Choice, argument, converted, option, setting
 from etcompile.compiler import Options
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label
@@ -130,20 +129,20 @@ class _Paths(click.Argument):
         return super().handle_parse_result(ctx, opts, args)
 
 
-PATHS = argument("PATH...", cls=_Paths, shell_complete=completing.files)
-OPTIONAL_PATHS = argument("[PATH...]", cls=_Paths, required=False, shell_complete=completing.files)
+PATHS = argument("PATH...", cls=_Paths, shell_complete=completion.files)
+OPTIONAL_PATHS = argument("[PATH...]", cls=_Paths, required=False, shell_complete=completion.files)
 FILENAMES = option(
     *("-f", "--filename"),
     metavar="FILE",
-    shell_complete=completing.files,
+    shell_complete=completion.files,
     help="Another PATH. May be repeated.",
 )
 """`-f FILE`, as kubectl has it: what it names is among the PATHs."""
-JOB = argument("JOB", shell_complete=completing.jobs)
+JOB = argument("JOB", shell_complete=completion.jobs)
 IGNORE = setting(
     metavar="CODE",
     callback=codes(_no_warning),
-    shell_complete=completing.warnings,
+    shell_complete=completion.warnings,
     help="Do not report this warning, such as ET2040, or several, separated by commas. May be"
     " repeated. In a file, write # etcompile: ignore[ET2040] on the line.",
 )
@@ -152,13 +151,13 @@ KUBERNETES_VERSION = setting(
     metavar="V",
     hidden=True,
     callback=converted(_minor_version),
-    shell_complete=completing.versions,
+    shell_complete=completion.versions,
     help="Kubernetes version of the cluster.",
 )
 LIVE_NAMESPACE = option(
     "-n",
     metavar="NS",
-    shell_complete=completing.namespaces,
+    shell_complete=completion.namespaces,
     help="Namespace.  [default: that of the context]",
 )
 SET_NAME = option(
@@ -200,7 +199,7 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         metavar="NS",
         per_call=True,
         callback=converted(namespace_name),
-        shell_complete=completing.namespaces,
+        shell_complete=completion.namespaces,
         help="Namespace of the jobs that do not name one.",
     )
     overlays: tuple[str, ...] = setting(
@@ -208,14 +207,14 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         metavar="FILE",
         is_file=True,
         per_call=True,
-        shell_complete=completing.overlays,
+        shell_complete=completion.overlays,
         help="Apply an overlay: a file, or dev, prod, resilient or spot. May be repeated; the"
         " order counts.",
     )
     runtimes: tuple[str, ...] = setting(
         metavar="PATH",
         is_file=True,
-        shell_complete=completing.files,
+        shell_complete=completion.files,
         help="File or folder of TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may"
         " name. May be repeated. Those of the input count before them, the ones that Trainer ships"
         " after them.",
@@ -225,7 +224,7 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         default=str(_DEFAULTS.secret),
         metavar="MODE",
         callback=converted(secret_mode),
-        shell_complete=completing.secrets,
+        shell_complete=completion.secrets,
         help="Where the ssh key pair comes from: runtime (apply or the watcher creates a Secret in"
         " the cluster), existing:NAME (a Secret that you created), external[:STORE/PATH] (External"
         " Secrets), csi:NAME (mounted from a vault), or encrypted in the output:"
@@ -308,12 +307,12 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     ignore: tuple[str, ...] = IGNORE
     environment: str | None = option(
         metavar="NAME",
-        shell_complete=completing.environments,
+        shell_complete=completion.environments,
         help="Environment of the configuration file whose settings count.",
     )
     config: tuple[str, ...] = option(
         metavar="FILE|KEY=VALUE",
-        shell_complete=completing.files,
+        shell_complete=completion.files,
         help="Configuration file, or a setting that counts before the file's, such as"
         " gang=volcano. May be repeated.  [default: the nearest etcompile.toml above the first"
         " PATH, or pyproject.toml with a table tool.etcompile, up to the root of the repository]",
@@ -339,7 +338,7 @@ class AdviceOptions(Struct, frozen=True, kw_only=True):
         metavar="CODE",
         per_call=True,
         callback=codes(_no_advice),
-        shell_complete=completing.selectable,
+        shell_complete=completion.selectable,
         help="Also report this advice, which is not reported by default, such as ET9034, or"
         " several, separated by commas. May be repeated.",
     )
@@ -371,7 +370,7 @@ class Connection(Struct, frozen=True, kw_only=True):
 
     context: str | None = option(
         metavar="NAME",
-        shell_complete=completing.contexts,
+        shell_complete=completion.contexts,
         help="Context of the kubeconfig.  [default: the current context]",
     )
     kubeconfig: Path | None = option(

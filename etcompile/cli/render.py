@@ -1,9 +1,10 @@
 """`etcompile render`: job specifications to manifests, on standard output or in a folder."""
 
 import contextlib
+import itertools
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,16 +12,20 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
-from etcompile.cli.commands import refuse_without
 from etcompile.cli.configured import CompilingCommand, of
+from etcompile.cli.framework import option, refuse_without, subcommand
 from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options, explicit
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import colored, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
 if TYPE_CHECKING:
     from etcompile.diagnostics import Diagnostic
+
+_LONGEST_DIFF = 200
+_LONGEST_FILE = 60
+"""Lines that `--check` shows of all files, and of each."""
+_STYLES = {"---": "1", "+++": "1", "@": "36", "-": "31", "+": "32"}
 
 
 class _Folder(click.Path):
@@ -81,12 +86,23 @@ def command(ctx: click.Context, options: RenderOptions) -> None:
         raise click.UsageError("--check writes nothing: leave out --force and --replace")
     chosen = compiler_options(options)
     # Before anything is read: that the output folder is not read would be reported first.
-    if output is not None and (problem := _unusable(output, options)):
-        report([problem], options)
+    refusal = None
+    if output is not None:
+        inputs = [Path(path) for path in options.paths if path != "-"]
+        # What the system has against the folder is reported where it is touched.
+        with contextlib.suppress(OSError, ValueError):
+            refusal = emit.refusal(output, inputs, reads_only=options.check)
+    if refusal is not None:
+        report([refusal], options)
         ctx.exit(REFUSED)
     compilation = compile(options.paths, replace(chosen, output=output))
-    if output is not None and options.folder.layout == "jobs":
-        compilation = _in_one_stage(compilation)
+    has_one_stage = output is not None and options.folder.layout == "jobs"
+    if has_one_stage and "flux" in compilation.settings.profiles:
+        from etcompile.check.stages import unstaged
+
+        problems = unstaged([(group.origin, group.objects) for group in compilation.groups])
+        diagnostics = (*compilation.diagnostics, *problems)
+        compilation = replace(compilation, diagnostics=diagnostics)
     if refuses(compilation.diagnostics, options):
         report(compilation.findings, options)
         ctx.exit(REFUSED)
@@ -101,48 +117,21 @@ def command(ctx: click.Context, options: RenderOptions) -> None:
 
 def _stream(compilation: Compilation, form: str) -> Iterable[str]:
     """What goes to standard output, as kubectl has it: `-o yaml`, `json` or `name`."""
-    if form == "yaml":
-        return emit.blocks(compilation.in_order(), compilation.sources)
     objects = compilation.in_order()
     if form == "json":
         items = {"apiVersion": "v1", "kind": "List", "items": [*objects]}
-        return (f"{json.dumps(items, indent=4, ensure_ascii=False)}\n",)
-    return (f"{_name(manifest)}\n" for manifest in objects)
-
-
-def _name(manifest: Mapping[str, Any]) -> str:
-    group = manifest["apiVersion"].rpartition("/")[0]
-    kind = f"{manifest['kind']}.{group}".rstrip(".").lower()
-    return f"{kind}/{manifest['metadata']['name']}"
-
-
-def _in_one_stage(compilation: Compilation) -> Compilation:
-    """The same, with what Flux has against a folder of one stage."""
-    if "flux" not in compilation.settings.profiles:
-        return compilation
-    from etcompile.check.stages import unstaged
-
-    groups = [(group.origin, group.objects) for group in compilation.groups]
-    diagnostics = (*compilation.diagnostics, *unstaged(groups))
-    return replace(compilation, diagnostics=diagnostics)
-
-
-def _unusable(output: Path, options: RenderOptions) -> "Diagnostic | None":
-    """Why the output folder cannot be used with these paths."""
-    inputs = [Path(path) for path in options.paths if path != "-"]
-    # What the system has against the folder is reported where it is touched.
-    with contextlib.suppress(OSError, ValueError):
-        return emit.refusal(output, inputs, reads_only=options.check)
-    return None
+        yield f"{json.dumps(items, indent=4, ensure_ascii=False)}\n"
+    elif form == "name":
+        for manifest in objects:
+            group = manifest["apiVersion"].rpartition("/")[0]
+            kind = f"{manifest['kind']}.{group}".rstrip(".").lower()
+            yield f"{kind}/{manifest['metadata']['name']}\n"
+    else:
+        yield from emit.blocks(objects, compilation.sources)
 
 
 def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, str]:
-    """The files of the output folder, its lock file among them.
-
-    Args:
-        compilation: What goes there.
-        options: The layout, among others.
-    """
+    """The files of the output folder, its lock file among them."""
     from etcompile._version import __version__
     from etcompile.compiler.stored import settings_value
     from etcompile.operations.declarations import job_title
@@ -173,40 +162,76 @@ def _check(
     if problems:
         return REFUSED
     if not comparison.equal and not options.quiet:
-        from etcompile.cli.outdated import difference
-
-        lines = difference(output, comparison, files, color=colored(options.color, sys.stdout))
+        lines = _difference(output, comparison, files, color=colored(options.color, sys.stdout))
         write(*(f"{line}\n" for line in lines), errors="replace")
     if notices(options):
-        state = (
-            "up to date"
-            if comparison.equal
-            else "out of date: run etcompile render and commit the result"
-        )
+        state = "up to date"
+        if not comparison.equal:
+            state = "out of date: run etcompile render and commit the result"
         click.echo(f"{output}: {state}", err=True)
     return 0 if comparison.equal else DIFFERENT
+
+
+def _difference(
+    directory: Path, comparison: emit.Comparison, files: Mapping[str, str], *, color: bool
+) -> Iterator[str]:
+    """A line for each file that differs, then a diff of them all, cut where it gets long."""
+    from etcompile.diagnostics.redaction import redacted
+    from etcompile.emit.difference import unified
+
+    states = {
+        **dict.fromkeys(comparison.changed, "changed"),
+        **dict.fromkeys(comparison.missing, "missing"),
+        **dict.fromkeys(comparison.stale, "stale"),
+    }
+    for path, state in sorted(states.items()):
+        by_hand = f" ({comparison.edited[path]})" if path in comparison.edited else ""
+        yield f"{state:<8} {directory / path}{by_hand}"
+
+    def lines() -> Iterator[str]:
+        # Files that are new or gone come last, as their diffs are long and say little, and the lock
+        # file after all, as it only repeats the others.
+        paths = (*comparison.changed, *comparison.stale, *comparison.missing)
+        for path in sorted(paths, key=lambda path: str(path) == emit.LOCK):
+            file = directory / path
+            old = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+            diff = unified(str(file), redacted(old), redacted(files.get(str(path), "")))
+            yield from _first(diff, _LONGEST_FILE)
+
+    for line in _first(lines(), _LONGEST_DIFF):
+        # Nothing that a terminal would act on.
+        text = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line)
+        style = next((style for start, style in _STYLES.items() if line.startswith(start)), None)
+        yield f"\x1b[{style}m{text}\x1b[0m" if color and style else text
+
+
+def _first(lines: Iterator[str], count: int) -> Iterator[str]:
+    """The first lines, and how many more there are."""
+    yield from itertools.islice(lines, count)
+    if more := sum(1 for _ in lines):
+        yield f"… {more} more lines"
 
 
 def _write(
     compilation: Compilation, output: Path, files: dict[str, str], options: RenderOptions
 ) -> int:
     """Writes the folder unless something speaks against it; the exit code."""
-    found: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
 
     def agrees(comparison: emit.Comparison) -> bool:
         if comparison.changed or comparison.stale:
             from etcompile.compiler.previous import replacements
 
             version = compilation.settings.kubernetes_version
-            found.extend(
+            problems.extend(
                 replacements(output, comparison, files, version, replaced=options.replaced)
             )
-        return not refuses(found, options)
+        return not refuses(problems, options)
 
     inputs = [Path(path) for path in (*options.paths, *compilation.files) if path != "-"]
     written = emit.write(output, files, inputs=inputs, force=options.force, agrees=agrees)
-    report((*compilation.findings, *written.diagnostics, *found), options)
-    if written.diagnostics or refuses(found, options):
+    report((*compilation.findings, *written.diagnostics, *problems), options)
+    if written.diagnostics or refuses(problems, options):
         return REFUSED
     if notices(options):
         counts = f"{written.written} written, {written.unchanged} unchanged"

@@ -2,9 +2,8 @@
 
 import click
 
-from etcompile.cli.commands import SectionedCommand
+from etcompile.cli.framework import SectionedCommand, option, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, ReportOptions
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
 from etcompile.exitcodes import INPUT
 

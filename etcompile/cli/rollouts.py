@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from etcompile import emit
+from etcompile.cli.framework import option
 from etcompile.cli.options import ClusterOptions, Duration, ReportOptions
-from etcompile.cli.parameters import option
 from etcompile.cli.reporting import colored, notices, report, write
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CLUSTER, INTERNAL, INTERRUPTED, REFUSED

@@ -9,9 +9,9 @@ from click.core import ParameterSource
 from msgspec import structs
 
 from etcompile import frontends
-from etcompile.cli import completing
-from etcompile.cli.commands import refuse_without
+from etcompile.cli import completion
 from etcompile.cli.configured import CompilingCommand
+from etcompile.cli.framework import long_name, option, refuse_without, subcommand
 from etcompile.cli.options import (
     JOB,
     OPTIONAL_PATHS,
@@ -19,7 +19,6 @@ from etcompile.cli.options import (
     Connection,
     compiler_options,
 )
-from etcompile.cli.parameters import long_name, option, subcommand
 from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
 
@@ -37,7 +36,7 @@ class _Connection(Connection, frozen=True, kw_only=True):
 
     context: str | None = option(
         metavar="NAME",
-        shell_complete=completing.contexts,
+        shell_complete=completion.contexts,
         help="With --apply: context of the kubeconfig.",
     )
     kubeconfig: Path | None = option(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli import completing
+from etcompile.cli import completion
+from etcompile.cli.framework import argument, option, subcommand
 from etcompile.cli.options import LIVE_NAMESPACE, Connection, ReportOptions
-from etcompile.cli.parameters import argument, option, subcommand
 from etcompile.cli.reporting import cluster_errors, colored, write
 from etcompile.exitcodes import FAILED
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class StatusOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile status`."""
 
-    job: str | None = argument("[JOB]", shell_complete=completing.jobs)
+    job: str | None = argument("[JOB]", shell_complete=completion.jobs)
     namespace: str | None = LIVE_NAMESPACE
     all_namespaces: bool = option("-A", help="Show the jobs of all namespaces.")
     connection: Connection
@@ -99,7 +99,7 @@ def _watched(cluster: "Cluster", found: "Seen", options: StatusOptions) -> int:
 
 def _followed(cluster: "Cluster", found: "Seen", options: StatusOptions) -> None:
     """Writes a line for each change, until the job has ended."""
-    from etcompile.cli.pipes import reader_is_gone
+    from etcompile.cli.main import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status.changes import changes
     from etcompile.status.text import clock

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 from msgspec import Struct, structs
 
-from etcompile.cli import completing
-from etcompile.cli.commands import refuse_without
+from etcompile.cli import completion
+from etcompile.cli.framework import option, refuse_without, subcommand
 from etcompile.cli.options import Connection
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import write
 from etcompile.exitcodes import CLUSTER, INTERRUPTED, REFUSED
 from etcompile.model.protocol import WATCH
@@ -74,7 +73,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     namespaces: tuple[str, ...] = option(
         *("-n", "--namespace"),
         metavar="NS",
-        shell_complete=completing.namespaces,
+        shell_complete=completion.namespaces,
         help="Watch the jobs of this namespace. May be repeated.  [default: that of the context]",
     )
     all_namespaces: bool = option("-A", help="Watch the jobs of all namespaces.")

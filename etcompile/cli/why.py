@@ -5,8 +5,8 @@ from typing import Literal
 
 import click
 
+from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
-from etcompile.cli.parameters import option, subcommand
 from etcompile.cli.reporting import cluster_errors, write
 
 

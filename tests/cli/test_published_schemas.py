@@ -11,7 +11,7 @@ import etcompile
 from consumers.schemas import stored_schema
 from etcompile import data, frontends
 from etcompile.cli import schema
-from etcompile.cli.publishing import ALL, BASE, CATALOG, published
+from etcompile.cli.schema import ALL, BASE, CATALOG, published
 from specs import elastic_job, kubeflow_job, scale_out, training_job
 
 PUBLISHED = published()

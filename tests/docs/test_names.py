@@ -9,7 +9,7 @@ ROOT = Path(etcompile.__file__).parent
 
 # Established terms of the field, and of this code, that happen to end like this.
 TERMS = {
-    *("backend/gang/coscheduling", "backend/gang/marking", "cli/completing", "cli/publishing"),
+    *("backend/gang/coscheduling", "backend/gang/marking"),
     *("cli/reporting", "diagnostics/spelling"),
     *("model/bookkeeping", "model/scaling", "naming", "compiler/lowering"),
     *("compiler/patching", "compiler/reporting", "watch/deciding"),

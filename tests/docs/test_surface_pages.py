@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from etcompile.cli.publishing import ALL, BASE, CATALOG, published
+from etcompile.cli.schema import ALL, BASE, CATALOG, published
 from specs import scale_out, training_job
 
 ROOT = Path(__file__).parents[2]

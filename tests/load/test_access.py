@@ -29,7 +29,7 @@ OWN_READERS = {
     "load/revision.py": "writes git's files to a folder of its own",
     "integrations/migrate/files.py": "looks whether the files of a hand-over were edited",
     "integrations/scaffolding/writer.py": "compares what is there already",
-    "cli/outdated.py": "shows how the output folder differs",
+    "cli/render.py": "shows how the output folder differs",
     # The user's own access to a cluster, which no repository can name.
     "kubeapi/authentication.py": "reads the token that the kubeconfig names",
     "kubeapi/client.py": "reads the certificate authority, to tell clusters apart",
@@ -37,7 +37,7 @@ OWN_READERS = {
     "kubeapi/transport.py": "hands certificates to the TLS library",
     # The process itself.
     "backend/jinja.py": "reads how much memory the process has",
-    "cli/pipes.py": "opens the null device for a closed pipe",
+    "cli/main.py": "opens the null device for a closed pipe",
     # What is shipped with etcompile.
     "watch/manifests.py": "reads the dashboard that is shipped",
     "cli/argocd.py": "prints the plugin.yaml that is shipped",

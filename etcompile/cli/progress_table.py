@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
 
-from etcompile.cli.progress.lines import Lines, in_order
+from etcompile.cli.progress import Lines, in_order
 from etcompile.diagnostics import Diagnostic
 from etcompile.diagnostics.redaction import shown
 from etcompile.kubeapi import Repeat
@@ -33,7 +33,7 @@ _FRAME = 5
 _NAME = 30
 _STATE = 8
 _GAP = 2
-_WHY = 8
+_REASON = 8
 _OTHERS = 40
 """Columns that a state, a time and the beginning of a reason need; a name has the rest."""
 
@@ -94,21 +94,21 @@ class Table:
             self._note = str(repeat)
 
     def end(self, outcome: Outcome) -> None:
-        """Takes the table away, and says how it ended."""
+        """Removes the table, and says how the rollout ended."""
         self._live.stop()
         self._lines.end(outcome)
 
     def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
-        """Says nothing: a table is for people, who are told by the diagnostics."""
+        """Says nothing: people read the diagnostics."""
 
     def _drawn(self) -> Group:
         with self._lock:
             rows = [row for row in self._rows.values() if row[0].status in _STYLES]
             rows.sort(key=lambda row: (row[0].status != "failed", in_order(row[0].ref)))
             written, ready, note = len(self._written), self._ready, self._note
-        room = max(3, self._console.height - _FRAME)
+        shown_rows = rows[: max(3, self._console.height - _FRAME)]
         longest = max(_NAME, self._console.width - _OTHERS)
-        names = [shortened(str(event.ref), longest) for event, _ in rows[:room]]
+        names = [shortened(str(event.ref), longest) for event, _ in shown_rows]
         grid = Grid(box=None, pad_edge=False, header_style="dim")
         for title, more in (
             ("OBJECT", {"no_wrap": True, "min_width": max(map(len, names), default=0)}),
@@ -118,18 +118,21 @@ class Table:
         ):
             grid.add_column(title, **more)
         now = time.monotonic()
-        ages = [_age(now - since) for _, since in rows[:room]]
-        # Where a table is too wide, rich takes whole columns away; only reasons may be cut.
-        taken = [max(map(len, column), default=0) for column in (names, ages)]
-        left = max(_WHY, self._console.width - sum(taken) - _STATE - 3 * _GAP)
-        for name, age, (event, _) in zip(names, ages, rows, strict=False):
+        ages = []
+        for _, since in shown_rows:
+            seconds = int(now - since)
+            ages.append(f"{seconds // 60}m{seconds % 60:02}s" if seconds >= 60 else f"{seconds}s")
+        # Where a table is too wide, rich removes whole columns; only reasons may be cut.
+        widths = [max(map(len, column), default=0) for column in (names, ages)]
+        left = max(_REASON, self._console.width - sum(widths) - _STATE - 3 * _GAP)
+        for name, age, (event, _) in zip(names, ages, shown_rows, strict=True):
             style = _STYLES[event.status]
             reason = Text(shown(event.reason))
             reason.truncate(left, overflow="ellipsis")
             grid.add_row(Text(name), Text(event.status, style), Text(age), reason)
         parts: list[object] = [grid] if rows else []
-        if len(rows) > room:
-            parts.append(Text(f"and {len(rows) - room} more", "dim"))
+        if hidden := len(rows) - len(shown_rows):
+            parts.append(Text(f"and {hidden} more", "dim"))
         if self._to_write:
             counts = f"{written} of {self._to_write} written, {ready} ready"
             bar = ProgressBar(self._to_write, min(written, self._to_write), width=30)
@@ -139,8 +142,3 @@ class Table:
         if note:
             parts.append(Text(note, "dim", overflow="ellipsis", no_wrap=True))
         return Group(*parts)  # type: ignore[arg-type]
-
-
-def _age(seconds: float) -> str:
-    whole = int(seconds)
-    return f"{whole // 60}m{whole % 60:02}s" if whole >= 60 else f"{whole}s"

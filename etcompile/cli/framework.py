@@ -1,0 +1,415 @@
+"""click as this command line uses it: commands, and parameters that are declared once.
+
+Every command has `-h`, reports all that is wrong with a command line at once, where click stops at
+the first option that it cannot use, and names the nearest command or value for a misspelt one. The
+help of a command that compiles has its thirty options in sections.
+
+The parameters of a command are the fields of a frozen struct:
+
+    class LogsOptions(ReportOptions, frozen=True, kw_only=True):
+        job: str = argument("JOB", shell_complete=completion.jobs)
+        rank: int | None = option(metavar="N", help="Only the Pod of this rank.")
+
+    @subcommand("logs", LogsOptions)
+    def command(ctx: click.Context, options: LogsOptions) -> None: ...
+
+What the type of a field says is not repeated: a `bool` is a flag, a tuple is an option that may be
+repeated, a `Literal` is a choice, and what is not `| None` and has no default is required. A
+`setting` may stand in `etcompile.toml` too, and is checked there as on the command line. A field
+that is a struct is a group of options that several commands take.
+"""
+
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import click
+from click.core import iter_params_for_processing
+from msgspec import Struct
+from msgspec.structs import FieldInfo, fields
+
+_SECTIONS = {
+    "Input": "--filename --namespace --overlay --runtimes --set --beside --allow-empty --job",
+    "Configuration": "--environment --config --isolated",
+    "Output": "--output --output-dir --plan --split --layout --check --run --exit-zero",
+    "Changes": "--against --dry-run --force --prune --replace --replace-data --adopt --target --yes"
+    " --take-ownership --to --add --remove --pods --kind --in-place --apply",
+    "Corrections": "--fix --unsafe-fixes --diff",
+    "Waiting": "--wait --timeout --drain",
+    "Cluster": "--context --kubeconfig --concurrency",
+    "Gang scheduling": "--gang",
+    "Secrets": "--secret",
+    "GitOps": "--profile",
+    "Diagnostics": "--strict --ignore --select --output-format --color --quiet",
+}
+"""The flags by section, both in the order in which they are shown."""
+_PLACES = {
+    flag: (title, place)
+    for title, flags in _SECTIONS.items()
+    for place, flag in enumerate(flags.split())
+}
+OTHER = "Other options"
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """The end of an error: ` Did you mean 'render'?`; empty if no known name is near."""
+    from etcompile.diagnostics.spelling import probably
+
+    near = probably(name.lower(), {word.lower() for word in known})
+    meant = next((word for word in known if word.lower() == near), None)
+    return f" Did you mean '{meant}'?" if meant else ""
+
+
+def refuse_without(needed: str, **options: object) -> None:
+    """Refuses options that have a value, since they count only with the option `needed`."""
+    for name, value in options.items():
+        if value:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs {needed}")
+
+
+class UsageErrors(click.UsageError):
+    """Several mistakes of one command line."""
+
+    def __init__(self, errors: list[click.UsageError], ctx: click.Context) -> None:
+        super().__init__("\nError: ".join(error.format_message() for error in errors), ctx)
+
+
+class Helped(click.Command):
+    """A command or a group that has `-h`, also where it is read ahead without its group."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The flags that show the help."""
+        return ["-h", "--help"]
+
+
+class Command(Helped):
+    """A command that reports all mistakes of its command line."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context; `--dry-run` alone is `--dry-run=client`, and never takes the next word."""
+        end = args.index("--") if "--" in args else len(args)
+        words = [f"{word}=client" if word == "--dry-run" else word for word in args[:end]]
+        return super().make_context(info_name, words + args[end:], parent, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments that are left; a usage error that names all that cannot be used."""
+        try:
+            return super().parse_args(ctx, [*args])
+        except (click.BadParameter, click.NoSuchOption):
+            if errors := [*self._errors(ctx, [*args])]:
+                raise UsageErrors(errors, ctx) from None
+            raise
+
+    def _errors(self, ctx: click.Context, args: list[str]) -> Iterator[click.UsageError]:
+        """The mistakes of a command line, in the order of its options."""
+        again = click.Context(self, parent=ctx.parent, info_name=ctx.info_name)
+        parser = self.make_parser(again)
+        left, has_unknown = args, False
+        while True:
+            try:
+                values, rest, order = parser.parse_args([*left])
+                break
+            except click.NoSuchOption as error:
+                name = error.option_name
+                if any(isinstance(p, Setting) and p.hidden and name in p.opts for p in self.params):
+                    flag = f"--config {name.removeprefix('--')}=VALUE"
+                    words = f"{name} is a setting: write it into etcompile.toml, or pass {flag}"
+                    yield click.UsageError(words, ctx)
+                else:
+                    yield error
+                shorter = [word for word in left if word.partition("=")[0] != name]
+                if len(shorter) == len(left):
+                    return
+                left, has_unknown = shorter, True
+            except click.UsageError as error:
+                yield error
+                return
+        for param in iter_params_for_processing(order, self.get_params(again)):
+            # The value of an unknown option is left over, and looks like an argument.
+            if has_unknown and isinstance(param, click.Argument):
+                continue
+            try:
+                param.handle_parse_result(again, values, rest)
+            except click.UsageError as error:
+                yield error
+
+
+class SectionedCommand(Command):
+    """A command whose help has its options in sections."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options, each under the title of its section."""
+        shown = [
+            (param, record)
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx))
+        ]
+        for title in (*_SECTIONS, OTHER):
+            listed = [
+                (_place(param)[1], record) for param, record in shown if section_of(param) == title
+            ]
+            if listed:
+                with formatter.section(title):
+                    formatter.write_dl([record for _, record in sorted(listed)])
+
+
+def section_of(param: click.Parameter) -> str:
+    """The title of the section that an option belongs to."""
+    return _place(param)[0]
+
+
+def _place(param: click.Parameter) -> tuple[str, int]:
+    """The section of an option, and its place there."""
+    return next((_PLACES[flag] for flag in param.opts if flag in _PLACES), (OTHER, 0))
+
+
+class Group(Helped, click.Group):
+    """A group that names the nearest of its commands."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name; a usage error if there is none."""
+        name = args[0]
+        known = self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            ctx.fail(f"No such command '{name}'.{did_you_mean(name, known)}")
+        return super().resolve_command(ctx, args)
+
+
+class Choice(click.Choice[str]):
+    """One of a few values; the error names the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The value; a usage error if it is not one of them."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            words = f"{error.message}{did_you_mean(str(value), self.choices)}"
+            raise click.BadParameter(words, ctx, param) from None
+
+
+T = TypeVar("T", bound=Struct)
+OVERRIDES = f"{__name__}.overrides"
+"""Where a command keeps the settings of `--config KEY=VALUE`, which count before the file's."""
+
+
+class Setting(click.Option):
+    """A setting of `etcompile.toml`; where it is hidden, `--config KEY=VALUE` is its only flag.
+
+    Args:
+        is_file: Its value is a file or a folder; the file names it relative to its own folder.
+        danger: Why programs that run for whoever can write to a repository refuse it in its file.
+        per_call: It differs from call to call, so that every command that takes it has its flag.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        is_file: bool = False,
+        danger: str = "",
+        per_call: bool = False,
+        **attributes: Any,
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self.is_file = is_file
+        self.danger = danger
+        self.per_call = per_call
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return long_name(self)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Adds its flag, unless it is hidden."""
+        if not self.hidden:
+            super().add_to_parser(parser, ctx)
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """The value, that of `--config KEY=VALUE` before that of the file."""
+        value = ctx.meta.get(OVERRIDES, {}).get(self.key)
+        if value is not None and self.name is not None:
+            opts = {**opts, self.name: value.split(",") if self.multiple else value}
+        return super().handle_parse_result(ctx, opts, args)
+
+
+def long_name(param: click.Parameter) -> str:
+    """The long name of an option, without its hyphens."""
+    return max(param.opts, key=len).removeprefix("--")
+
+
+# Parameters as fields of structs ------------------------------------------------------------------
+
+
+class Declaration(Struct, frozen=True):
+    """How a field of a struct is written on the command line; it stands in place of its default.
+
+    Args:
+        cls: The class of click's parameter.
+        words: The flags of an option.
+        attributes: Of click's parameter, as far as the type of the field does not say them.
+    """
+
+    cls: type[click.Parameter]
+    words: tuple[str, ...]
+    attributes: dict[str, Any]
+
+
+def option(*words: str, **attributes: Any) -> Any:
+    """Declares an option.
+
+    Args:
+        words: Its flags; a long one only where it is not named like the field.
+        attributes: As `click.Option` has them.
+    """
+    return Declaration(click.Option, words, attributes)
+
+
+def setting(*words: str, **attributes: Any) -> Any:
+    """Declares an option that `etcompile.toml` may set, with attributes of `Setting`, too."""
+    return Declaration(Setting, words, attributes)
+
+
+def argument(
+    metavar: str | None = None, *, cls: type[click.Argument] = click.Argument, **attributes: Any
+) -> Any:
+    """Declares an argument, with attributes as `click.Argument` has them.
+
+    A tuple takes all that is left of the command line.
+    """
+    return Declaration(cls, (), {"metavar": metavar, **attributes})
+
+
+def converted(read: Callable[[Any], object]) -> Callable[..., Any]:
+    """A callback that converts a value; a ValueError of the conversion is a usage error."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is None or ctx.resilient_parsing:
+            return value
+        try:
+            return read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+
+    return callback
+
+
+def parameters(
+    struct: type[Struct], flags: Collection[str] | None = None
+) -> Iterator[click.Parameter]:
+    """The parameters that a struct declares: its own before those that it inherits.
+
+    Args:
+        struct: The options of a command, or a group of them.
+        flags: The settings that have a flag; those that are not declared as hidden if None.
+    """
+    declared = {field.name: field for field in fields(struct)}
+    cls: Any = struct
+    while cls is not Struct:
+        inherited = () if cls.__base__ is Struct else cls.__base__.__struct_fields__
+        for name in cls.__struct_fields__:
+            field = declared[name]
+            if name in inherited:
+                continue
+            if (group := _group(field)) is not None:
+                yield from parameters(group, flags)
+            elif isinstance(field.default, Declaration):
+                param = _parameter(field, field.default)
+                if flags is not None and isinstance(param, Setting) and not param.per_call:
+                    param.hidden = param.key not in flags
+                yield param
+        cls = cls.__base__
+
+
+def _group(field: FieldInfo) -> type[Struct] | None:
+    """The struct that a field holds, if that is a group of options."""
+    is_group = field.required and isinstance(field.type, type) and issubclass(field.type, Struct)
+    return field.type if is_group else None
+
+
+def _parameter(field: FieldInfo, declaration: Declaration) -> click.Parameter:
+    attributes = {**_type_attributes(field.type), **declaration.attributes}
+    if issubclass(declaration.cls, click.Argument):
+        if attributes.pop("multiple", False):
+            attributes["nargs"] = -1
+            del attributes["default"]
+        attributes.setdefault("required", "default" not in attributes)
+        return declaration.cls([field.name], **attributes)
+    words = declaration.words
+    if not any(word.startswith("--") for word in words):
+        words = (*words, f"--{field.name.replace('_', '-')}")
+    default = attributes.get("default")
+    is_flag = isinstance(default, bool) and "/" not in words[-1]
+    attributes["required"] = "default" not in attributes
+    attributes["show_default"] = not is_flag and default not in (None, "", ())
+    return declaration.cls([*words, field.name], **attributes)
+
+
+def _type_attributes(kind: Any) -> dict[str, Any]:
+    """What the type of a field says of its parameter."""
+    if get_origin(kind) in (Union, UnionType):
+        (inner,) = (inner for inner in get_args(kind) if inner is not NoneType)
+        return {**_type_attributes(inner), "default": None}
+    if kind is bool:
+        return {"is_flag": True, "default": False}
+    if get_origin(kind) is tuple:
+        return {**_type_attributes(get_args(kind)[0]), "multiple": True, "default": ()}
+    if get_origin(kind) is Literal:
+        return {"type": Choice([*get_args(kind)])}
+    return {"type": kind} if kind in (int, float) else {}
+
+
+def subcommand(
+    name: str,
+    struct: type[T],
+    *,
+    cls: type[click.Command] = Command,
+    flags: Collection[str] | None = None,
+    group: click.Group | None = None,
+) -> Callable[[Callable[[click.Context, T], None]], click.Command]:
+    """Makes a command of a function that takes its parameters as a struct.
+
+    Args:
+        name: What it is called.
+        struct: Its parameters.
+        cls: The class of the command.
+        flags: The settings that have a flag, by their names in the file; all others stand in the
+            file, or in `--config KEY=VALUE`. None: as they are declared.
+        group: The group that it belongs to.
+    """
+
+    def decorated(run: Callable[[click.Context, T], None]) -> click.Command:
+        @click.pass_context
+        @functools.wraps(run)
+        def callback(ctx: click.Context, /, **params: Any) -> None:
+            run(ctx, filled(struct, params))
+
+        command = click.command(name, cls=cls, params=[*parameters(struct, flags)])(callback)
+        if group is not None:
+            group.add_command(command)
+        return command
+
+    return decorated
+
+
+def filled(struct: type[T], params: Mapping[str, Any]) -> T:
+    """The struct of a command's parameters, and the structs in it."""
+    values: dict[str, Any] = {}
+    for field in fields(struct):
+        if (group := _group(field)) is not None:
+            values[field.name] = filled(group, params)
+        elif isinstance(field.default, Declaration):
+            values[field.name] = params[field.name]
+    return struct(**values)
