@@ -9,13 +9,11 @@ ones above it in this list, which `lint-imports` checks:
 - `silence`: a run that says nothing any more; whose log is to be read.
 - `replica_state`: each replica in one word; whose log is to be read.
 - `completion`: whether the run is over, and how; what becomes of its Pods then.
-- `hostfile`: the live host lists.
+- `hostfile`: the live host lists, and the gates of Pods that wait for others to succeed.
 - `restart`: replacing lost replicas, one by one or all together.
-- `nodes`: those that do not answer let go of their Pods, and those that fail Pods are avoided.
-- `failures`: what has failed, for the log that outlives the Pods.
-- `termination`: Pods that must go, and those that should have gone.
-- `timeline`: when the run was in training, as its Pods tell.
+- `termination`: Pods that must go, those that should have gone, and nodes that do not answer.
 - `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
+- `listeners`: what is written down of the decision: failures, nodes to avoid, the timeline.
 
 Each returns the run record as it is to be, actions, or both (`Decision`). The order in which they
 are asked is here and nowhere else.
@@ -23,7 +21,8 @@ are asked is here and nowhere else.
 
 from collections.abc import Iterable, Iterator
 
-from etcompile.model.run_record import RunRecord
+from msgspec import structs
+
 from etcompile.watch.actions import (
     Action,
     Decision,
@@ -36,18 +35,15 @@ from etcompile.watch.actions import (
 from etcompile.watch.rules import (
     completion,
     epochs,
-    failures,
-    gates,
     hostfile,
     lifecycle,
-    nodes,
+    listeners,
     restart,
     silence,
     termination,
-    timeline,
 )
-from etcompile.watch.rules.placement import Placement, placement
-from etcompile.watch.rules.replica_state import ReplicaStates, logs_to_read, states
+from etcompile.watch.rules.placement import placement
+from etcompile.watch.rules.replica_state import RunState, logs_to_read, run_state
 from etcompile.watch.state import JobView
 
 
@@ -62,38 +58,35 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     Returns:
         Actions, to be carried out in this order; at most one `Requeue`, the last.
     """
-    around = placement(view)
-    begun = lifecycle.begun(around)
-    causes = failures.of_pods(around, begun)
+    pods = placement(view)
+    begun = lifecycle.begun(view)
+    state, learned = None, Decision(begun)
     # A run ends once, and a job that is suspended has nothing to lose.
     if begun.ended:
-        decision = completion.after_the_end(around, begun, now)
-    elif around.job.run.suspended:
-        decision = lifecycle.suspended(around, begun)
+        decision = completion.after_the_end(pods, begun, now)
+    elif view.job.run.suspended:
+        decision = lifecycle.suspended(pods, begun)
     else:
-        learned = _learned(around, begun, now)
-        before = states(around, learned.record)
-        decision = _decision(before, learned, now)
-        causes += learned.failures
-        causes += failures.of_losses(before, learned.record, now)
-        causes += failures.of_silence(before, learned.record, now)
-    # What follows listens to the decision: it adds what is written down and told of it.
-    log = failures.noted(view, causes, now)
+        back = lifecycle.resumed(begun)
+        learned = epochs.learned(pods, lifecycle.observed(pods, back.record), now)
+        state = run_state(pods, learned.record, now)
+        decision = _decision(state, (*back.actions, *learned.actions))
+    log = listeners.failure_log(pods, begun, learned.failures, state, now)
     decision = Decision(decision.record, (*decision.actions, *lifecycle.orphaned(view)))
     decision = lifecycle.superseded(view, decision, now)
     record = decision.record
     actions = [
-        *nodes.avoiding(view, log, decision.actions),
+        *listeners.avoiding(view, log, decision.actions),
         *termination.half_deleted(view, now),
-        *nodes.released(around, now),
+        *termination.released(pods, now),
     ]
     stale = view.record is not None and not view.copied and not record.ended
-    quiet = lifecycle.quiet_from(around)
+    quiet = lifecycle.quiet_from(pods)
     worth_writing = stale or lifecycle.worth_writing(view.record, record, quiet=now >= quiet)
     if log is not None:
-        actions += failures.unread(log, around)
+        actions += listeners.unread(log, view)
     if log != view.failures and not worth_writing:
-        due = failures.due_at(view.failures)
+        due = listeners.due_at(view.failures)
         worth_writing = now >= due
         if not worth_writing:
             actions.append(Requeue(due))
@@ -104,79 +97,67 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
         return tuple(_in_order(actions))
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
-    told_first = sorted(_in_order(actions), key=lambda action: not isinstance(action, EmitEvent))
-    spent = timeline.timeline(view, record, now, silence.hung(around, begun, now))
-    return (WriteStatus(record, log, spent), *told_first)
+    events_first = sorted(_in_order(actions), key=lambda action: not isinstance(action, EmitEvent))
+    hung = None
+    if state is not None and state.silence is not None and state.silence.is_settled(now):
+        hung = state.silence.since, now
+    return (WriteStatus(record, log, listeners.timeline(view, record, now, hung)), *events_first)
 
 
-def _learned(around: Placement, record: RunRecord, now: float) -> Decision:
-    """The record, with what there is to see of the run now."""
-    back = lifecycle.resumed(record)
-    learned = epochs.learned(around, lifecycle.noticed(around, back.record), now)
-    return Decision(learned.record, (*back.actions, *learned.actions), learned.failures)
-
-
-def _decision(taken: ReplicaStates, learned: Decision, now: float) -> Decision:
+def _decision(state: RunState, learned: Iterable[Action]) -> Decision:
     """What all rules say, each asked with the record that the ones before it have made."""
-    around, record = taken.placement, learned.record
+    pods, now = state.placement, state.now
     # Whether it is over is asked first: nobody is to be replaced for a run that is.
-    judged = _judged(taken, record, now)
-    actions = [*learned.actions, *judged.actions]
-    if judged.record.ended:
-        after = completion.after_the_end(around, judged.record, now)
-        return Decision(after.record, (*actions, *after.actions))
-    losses = _losses(taken, judged.record, now)
+    end = completion.end(state)
+    if end is not None and not end.again:
+        ended = completion.ended(state, end)
+        after = completion.after_the_end(pods, ended.record, now)
+        return Decision(after.record, (*learned, *ended.actions, *after.actions))
+    actions = [*learned]
+    if end is not None:
+        losses = restart.restarted(state, end.message, end.loss, anew=True)
+    else:
+        actions += completion.next_look(state)
+        losses = _losses(state)
     actions += losses.actions
     # From here on replicas are asked about as they are with what has just been decided.
-    if losses.record != record:
-        taken = states(around, losses.record)
-    if losses.record.phase == "Restarting":
-        actions += restart.carried_out(taken, losses.record, now)
-    actions += logs_to_read(taken, now)
-    actions += epochs.logs_to_read(around, losses.record, now)
-    actions += silence.broken(around, losses.record, now)
-    leaving = Decision(losses.record)
-    if not around.view.superseded:
-        actions += termination.duplicates(around, losses.record, now)
-        leaving = termination.scaled_in(around, losses.record, now)
+    if losses.record != state.record:
+        state = run_state(pods, losses.record, now)
+    if state.record.phase == "Restarting":
+        actions += restart.next_steps(state)
+    actions += logs_to_read(state)
+    actions += epochs.logs_to_read(pods, state.record, now)
+    if state.silence is not None:
+        actions += silence.broken(state.silence, now)
+    if state.view.superseded:
+        leaving = Decision(state.record)
+    else:
+        actions += termination.duplicates(pods, state.record, now)
+        leaving = termination.scaled_in(pods, state.record, now)
     actions += leaving.actions
-    actions += gates.opened(around, leaving.record)
+    actions += hostfile.gates_opened(pods, leaving.record)
     # The lists come after all that takes hosts away: no host is listed that is about to go.
-    actions += hostfile.listed(taken, leaving.record, now)
+    actions += hostfile.listed(state)
     # Last what is only told: it needs to know what became of everybody.
-    waits = lifecycle.held_up(taken, leaving.record, now)
-    lost = termination.unreachable(around, waits.record, now)
-    told = epochs.numbered(around, lost.record, (*actions, *waits.actions, *lost.actions))
-    return Decision(lost.record, told)
+    waits = lifecycle.held_up(structs.replace(state, record=leaving.record))
+    lost = termination.unreachable(pods, waits.record, now)
+    actions = epochs.numbered(pods, lost.record, (*actions, *waits.actions, *lost.actions))
+    return Decision(lost.record, actions)
 
 
-def _judged(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
-    """Whether the run is over; where its job restarts as a whole, it does instead."""
-    end = completion.end(taken, record, now)
-    if end is None:
-        return Decision(record, tuple(completion.next_look(taken, record, now)))
-    if end.again:
-        return restart.restarted(taken, record, now, end.message, end.loss, anew=True)
-    return completion.ended(record, end, now)
-
-
-def _losses(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
+def _losses(state: RunState) -> Decision:
     """What becomes of replicas that were lost: all together come back, or each by itself."""
+    record = state.record
     if record.phase == "Restarting":
         return Decision(record)
-    for _, line in epochs.verdicts(taken.placement, record):
-        if line.verb == "needs new Pods" and taken.placement.job.run.together:
-            counted = not line.is_deletion
-            return restart.restarted(
-                taken, record, now, line.why, None, anew=False, counted=counted
-            )
-    together = restart.joint_loss(taken, record, now)
-    if together is not None:
+    for _, line in epochs.verdicts(state.placement, record):
+        if line.verb == "needs new Pods" and state.job.run.together:
+            return restart.restarted(state, line.why, counted=not line.is_deletion)
+    if (together := restart.joint_loss(state)) is not None:
         return together
-    decision = restart.replaced(taken, record, now)
-    anew = epochs.new_pods(taken.placement, decision.record)
-    decision = Decision(decision.record, (*decision.actions, *anew))
-    return Decision(hostfile.renamed(taken, decision.record, now), decision.actions)
+    decision = restart.replaced(state)
+    actions = (*decision.actions, *epochs.new_pods(state.placement, decision.record))
+    return Decision(hostfile.renamed(state, decision.record), actions)
 
 
 def _in_order(actions: Iterable[Action]) -> Iterator[Action]:

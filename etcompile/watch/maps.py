@@ -24,7 +24,7 @@ from etcompile.model.run_record import (
     record_data,
 )
 from etcompile.watch.actions import WriteHosts, WriteStatus
-from etcompile.watch.rules.gates import succeeded
+from etcompile.watch.rules.hostfile import succeeded
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
     ANCHOR,

@@ -31,7 +31,7 @@ from etcompile.watch.executor import (
 from etcompile.watch.logs import say
 from etcompile.watch.memory import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
-from etcompile.watch.rules.timeline import timeline
+from etcompile.watch.rules.listeners import timeline
 from etcompile.watch.runs import Runs, reannotated
 from etcompile.watch.state import Timeouts
 from etcompile.watch.store import SeenJob, Store

@@ -38,13 +38,7 @@ _READ_IN_TURN = 8
 
 
 class Supervised(Struct, frozen=True):
-    """A Pod with a supervisor.
-
-    Args:
-        role: Whose template it has.
-        key: What the run record calls the replica.
-        pod: What is known of it.
-    """
+    """A Pod with a supervisor."""
 
     role: Role
     key: ReplicaKey
@@ -56,7 +50,7 @@ def supervised(placement: Placement) -> list[Supervised]:
     in_place = placement.job.run.in_place
     if in_place is None:
         return []  # most jobs, and this is asked several times in a look
-    found = [
+    pods = [
         Supervised(place.role, place.key, place.pod)
         for place in placement.places
         if place.supervised and place.pod is not None
@@ -64,8 +58,8 @@ def supervised(placement: Placement) -> list[Supervised]:
     for pod in placement.batch:
         role = placement.job.role(pod.role)
         if role is not None and role.name in in_place.roles:
-            found.append(Supervised(role, (role.name, pod.index or 0), pod))
-    return found
+            pods.append(Supervised(role, (role.name, pod.index or 0), pod))
+    return pods
 
 
 def speakers(placement: Placement) -> list[Supervised]:
@@ -78,46 +72,32 @@ def speakers(placement: Placement) -> list[Supervised]:
         return supervised(placement)
     role, member = first
     return [
-        found
-        for found in supervised(placement)
-        if found.role.name == role.name and found.pod.index == member.index
+        speaker
+        for speaker in supervised(placement)
+        if speaker.role.name == role.name and speaker.pod.index == member.index
     ]
 
 
 def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
-    """The logs that are to be read for what they say of epochs, and when to ask again.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time, in seconds since 1970.
-    """
+    """The logs that are to be read for what they say of epochs, and when to ask again."""
     if record.phase != "Running":
         return
-    found = [speaker for speaker in speakers(placement) if speaker.pod.phase == "Running"]
-    every = _EVERY * max(1.0, len(found) / _READ_IN_TURN)
+    running = [speaker for speaker in speakers(placement) if speaker.pod.phase == "Running"]
+    every = _EVERY * max(1.0, len(running) / _READ_IN_TURN)
     together = first_replica(placement.job) is not None
     begun = timestamp(record.restarted_at) if together and record.restarted_at else ""
-    for role, pod in ((speaker.role, speaker.pod) for speaker in found):
+    for role, pod in ((speaker.role, speaker.pod) for speaker in running):
         if pod.deleting:
             continue
-        known = placement.view.epochs.get(pod.uid, EpochLog(0.0))
-        if now < known.due:
-            yield Requeue(known.due)
-            continue
-        known = structs.replace(known, due=now + every)
-        yield ReadEpochs(pod.name, pod.uid, role.template.main, known, known.until or begun)
-        yield Requeue(known.due)
+        log = placement.view.epochs.get(pod.uid, EpochLog(0.0))
+        if now >= log.due:
+            log = structs.replace(log, due=now + every)
+            yield ReadEpochs(pod.name, pod.uid, role.template.main, log, log.until or begun)
+        yield Requeue(log.due)
 
 
 def learned(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """The record, with the epochs that the supervisors have reported.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time, in seconds since 1970.
-    """
+    """The record, with the epochs that the supervisors have reported."""
     in_place = placement.job.run.in_place
     if in_place is None:
         return Decision(record)
@@ -134,7 +114,7 @@ def _of_all(placement: Placement, record: RunRecord, now: float) -> Decision:
     actions: list[Action] = []
     failures: list[Failure] = []
     # The time of a line is better known from the log than from a termination message.
-    reports = sorted(_reports(placement, record), key=lambda found: found[1].at)
+    reports = sorted(_reports(placement, record), key=lambda report: report[1].at)
     lines = {(line.epoch, line.verb): line for _, line in reversed(reports)}
     for line in sorted(lines.values(), key=lambda line: (line.epoch, line.verb != "begins")):
         if line.epoch < (record.epoch or 0):
@@ -166,8 +146,8 @@ def _of_each(placement: Placement, record: RunRecord, now: float) -> Decision:
     actions: list[Action] = []
     failures: list[Failure] = []
     run = placement.job.run
-    for found, line in _reports(placement, record):
-        written, role = record.replica(found.key), found.role
+    for speaker, line in _reports(placement, record):
+        written, role, pod = record.replica(speaker.key), speaker.role, speaker.pod
         counted = max(0, line.restarts - written.restarts)
         if line.epoch < written.epoch or (line.verb == "begins" and line.epoch == written.epoch):
             continue
@@ -176,23 +156,22 @@ def _of_each(placement: Placement, record: RunRecord, now: float) -> Decision:
         changed = structs.replace(
             written, epoch=line.epoch, restarts=max(written.restarts, line.restarts)
         )
-        record = record.with_replicas({found.key: changed})
+        record = record.with_replicas({speaker.key: changed})
         record = structs.replace(record, restarts=record.restarts + whole)
         if counted:
             replaced = record.replaced.get(role.name, 0) + counted
             record = structs.replace(record, replaced={**record.replaced, role.name: replaced})
         if line.verb == "begins":
-            message = f"{found.pod.name}: {line.why}"
+            reason = f"{pod.name}: {line.why}"
             record = structs.replace(
                 record,
                 epoch=(record.epoch or 0) + line.epoch - written.epoch,
-                epoch_reason=message,
+                epoch_reason=reason,
                 restarted_at=line.at or now,
             )
-            told = f"{message}: it runs again in the same Pod"
-            pod = found.pod
+            message = f"{reason}: it runs again in the same Pod"
             actions.append(
-                EmitEvent("CommandRestarted", told, pod.name, pod.uid, warning=counted > 0)
+                EmitEvent("CommandRestarted", message, pod.name, pod.uid, warning=counted > 0)
             )
         failures += _failed_first(placement, line, now)
     return Decision(record, actions, failures)
@@ -201,11 +180,11 @@ def _of_each(placement: Placement, record: RunRecord, now: float) -> Decision:
 def _reports(placement: Placement, record: RunRecord) -> Iterator[tuple[Supervised, EpochLine]]:
     """The lines about epochs of the Pods that are there, each Pod's in order."""
     gang = frozenset(record.gang)
-    for found in supervised(placement):
-        if found.pod.uid not in gang:
-            log = placement.view.epochs.get(found.pod.uid)
-            for line in (*found.pod.epochs, *(log.lines if log is not None else ())):
-                yield found, line
+    for speaker in supervised(placement):
+        if speaker.pod.uid not in gang:
+            log = placement.view.epochs.get(speaker.pod.uid)
+            for line in (*speaker.pod.epochs, *(log.lines if log is not None else ())):
+                yield speaker, line
 
 
 def _failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator[Failure]:
@@ -214,10 +193,10 @@ def _failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator
         return
     name, index, code = line.failed_first
     ended = line.epoch - 1 if line.verb == "begins" else line.epoch
-    for found in supervised(placement):
-        if found.key != (name, index):
+    for member in supervised(placement):
+        if member.key != (name, index):
             continue
-        pod = found.pod
+        pod = member.pod
         replaced = bool(line.at) and pod.created > line.at
         yield Failure(
             name,
@@ -227,7 +206,7 @@ def _failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator
             attempt=ended,
             at=line.at or now,
             node="" if replaced else pod.node,
-            container=found.role.template.main,
+            container=member.role.template.main,
             code=code,
             signal=code - 128 if 128 < code < 160 else 0,
             reason=COMMAND_ENDED,
@@ -239,10 +218,10 @@ def verdicts(placement: Placement, record: RunRecord) -> list[tuple[Supervised, 
     """What supervisors have ended the commands for, and what is to become of the Pods then."""
     together = first_replica(placement.job) is not None
     return [
-        (found, line)
-        for found, line in _reports(placement, record)
+        (speaker, line)
+        for speaker, line in _reports(placement, record)
         if line.verb != "begins"
-        and line.epoch >= ((record.epoch or 0) if together else record.replica(found.key).epoch)
+        and line.epoch >= ((record.epoch or 0) if together else record.replica(speaker.key).epoch)
     ]
 
 
@@ -253,9 +232,9 @@ def new_pods(placement: Placement, record: RunRecord) -> Iterator[Action]:
     """
     if first_replica(placement.job) is not None:
         return
-    for found, line in verdicts(placement, record):
-        if line.verb == "needs new Pods" and not (found.role.batch or found.pod.deleting):
-            yield DeletePod(found.pod.name, found.pod.uid, "NeedsNewPod")
+    for speaker, line in verdicts(placement, record):
+        if line.verb == "needs new Pods" and not (speaker.role.batch or speaker.pod.deleting):
+            yield DeletePod(speaker.pod.name, speaker.pod.uid, "NeedsNewPod")
 
 
 def numbered(placement: Placement, record: RunRecord, actions: Sequence[Action]) -> list[Action]:
@@ -266,13 +245,12 @@ def numbered(placement: Placement, record: RunRecord, actions: Sequence[Action])
     in_place = placement.job.run.in_place
     if in_place is None or record.epoch is None:
         return [*actions]
-    together = in_place.mode == "together"
     changed: list[Action] = []
     for action in actions:
         if isinstance(action, CreatePod | ReplacePod) and action.role in in_place.roles:
             written = record.replica((action.role, action.index or 0))
             epoch, restarts = written.epoch, written.restarts
-            if together:
+            if in_place.mode == "together":
                 epoch, restarts = record.epoch, record.restarts
             action = structs.replace(action, epoch=f"{epoch} {restarts}")  # noqa: PLW2901
         changed.append(action)

@@ -5,7 +5,7 @@ nobody has created yet is not; one that is done must not train again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import structs
 
@@ -15,6 +15,7 @@ from etcompile.model.run_record import (
     UNREADABLE,
     ReplicaKey,
     ReplicaRecord,
+    RestartHistory,
     RunRecord,
 )
 from etcompile.watch.actions import (
@@ -26,15 +27,14 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
 )
-from etcompile.watch.rules.placement import Place, Placement, noted
-from etcompile.watch.rules.replica_state import ReplicaStates, put_back
+from etcompile.watch.rules.placement import Placement
+from etcompile.watch.rules.replica_state import RunState, restored
 from etcompile.watch.rules.restart_policy import comes_back
-from etcompile.watch.state import JobView, PodView, Waiting
+from etcompile.watch.state import JobView
 
 
-def begun(placement: Placement) -> RunRecord:
+def begun(view: JobView) -> RunRecord:
     """The record of this run: the one there is, or a new one."""
-    view = placement.view
     record = view.own_record
     if record is None:
         return RunRecord(view.spec_hash, config=view.config_uid)
@@ -42,18 +42,17 @@ def begun(placement: Placement) -> RunRecord:
 
 
 def orphaned(view: JobView) -> Iterator[Action]:
-    """What people are told when what is written down is of a job that was deleted."""
-    if not view.is_orphaned:
-        return
-    phase = view.record.phase if view.record else ""
-    message = (
-        "the job was deleted and created again: what is recorded of the run before, which was "
-        f"{phase}, does not count"
-    )
-    yield EmitEvent("RunBeganAnew", message)
+    """The Event that what is written down is of a job that was deleted."""
+    if view.is_orphaned:
+        phase = view.record.phase if view.record else ""
+        message = (
+            "the job was deleted and created again: what is recorded of the run before, which was "
+            f"{phase}, does not count"
+        )
+        yield EmitEvent("RunBeganAnew", message)
 
 
-def noticed(placement: Placement, record: RunRecord) -> RunRecord:
+def observed(placement: Placement, record: RunRecord) -> RunRecord:
     """The record, with what there is to see now.
 
     A run is Running once all of its Pods have been there and one of those that decide about it is
@@ -61,10 +60,10 @@ def noticed(placement: Placement, record: RunRecord) -> RunRecord:
     that is so of all their replacements (`held_up`).
     """
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    record = record.with_replicas(put_back(placement, record))
+    record = record.with_replicas(restored(placement, record))
     declared: defaultdict[str, set[int]] = defaultdict(set)
     gang = frozenset(record.gang)
-    filled = True
+    complete = True
     for place in placement.places:
         role, number = place.key
         declared[role].add(number)
@@ -72,40 +71,58 @@ def noticed(placement: Placement, record: RunRecord) -> RunRecord:
         last = place.pod or (place.gone.pod if place.gone else None)
         if last is not None and not (last.uid in gang and record.phase == "Pending"):
             of_old = last.uid in gang or (place.pod is None and record.phase == "Restarting")
-            done = written.completed or (not of_old and _is_done(place, last, written))
-            if not written.seen or done != written.completed:
-                written = structs.replace(written, seen=True, completed=done)
+            is_done = written.completed or (
+                not of_old
+                and last.phase == "Succeeded"
+                and not last.deleting
+                and written.lost != last.uid
+                and not comes_back(place.role, "succeeded", last)
+            )
+            if not written.seen or is_done != written.completed:
+                written = structs.replace(written, seen=True, completed=is_done)
                 changed[place.key] = written
         # Whoever is left alone is waited for no more.
         left = written.left and record.phase == "Pending"
         here = left or (place.pod is not None and place.pod.uid not in gang)
-        if not (here or place.taken or written.completed):
-            filled = False
+        if not (here or place.blocked or written.completed):
+            complete = False
     for role, members in record.replicas.items():
         # Who was scaled in and comes again is new.
         for number in members.keys() - declared[role]:
             changed[role, number] = structs.replace(members[number], seen=False)
-    record = structs.replace(
-        record.with_replicas(changed),
-        started=record.started if record.started is not None else _started(placement, gang),
-    )
-    if filled and record.phase == "Restarting":
+    started = record.started
+    if started is None:
+        # When the first Pod was created that is not on its way out since before the run.
+        created = placement.view.config_created
+        times = (
+            pod.created
+            for pod in placement.of_this_run
+            if pod.uid not in gang and not (pod.deleting and pod.created < created)
+        )
+        started = min(times, default=None)
+    record = structs.replace(record.with_replicas(changed), started=started)
+    if complete and record.phase == "Restarting":
         record = structs.replace(record, phase="Pending", gang=())
-    if filled and record.phase == "Pending":
+    if complete and record.phase == "Pending":
         record = structs.replace(record, gang=())
         if _is_at_work(placement):
             record = structs.replace(record, phase="Running", reason="", message="")
-    return _with_ranks(placement, _first_names(placement, record))
+    readers = placement.readers
+    if record.launcher and readers and all(pod.uid != record.launcher for pod in readers):
+        # A new launcher knows of no host that failed the one before.
+        first = {key: structs.replace(own, host_form=0) for key, own in record.every_replica()}
+        record = structs.replace(record.with_replicas(first), launcher="")
+    return _with_ranks(placement, record)
 
 
 def _is_at_work(placement: Placement) -> bool:
-    """Whether one of the Pods that decide about the run has started, and is not just kept."""
+    """Whether one of the Pods that decide about the run has started and was not replaced."""
     deciding = placement.job.run.success.roles
-    kept = {pod.uid for pod in placement.kept}
+    replaced = {pod.uid for pod in placement.replaced}
     return any(
         pod.phase in ("Running", "Succeeded", "Failed")
         for pod in placement.of_this_run
-        if pod.role in deciding and pod.uid not in kept
+        if pod.role in deciding and pod.uid not in replaced
     )
 
 
@@ -117,19 +134,22 @@ def quiet_from(placement: Placement) -> float:
 
 def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
     """The record, with who has each rank that others have followed to, and the highest number."""
-    if not any(role.recovery.relaunch for role in placement.job.roles):
+    ranked = {role.name for role in placement.job.roles if role.recovery.relaunch}
+    if not ranked:
         return record
     changed: dict[ReplicaKey, ReplicaRecord] = {}
     for place in placement.places:
-        if place.rank is None:
-            continue
         written = record.replica(place.key)
-        if written.history is not None or place.follower is not None:
-            declared = place.declared_member.index
-            history = noted(place.index, written.history, declared, place.follower)
-            changed[place.key] = structs.replace(written, history=history)
+        history, member = written.history, place.follower
+        if place.rank is None or (history is None and member is None):
+            continue
+        if history is None:
+            history = RestartHistory(relaunches=member.relaunches if member else 0)
+        own = None if place.index == place.declared_member.index else place.index
+        if history.index != own:
+            history = structs.replace(history, index=own)
+        changed[place.key] = structs.replace(written, history=history)
     numbers = dict(record.numbers)
-    ranked = {role.name for role in placement.job.roles if role.recovery.relaunch}
     for pod in placement.of_this_run:
         if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
             numbers[pod.role] = pod.index or 0
@@ -144,7 +164,6 @@ def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -
 
     Args:
         before: The record as it was written last.
-        record: The record as it is now.
         quiet: No Pod has appeared for a while.
     """
     if before is None or before.run != record.run:
@@ -160,36 +179,8 @@ def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -
 
 def _but_seen(record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
     """What else is written down of replicas than that they were seen."""
-    found = {key: structs.replace(replica, seen=False) for key, replica in record.every_replica()}
-    return {key: replica for key, replica in found.items() if replica != NOTHING}
-
-
-def _is_done(place: Place, pod: PodView, written: ReplicaRecord) -> bool:
-    if pod.phase != "Succeeded" or pod.deleting or written.lost == pod.uid:
-        return False
-    return not comes_back(place.role, "succeeded", pod)
-
-
-def _started(placement: Placement, gang: frozenset[str]) -> float | None:
-    """When the first Pod was created that is not on its way out since before the run."""
-    declared = placement.view.config_created
-    created = (
-        pod.created
-        for pod in placement.of_this_run
-        if pod.uid not in gang and not (pod.deleting and pod.created < declared)
-    )
-    return min(created, default=None)
-
-
-def _first_names(placement: Placement, record: RunRecord) -> RunRecord:
-    """A new launcher knows of no host that failed the one before."""
-    if not record.launcher:
-        return record
-    readers = placement.readers
-    if not readers or any(pod.uid == record.launcher for pod in readers):
-        return record
-    first = {key: structs.replace(replica, host_form=0) for key, replica in record.every_replica()}
-    return structs.replace(record.with_replicas(first), launcher="")
+    records = {key: structs.replace(own, seen=False) for key, own in record.every_replica()}
+    return {key: own for key, own in records.items() if own != NOTHING}
 
 
 # A run that does not start, or not again ---------------------------------------------------------
@@ -199,64 +190,50 @@ def _first_names(placement: Placement, record: RunRecord) -> RunRecord:
 # Pod that finds no node, and one that is missing, are told of when that has lasted: a node may be
 # on its way, and so may whoever applies the job.
 
-
-_MISSING = "PodsMissing"
 _BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerError"})
 """What the scheduler says, which may find a place later, and by design does in a gang."""
 
 
-def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
-    """The record, with what keeps a run from starting, and word of it if that is new."""
-    placement = states.placement
-    again = record.phase == "Running" and not _is_at_work(placement)
+def held_up(state: RunState) -> Decision:
+    """The record, with what keeps a run from starting, and an Event if that is new."""
+    placement, record = state.placement, state.record
+    at_work = _is_at_work(placement)
+    again = record.phase == "Running" and not at_work
     if record.started is None or not (again or record.phase == "Pending"):
         return Decision(record)
-    newest = max((pod.created for pod in placement.of_this_run), default=record.started)
-    due = newest + placement.view.timeouts.start
-    waiting = [] if _is_at_work(placement) else _waiting(states)
+    waiting = []
+    if not at_work:
+        pods = [replica.place.pod for replica in state.those("there", "returning")]
+        waiting = [
+            (pod.name, pod.waiting)
+            for pod in (*pods, *placement.batch)
+            if pod is not None and pod.waiting
+        ]
     sure = [pod for pod in waiting if pod[1].reason not in _BY_THE_SCHEDULER]
-    missing = [] if again else [replica.place for replica in states.those("awaited")]
-    patient = placement.view.settings.gang != "none"
-    if sure:
-        reason, message = _words(sure)
-    elif not (missing or waiting):
+    missing = [] if again else [replica.place.name for replica in state.those("awaited")]
+    patient = state.view.settings.gang != "none"
+    newest = max((pod.created for pod in placement.of_this_run), default=record.started)
+    due = newest + state.timeouts.start
+    if not (sure or missing or waiting):
         return Decision(record)
-    elif now < due:
+    if not sure and state.now < due:
         return Decision(record, (Requeue(due),))
-    elif missing:
-        reason, message = _MISSING, _who_is_missing(missing)
-    elif patient and not again:
+    if missing and not sure:
+        reason = "PodsMissing"
+        names = missing[0] if len(missing) == 1 else f"{missing[0]} and {len(missing) - 1} more"
+        went = "nobody has created them, or they went while no watcher was running"
+        message = f"missing: {names}; {went}. Apply the job again"
+    elif patient and not (sure or again):
         return Decision(record)
     else:
-        reason, message = _words(waiting)
+        name, why = (sure or waiting)[0]
+        reason, message = why.reason, f"no Pod is running: {name}: {why}"
     if reason == record.reason:
         return Decision(record)
-    held = structs.replace(record, phase="Pending", reason=reason, message=message)
+    record = structs.replace(record, phase="Pending", reason=reason, message=message)
     if patient and not sure and not missing:
-        return Decision(held)  # whose turn it is not in a queue waits by design
-    return Decision(held, (EmitEvent("JobNotStarting", message, warning=True),))
-
-
-def _waiting(states: ReplicaStates) -> list[tuple[str, Waiting]]:
-    """Each Pod that cannot start, and what keeps it."""
-    found = [
-        (replica.place.pod.name, replica.place.pod.waiting)
-        for replica in states.those("there", "returning")
-        if replica.place.pod is not None and replica.place.pod.waiting
-    ]
-    return [*found, *((pod.name, pod.waiting) for pod in states.placement.batch if pod.waiting)]
-
-
-def _words(waiting: Sequence[tuple[str, Waiting]]) -> tuple[str, str]:
-    """The reason in one word, and a sentence."""
-    name, why = waiting[0]
-    return why.reason, f"no Pod is running: {name}: {why}"
-
-
-def _who_is_missing(places: Sequence[Place]) -> str:
-    names = places[0].name if len(places) == 1 else f"{places[0].name} and {len(places) - 1} more"
-    went = "nobody has created them, or they went while no watcher was running"
-    return f"missing: {names}; {went}. Apply the job again"
+        return Decision(record)  # whose turn it is not in a queue waits by design
+    return Decision(record, (EmitEvent("JobNotStarting", message, warning=True),))
 
 
 # A suspended job ---------------------------------------------------------------------------------
@@ -266,11 +243,41 @@ def _who_is_missing(places: Sequence[Place]) -> str:
 
 
 def suspended(placement: Placement, record: RunRecord) -> Decision:
-    """What becomes of a job that is to run nothing."""
-    removed = tuple(_removed(placement))
-    told = EmitEvent("JobSuspended", "the job is suspended")
-    new = () if record.phase == "Suspended" else (told,)
-    return Decision(_suspended(placement, record, removed), (*new, *removed))
+    """What becomes of a job that is to run nothing.
+
+    Where Git declares its Pods it has stopped to, and its tool removes them, but for those who
+    followed others, which it never knew; those of a Job of Kubernetes are the Job's, which is
+    suspended too.
+    """
+    batch = {pod.name for pod in placement.batch}
+    declared = {role.pod_name(member) for role in placement.job.roles for member in role.members}
+    actions: list[Action] = []
+    if record.phase != "Suspended":
+        actions.append(EmitEvent("JobSuspended", "the job is suspended"))
+    going = {place.gone.pod.uid for place in placement.places if place.gone is not None}
+    for pod in placement.of_this_run:
+        by_tool = placement.view.git_managed and (pod.rank is None or pod.name in declared)
+        removed = not by_tool and pod.name not in batch
+        if removed and not pod.deleting:
+            actions.append(DeletePod(pod.name, pod.uid, "Suspended"))
+        if removed or pod.deleting:
+            going.add(pod.uid)
+    if record.phase == "Suspended" and going <= {*record.gang}:
+        going = {*record.gang}
+    record = RunRecord(
+        record.run,
+        "Suspended",
+        "Suspended",
+        "suspended by its spec",
+        restarts=record.restarts,
+        restarted_at=record.restarted_at,
+        replaced=record.replaced,
+        lost_restarts=record.lost_restarts,
+        numbers=record.numbers,
+        gang=tuple(sorted(going)),
+        config=record.config,
+    )
+    return Decision(record, actions)
 
 
 def resumed(record: RunRecord) -> Decision:
@@ -281,45 +288,8 @@ def resumed(record: RunRecord) -> Decision:
     """
     if record.phase != "Suspended":
         return Decision(record)
-    told = EmitEvent("JobResumed", "the job is resumed")
-    return Decision(structs.replace(record, phase="Pending", reason="", message=""), (told,))
-
-
-def _suspended(placement: Placement, record: RunRecord, removed: Sequence[DeletePod]) -> RunRecord:
-    going = {deletion.uid for deletion in removed}
-    going.update(pod.uid for pod in placement.of_this_run if pod.deleting)
-    going.update(place.gone.pod.uid for place in placement.places if place.gone is not None)
-    dismissed = {*record.gang} if record.phase == "Suspended" else going
-    if not going <= dismissed:
-        dismissed = going
-    return RunRecord(
-        record.run,
-        "Suspended",
-        "Suspended",
-        "suspended by its spec",
-        restarts=record.restarts,
-        restarted_at=record.restarted_at,
-        replaced=record.replaced,
-        lost_restarts=record.lost_restarts,
-        numbers=record.numbers,
-        gang=tuple(sorted(dismissed)),
-        config=record.config,
-    )
-
-
-def _removed(placement: Placement) -> Iterator[DeletePod]:
-    """The removal of its Pods.
-
-    Where Git declares them it has stopped to, and its tool removes them, but for those who followed
-    others, which it never knew; those of a Job of Kubernetes are the Job's, which is suspended too.
-    """
-    batch = {pod.name for pod in placement.batch}
-    declared = {role.pod_name(member) for role in placement.job.roles for member in role.members}
-    for pod in placement.of_this_run:
-        if placement.view.git_managed and (pod.rank is None or pod.name in declared):
-            continue
-        if pod.name not in batch and not pod.deleting:
-            yield DeletePod(pod.name, pod.uid, "Suspended")
+    event = EmitEvent("JobResumed", "the job is resumed")
+    return Decision(structs.replace(record, phase="Pending", reason="", message=""), (event,))
 
 
 # A run that the job's ConfigMap does not describe any more ---------------------------------------
@@ -327,7 +297,6 @@ def _removed(placement: Placement) -> Iterator[DeletePod]:
 # Its Pods are still there. Mostly somebody is about to exchange them, and for a moment nothing is
 # made again that would be in the way. After that moment the apply has failed, and the run goes on
 # as it was; people are told so once, and `status` shows it.
-
 
 _ANOTHER_RUN = (
     "the ConfigMap describes another run, but the Pods of this one are still there: it goes on, "
@@ -362,5 +331,5 @@ def superseded(view: JobView, decision: Decision, now: float) -> Decision:
     if decision.record.phase != "Running" or known == (reason, message):
         return decision
     record = structs.replace(decision.record, reason=reason, message=message)
-    told = EmitEvent(reason, message, warning=True)
-    return Decision(record, (*decision.actions, told))
+    event = EmitEvent(reason, message, warning=True)
+    return Decision(record, (*decision.actions, event))

@@ -9,13 +9,13 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from etcompile.model import Role
+from etcompile.model import Job, Role
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
 from etcompile.watch.rules.placement import Place, Placement
 from etcompile.watch.rules.restart_policy import Cause, comes_back, counted_restarts, may_follow
-from etcompile.watch.rules.silence import AGAIN, blamed
-from etcompile.watch.state import JobView, PodView
+from etcompile.watch.rules.silence import AGAIN, Silence, blamed, silence_of
+from etcompile.watch.state import JobView, PodView, Timeouts
 
 State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
 """`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
@@ -27,8 +27,6 @@ class Replica(Struct, frozen=True):
     """A declared replica, and what has become of it.
 
     Args:
-        place: Where it belongs.
-        state: What has become of it.
         cause: How it was lost, if it was just lost.
         last: What was last seen of the Pod that was lost.
         since: When it vanished; 0 if it is still there.
@@ -62,48 +60,72 @@ class Replica(Struct, frozen=True):
         return counted_restarts(self.place.role, self.place.pod)
 
 
-class ReplicaStates(Struct, frozen=True):
-    """What has become of all replicas.
+class RunState(Struct, frozen=True):
+    """What has become of a run: what the rules are asked about.
 
     Args:
-        placement: Who is there.
+        record: The run record, with what was decided so far.
+        now: The time, in seconds since 1970.
         replicas: The declared replicas.
+        silence: How long nobody has written anything, if its job limits that.
     """
 
     placement: Placement
+    record: RunRecord
+    now: float
     replicas: tuple[Replica, ...]
+    silence: Silence | None
+
+    @property
+    def view(self) -> JobView:
+        """All that is known of the job."""
+        return self.placement.view
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.placement.view.job
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long the watcher waits."""
+        return self.placement.view.timeouts
 
     def those(self, *states: State) -> list[Replica]:
         """The replicas in any of these states."""
         return [replica for replica in self.replicas if replica.state in states]
 
-    def new_losses(self, now: float, after: float | None = None) -> list[Replica]:
+    def new_losses(self, after: float | None = None) -> list[Replica]:
         """The losses about which something is to be decided.
 
         Args:
-            now: The time, in seconds since 1970.
             after: Seconds until one whose Pod has vanished counts; `Timeouts.settle` if None.
         """
-        wait = self.placement.view.timeouts.settle if after is None else after
-        return [loss for loss in self.those("lost") if not loss.since or now >= loss.since + wait]
+        wait = self.timeouts.settle if after is None else after
+        return [
+            loss for loss in self.those("lost") if not loss.since or self.now >= loss.since + wait
+        ]
 
-    def new_returns(self, now: float) -> list[Replica]:
+    def new_returns(self) -> list[Replica]:
         """Those of them that bring a replica back."""
-        return [loss for loss in self.new_losses(now) if loss.returns]
+        return [loss for loss in self.new_losses() if loss.returns]
 
 
-def states(placement: Placement, record: RunRecord) -> ReplicaStates:
-    """What has become of each declared replica."""
-    return ReplicaStates(placement, tuple(_replicas(placement, record)))
+def run_state(placement: Placement, record: RunRecord, now: float) -> RunState:
+    """What has become of a run and each of its replicas."""
+    silence = silence_of(placement, record)
+    replicas = tuple(_replicas(placement, record, blamed(silence)))
+    return RunState(placement, record, now, replicas, silence)
 
 
-def _replicas(placement: Placement, record: RunRecord) -> Iterator[Replica]:
-    pruned = _pruned(placement.view)
-    stuck = blamed(placement, record)
+def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[Replica]:
+    view = placement.view
+    pruned = _pruned_until(view)
     gang = frozenset(record.gang)
     all_anew = record.phase == "Restarting"
     for place in placement.places:
         written = record.replica(place.key)
+        gone = place.gone
         if place.pod is not None:
             if place.pod.uid in gang:
                 yield Replica(place, "restarting")
@@ -112,26 +134,30 @@ def _replicas(placement: Placement, record: RunRecord) -> Iterator[Replica]:
             elif place.pod.uid == written.lost:
                 yield Replica(place, "left" if written.left else "returning")
             else:
-                yield _present(placement, place, place.pod, record, stuck)
-        elif place.taken:
+                yield _with_pod(placement, place, place.pod, record, stuck)
+        elif place.blocked:
             yield Replica(place, "there")
         elif written.completed and not all_anew:
             yield Replica(place, "done")
-        elif place.gone is not None and place.gone.pod.uid in gang and not all_anew:
+        elif gone is not None and gone.pod.uid in gang and not all_anew:
             yield Replica(place, "awaited")  # it went when the job was suspended
-        elif all_anew and (place.gone or written.seen):
+        elif all_anew and (gone or written.seen):
             yield Replica(place, "returning")
-        elif placement.view.superseded and _is_given_up(place, written):
+        elif view.superseded and _is_given_up(place, written):
             yield Replica(place, "awaited")
-        elif place.gone is not None:
-            yield _vanished(place, place.gone.pod, place.gone.at, record, pruned)
-        elif written.seen:
-            yield _missing(place, max(placement.view.watched_since, pruned), record)
+        elif gone is not None:
+            yield _vanished(place, gone.pod, gone.at, record, pruned)
+        elif not written.seen:
+            yield Replica(place, "awaited")
+        elif written.returns:
+            yield Replica(place, "returning")
+        elif written.left and place.role.recovery.comes_back == "policy":
+            yield Replica(place, "left")
         else:
-            yield Replica(place, "awaited")
+            yield _lost(place, "vanished", None, record, max(view.watched_since, pruned))
 
 
-def put_back(placement: Placement, record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
+def restored(placement: Placement, record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
     """The records of replicas whose Pod was taken out of the job, left alone, and put back alive.
 
     It is the same Pod and it never failed, so whatever was decided when it went no longer holds.
@@ -144,11 +170,12 @@ def put_back(placement: Placement, record: RunRecord) -> dict[ReplicaKey, Replic
         and place.pod.uid == record.replica(place.key).lost
         and not (place.pod.ended or place.pod.deleting or place.pod.ending)
     ]
-    stuck = blamed(placement, record) if back else ""  # asked for at each look, and rarely needed
+    # This is asked at each look, and rarely needed.
+    stuck = blamed(silence_of(placement, record)) if back else ""
     return {
         place.key: structs.replace(record.replica(place.key), lost="", left=False)
         for place, pod in back
-        if _present(placement, place, pod, record, stuck).state == "there"
+        if _with_pod(placement, place, pod, record, stuck).state == "there"
     }
 
 
@@ -160,7 +187,7 @@ def _is_given_up(place: Place, written: ReplicaRecord) -> bool:
     return last is None or not (last.disrupted or last.phase == "Failed")
 
 
-def _present(
+def _with_pod(
     placement: Placement, place: Place, pod: PodView, record: RunRecord, stuck: str
 ) -> Replica:
     if pod.deleting and pod.due and place.role.recovery.relaunch:
@@ -181,12 +208,15 @@ def _present(
         return _lost(place, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
         return _lost(place, "unknown", pod, record)
-    if pod.uid == stuck or _hangs(placement, place.role, pod):
-        return _lost(place, "stuck", pod, record)
-    return Replica(place, "there")
+    log = placement.view.heard.get(pod.uid)
+    if log is not None and log.at is not None:
+        due = _silent_at(placement, place.role, pod)
+        if due is not None and log.asked >= due:
+            return _lost(place, "stuck", pod, record)
+    return _lost(place, "stuck", pod, record) if pod.uid == stuck else Replica(place, "there")
 
 
-def _pruned(view: JobView) -> float:
+def _pruned_until(view: JobView) -> float:
     """Until when a tool may be taking Pods away that Git no longer declares; 0 if none is.
 
     Argo CD prunes before it applies: the Pods are gone, all of them, before the job that does
@@ -220,15 +250,6 @@ def _vanished(place: Place, pod: PodView, at: float, record: RunRecord, pruned: 
     return _lost(place, "vanished" if unseen else "erased", pod, record, at)
 
 
-def _missing(place: Place, since: float, record: RunRecord) -> Replica:
-    written = record.replica(place.key)
-    if written.returns:
-        return Replica(place, "returning")
-    if written.left and place.role.recovery.comes_back == "policy":
-        return Replica(place, "left")
-    return _lost(place, "vanished", None, record, since)
-
-
 def _lost(
     place: Place, cause: Cause, pod: PodView | None, record: RunRecord, since: float = 0.0
 ) -> Replica:
@@ -250,51 +271,36 @@ def _lost(
 # its log says where.
 
 
-def _hangs(placement: Placement, role: Role, pod: PodView) -> bool:
-    """Whether a Pod has been silent for too long, as of when its log was last read."""
-    heard = placement.view.heard.get(pod.uid)
-    if heard is None or heard.at is None or not _can_hang(placement, role, pod):
-        return False
-    return heard.asked >= _silent_at(placement, pod)
-
-
-def _silent_at(placement: Placement, pod: PodView) -> float:
-    """When a Pod will have been silent for too long if it says nothing more."""
-    heard = placement.view.heard.get(pod.uid)
-    last = heard.at if heard is not None and heard.at is not None else 0.0
-    limit = placement.job.run.stuck_after or 0
+def _silent_at(placement: Placement, role: Role, pod: PodView) -> float | None:
+    """When a Pod that another one can follow has been silent for too long, if it says no more."""
+    limit = placement.job.run.stuck_after
+    if role.recovery.relaunch is None or limit is None:
+        return None
+    if pod.phase != "Running" or pod.deleting or pod.ending:
+        return None
+    log = placement.view.heard.get(pod.uid)
+    last = log.at if log is not None and log.at is not None else 0.0
     return max(last, pod.ready_since or pod.created) + limit
 
 
-def _can_hang(placement: Placement, role: Role, pod: PodView) -> bool:
-    """Whether a Pod is one that is to be ended if it is silent for too long."""
-    if role.recovery.relaunch is None or placement.job.run.stuck_after is None:
-        return False
-    return pod.phase == "Running" and not pod.deleting and not pod.ending
-
-
-def logs_to_read(states: ReplicaStates, now: float) -> Iterator[Action]:
-    """The logs that are to be read, and when to ask again."""
-    placement = states.placement
-    for replica in states.those("there"):
+def logs_to_read(state: RunState) -> Iterator[Action]:
+    """The logs that are to be read, when to ask again, and the end of Pods that hang."""
+    for replica in state.those("there"):
         pod, role = replica.place.pod, replica.place.role
-        if pod is None or not _can_hang(placement, role, pod):
+        due = _silent_at(state.placement, role, pod) if pod is not None else None
+        if pod is None or due is None:
             continue
-        known = placement.view.heard.get(pod.uid)
-        due = _silent_at(placement, pod)
-        if known is not None and known.at is None:
-            due = max(due, known.asked + AGAIN)
-        if now < due:
+        log = state.view.heard.get(pod.uid)
+        if log is not None and log.at is None:
+            due = max(due, log.asked + AGAIN)
+        if state.now < due:
             yield Requeue(due)
         else:
             yield ReadLog(pod.name, pod.uid, role.template.main)
-            yield Requeue(now + AGAIN)
-    for replica in states.those("left"):
+            yield Requeue(state.now + AGAIN)
+    for replica in state.those("left"):
         pod = replica.place.pod
-        if (
-            pod is not None
-            and replica.place.role.recovery.relaunch
-            and not pod.ended
-            and not pod.ending
-        ):
+        if pod is None or not replica.place.role.recovery.relaunch:
+            continue
+        if not pod.ended and not pod.ending:
             yield EndPod(pod.name, pod.uid, "Stuck")

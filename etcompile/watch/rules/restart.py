@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from etcompile.model import Member
 from etcompile.model.completion import attempt_name
 from etcompile.model.run_record import (
     NOTHING,
@@ -41,34 +42,39 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.rules.completion import is_spared
-from etcompile.watch.rules.placement import Placement, renames, successor
-from etcompile.watch.rules.replica_state import Replica, ReplicaStates
-from etcompile.watch.rules.restart_policy import counted_restarts, followed, spends_budget, why
+from etcompile.watch.rules.placement import Place, follower, renames
+from etcompile.watch.rules.replica_state import Replica, RunState
+from etcompile.watch.rules.restart_policy import (
+    counted_restarts,
+    spends_budget,
+    why,
+    with_follower,
+)
 from etcompile.watch.state import PodView, Timeouts
 
 # One by one ------------------------------------------------------------------------------------
 
 
-def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
+def replaced(state: RunState) -> Decision:
     """The record, with what has just been lost, and what is left to do about losses."""
-    timeouts = states.placement.view.timeouts
+    record, timeouts = state.record, state.timeouts
     changed: dict[ReplicaKey, ReplicaRecord] = {}
     counted = dict(record.replaced)
     lost_restarts = record.lost_restarts
-    done: list[Action] = []
-    told: list[Action] = []
-    for loss in states.those("lost"):
-        if loss.since and now < loss.since + timeouts.settle:
-            done.append(Requeue(loss.since + timeouts.settle))
+    actions: list[Action] = []
+    events: list[Action] = []
+    for loss in state.those("lost"):
+        if loss.since and state.now < loss.since + timeouts.settle:
+            actions.append(Requeue(loss.since + timeouts.settle))
             continue
         key, role = loss.place.key, loss.place.role
-        if not loss.returns and role.recovery.vital and not is_spared(states, loss):
+        if not loss.returns and role.recovery.vital and not is_spared(state, loss):
             continue  # the run fails for it, or Git brings it back in time
-        written = decided(record.replica(key), loss, now, timeouts)
+        written = _with_loss(record.replica(key), loss, state.now, timeouts)
         if role.recovery.relaunch is not None:
-            record, written = _followed(states, loss, record, written)
+            record, written = _with_rank(state, loss, record, written)
         changed[key] = written
-        told.append(_told(loss, written, timeouts))
+        events.append(_event(loss, written, timeouts))
         if not loss.returns:
             continue
         again = 0 if loss.place.supervised else counted_restarts(role, loss.last)
@@ -77,21 +83,30 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
             again = 0
         if new := again + loss.is_failure:
             counted[role.name] = counted.get(role.name, 0) + new
-        done += brought_back(loss, written, now, timeouts)
-    for replica in states.those("returning"):
-        done += brought_back(replica, record.replica(replica.place.key), now, timeouts)
-    done += let_go(states)
-    record = record.with_replicas(changed)
-    made = structs.replace(record, replaced=counted, lost_restarts=lost_restarts)
-    return Decision(made, (*done, *told))
+        actions += _replacement(loss, written, state.now, timeouts)
+    for replica in state.those("returning"):
+        written = record.replica(replica.place.key)
+        actions += _replacement(replica, written, state.now, timeouts)
+    actions += _replaced_by_name(state)
+    record = structs.replace(
+        record.with_replicas(changed), replaced=counted, lost_restarts=lost_restarts
+    )
+    return Decision(record, (*actions, *events))
 
 
-def decided(before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts) -> ReplicaRecord:
+def _is_its_fault(loss: Replica) -> bool:
+    """Whether a replica that is lost again and again comes back later and later."""
+    return loss.cause == "failed" or loss.is_failure
+
+
+def _with_loss(
+    before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts
+) -> ReplicaRecord:
     """What the record is to say of a loss: what was decided, and how many in a row that makes."""
     failed, failed_at = before.failed, before.failed_at
     if _is_its_fault(loss) and loss.returns:
         lived = now - loss.last.created if loss.last else 0.0
-        failed, failed_at = in_a_row(failed, lived, timeouts), now
+        failed, failed_at = _in_a_row(failed, lived, timeouts), now
     return structs.replace(
         before,
         lost=loss.last.uid if loss.last else UNKNOWN,
@@ -102,13 +117,8 @@ def decided(before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts
     )
 
 
-def _is_its_fault(loss: Replica) -> bool:
-    """Whether a replica that is lost again and again comes back later and later."""
-    return loss.cause == "failed" or loss.is_failure
-
-
-def _followed(
-    states: ReplicaStates, loss: Replica, record: RunRecord, written: ReplicaRecord
+def _with_rank(
+    state: RunState, loss: Replica, record: RunRecord, written: ReplicaRecord
 ) -> tuple[RunRecord, ReplicaRecord]:
     """The record, and what it says of the replica, with what a loss means to those of its rank."""
     place, cause = loss.place, loss.cause or "failed"
@@ -118,248 +128,202 @@ def _followed(
         record = structs.replace(record, failures=failures)
     if not loss.returns:
         return record, written
-    history = followed(states.placement, place, cause, loss.last, record)
+    history = with_follower(state.placement, place, cause, loss.last, record)
     highest = max(history.index or 0, record.numbers.get(role, 0))
     record = structs.replace(record, numbers={**record.numbers, role: highest})
     return record, structs.replace(written, history=history)
 
 
-def brought_back(
+def _replacement(
     replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
     """What is to be done now so that a lost replica gets another Pod."""
-    place, pod = replica.place, replica.place.pod
-    if place.declared:
-        yield from _renamed(replica, written, now, timeouts)
-        return
-    if place.role.recovery.relaunch is not None:
-        yield from _follower(replica, written, now, timeouts)
-        return
-    due = due_at(written, timeouts)
-    if place.taken or (pod is not None and pod.deleting):
-        return
-    if now < due:
-        yield Requeue(due)
-        return
-    reason = replica.cause or "returning"
-    if pod is None:
-        yield CreatePod(place.name, place.role.name, place.index, reason)
-    else:
-        yield ReplacePod(pod.name, pod.uid, place.role.name, place.index, reason)
-
-
-def _renamed(
-    replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
-) -> Iterator[Action]:
-    """Another Pod of a replica, under another name, beside the one before."""
-    place = replica.place
-    name = attempt_name(place.declared, written.attempt)
-    if place.taken or (place.pod is not None and place.pod.name == name):
-        return
-    if now < (due := due_at(written, timeouts)):
-        yield Requeue(due)
-        return
+    place, pod, role = replica.place, replica.place.pod, replica.place.role
     reason = replica.cause or "returning"
     lost = place.name if replica.last is not None else ""
-    member = place.declared_member if written.attempt else None
-    yield CreatePod(name, place.role.name, place.index, reason, member, lost)
+    create: CreatePod | ReplacePod
+    if place.blocked:
+        return
+    if place.declared:
+        # Kueue: another Pod, under another name, beside the one before.
+        name = attempt_name(place.declared, written.attempt)
+        if pod is not None and pod.name == name:
+            return
+        member = place.declared_member if written.attempt else None
+        create = CreatePod(name, role.name, place.index, reason, member, lost)
+    elif role.recovery.relaunch is not None:
+        rank = (*place.others, *([pod] if pod else []))
+        if any(_may_run(other, now, timeouts) for other in rank):
+            return  # two of one rank would throw each other out
+        member = _successor(place, written.history or RestartHistory())
+        chosen = member or place.declared_member
+        name = role.pod_name(chosen)
+        create = CreatePod(name, role.name, chosen.index, reason, member, lost)
+    elif pod is None:
+        create = CreatePod(place.name, role.name, place.index, reason)
+    elif pod.deleting:
+        return
+    else:
+        create = ReplacePod(pod.name, pod.uid, role.name, place.index, reason)
+    due = written.failed_at + _backoff(written.failed, timeouts)
+    yield create if now >= due else Requeue(due)
 
 
-def let_go(states: ReplicaStates) -> Iterator[Action]:
+def _replaced_by_name(state: RunState) -> Iterator[Action]:
     """The removal of Pods that others of other names have replaced, once those are there.
 
     Where a tool syncs Git it would bring back those that it knows.
     """
-    placement = states.placement
     there = {
         (replica.place.role.name, replica.place.index): replica.place.pod
-        for replica in states.replicas
+        for replica in state.replicas
         if replica.place.declared and replica.place.pod is not None
     }
-    for pod in placement.kept:
+    for pod in state.placement.replaced:
         after = there.get((pod.role, pod.index))
-        ours = pod.made_here or not placement.view.git_managed
+        ours = pod.made_here or not state.view.git_managed
         if after is not None and after.uid != pod.uid and ours and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Replaced")
 
 
-def _follower(
-    replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
-) -> Iterator[Action]:
-    place, role = replica.place, replica.place.role
-    rank = (*place.others, *([place.pod] if place.pod else []))
-    if place.taken or any(_is_at_work(pod, now, timeouts) for pod in rank):
-        return  # two of one rank would throw each other out
-    if now < (due := due_at(written, timeouts)):
-        yield Requeue(due)
-        return
-    member = successor(place, written.history or RestartHistory())
-    chosen = member or place.declared_member
-    lost = place.name if replica.last is not None else ""
-    yield CreatePod(
-        role.pod_name(chosen), role.name, chosen.index, replica.cause or "returning", member, lost
-    )
-
-
-def _is_at_work(pod: PodView, now: float, timeouts: Timeouts) -> bool:
+def _may_run(pod: PodView, now: float, timeouts: Timeouts) -> bool:
     """Whether a Pod may still do something: not one that a dead node will never say goodbye to."""
     if pod.ended:
         return False
     return not (pod.deleting and pod.due and now >= pod.due + timeouts.verdict)
 
 
-def _told(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
-    place = loss.place
+def _successor(place: Place, history: RestartHistory) -> Member | None:
+    """The replica that is to follow; None if it is the one that is declared."""
+    return None if history.index is None else follower(place.declared_member, history)
+
+
+def _event(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
+    place, recovery = loss.place, loss.place.role.recovery
     what = why(place.role, loss.cause or "failed", loss.last)
     uid = loss.last.uid if loss.last else None
     if not loss.returns:
-        left = "no Pod replaces it" if place.role.recovery.relaunch else "not replaced"
-        policy = (
-            "" if place.role.recovery.relaunch else f", restartPolicy {place.role.recovery.restart}"
-        )
-        message = f"{what}: {left}{policy}"
+        left = f"not replaced, restartPolicy {recovery.restart}"
+        message = f"{what}: {'no Pod replaces it' if recovery.relaunch else left}"
         return EmitEvent("PodLost", message, place.name, uid, warning=True)
     failed = _is_its_fault(loss)
-    seconds = wait(written.failed, timeouts) if failed else 0.0
+    seconds = _backoff(written.failed, timeouts) if failed else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
-    member = successor(place, written.history) if written.history is not None else None
+    member = _successor(place, written.history) if written.history is not None else None
     pod = "recreating it" if member is None else f"{place.role.pod_name(member)} replaces it"
-    message = f"{what}: {pod}{later}"
-    return EmitEvent(REPLACED, message, place.name, uid, warning=failed)
+    return EmitEvent(REPLACED, f"{what}: {pod}{later}", place.name, uid, warning=failed)
 
 
 # All together ------------------------------------------------------------------------------------
 
 
 def restarted(
-    states: ReplicaStates,
-    record: RunRecord,
-    now: float,
+    state: RunState,
     message: str,
-    loss: Replica | None,
+    loss: Replica | None = None,
     *,
-    anew: bool,
+    anew: bool = False,
     counted: bool = True,
 ) -> Decision:
     """The record of a run whose Pods are all to go and to come back.
 
     Args:
-        states: What has become of the replicas.
-        record: The run record as it is before that.
-        now: The time, in seconds since 1970.
         message: Why, in a sentence.
         loss: The replica that is to blame, if it is one.
         anew: The run starts anew, and its clock too; else only its Pods do.
         counted: It counts among the restarts of the run; one after a deletion does not.
     """
-    placement = states.placement
-    timeouts = placement.view.timeouts
-    uids = tuple(
-        replica.place.pod.uid for replica in states.replicas if replica.place.pod is not None
-    )
-    lived = now - record.restarted_at
+    record, timeouts = state.record, state.timeouts
     replaced = dict(record.replaced)
     if loss is not None and loss.is_failure:
         role = loss.place.role.name
         replaced[role] = replaced.get(role, 0) + 1
     lost_restarts = record.lost_restarts
-    for replica in states.replicas:
-        role = replica.place.role.name
+    written = {
+        key: structs.replace(replica_record, completed=False, host_form=0, restarts=0)
+        for key, replica_record in record.every_replica()
+    }
+    for replica in state.replicas:
+        role, key = replica.place.role.name, replica.place.key
         if replica.place.role.recovery.failures is None:
             lost_restarts += replica.restarts
         elif anew:
             replaced.pop(role, None)  # its limit is each attempt's
         elif replica.restarts:
             replaced[role] = replaced.get(role, 0) + replica.restarts
-    written = {
-        key: structs.replace(replica_record, completed=False, host_form=0, restarts=0)
-        for key, replica_record in record.every_replica()
-    }
-    for place in (replica.place for replica in states.replicas if replica.place.declared):
-        replica_record = written.get(place.key, NOTHING)
-        written[place.key] = structs.replace(replica_record, attempt=replica_record.attempt + 1)
-    made = structs.replace(
+        if replica.place.declared:
+            before = written.get(key, NOTHING)
+            written[key] = structs.replace(before, attempt=before.attempt + 1)
+    in_a_row = record.restarts_in_a_row
+    if counted:
+        in_a_row = _in_a_row(in_a_row, state.now - record.restarted_at, timeouts)
+    record = structs.replace(
         record.with_replicas(written),
         phase="Restarting",
         reason="Restarting",
         message=message,
-        started=None if anew and not placement.job.run.keeps_clock else record.started,
+        started=None if anew and not state.job.run.keeps_clock else record.started,
         restarts=record.restarts + counted,
-        restarted_at=now,
+        restarted_at=state.now,
         replaced=replaced,
         lost_restarts=lost_restarts,
-        restarts_in_a_row=in_a_row(record.restarts_in_a_row, lived, timeouts)
-        if counted
-        else record.restarts_in_a_row,
-        gang=uids,
+        restarts_in_a_row=in_a_row,
+        gang=tuple(replica.place.pod.uid for replica in state.replicas if replica.place.pod),
         launcher="",
         leaving={},
     )
-    told = EmitEvent("JobRestarted", f"{message}: all of its Pods are recreated", warning=True)
-    return Decision(made, (told,))
+    event = EmitEvent("JobRestarted", f"{message}: all of its Pods are recreated", warning=True)
+    return Decision(record, (event,))
 
 
-def joint_loss(states: ReplicaStates, record: RunRecord, now: float) -> Decision | None:
+def joint_loss(state: RunState) -> Decision | None:
     """The restart of a gang that has just lost a member; None if it has not.
 
     Of one whose commands restart in place only the member comes back.
     """
-    placement = states.placement
-    if not placement.job.run.together or placement.job.run.in_place is not None:
+    if not state.job.run.together or state.job.run.in_place is not None:
         return None
-    losses = states.new_returns(now)
-    if losses:
-        lost = losses[0]
-        what = why(lost.place.role, lost.cause or "failed", lost.last)
-        return restarted(states, record, now, f"{lost.place.name}: {what}", lost, anew=False)
-    for replica in states.those("there"):
+    if losses := state.new_returns():
+        loss = losses[0]
+        what = why(loss.place.role, loss.cause or "failed", loss.last)
+        return restarted(state, f"{loss.place.name}: {what}", loss)
+    for replica in state.those("there"):
         # Its kubelet has started it again, and its peers have not noticed.
-        if (
-            replica.place.pod is not None
-            and replica.place.pod.restarts
-            and not replica.place.pod.deleting
-        ):
-            message = f"{replica.place.name}: its container was restarted"
-            return restarted(states, record, now, message, None, anew=False)
+        pod = replica.place.pod
+        if pod is not None and pod.restarts and not pod.deleting:
+            return restarted(state, f"{replica.place.name}: its container was restarted")
     return None
 
 
-def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Action]:
+def next_steps(state: RunState) -> Iterator[Action]:
     """What is left to do of a restart."""
-    placement = states.placement
-    due = record.restarted_at + wait(record.restarts_in_a_row, placement.view.timeouts)
-    if now < due:
+    record, placement = state.record, state.placement
+    due = record.restarted_at + _backoff(record.restarts_in_a_row, state.timeouts)
+    if state.now < due:
         yield Requeue(due)
         return
-    going = states.those("restarting")
-    for replica in going:
-        pod = replica.place.pod
+    gang = frozenset(record.gang)
+    going = [replica.place.pod for replica in state.those("restarting")]
+    # The others have replacements of other names; they stay until these are there.
+    for pod in (*going, *(pod for pod in placement.replaced if pod.uid in gang)):
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
-    for pod in placement.kept:
-        # Those whose replacements have other names; they stay until these are there.
-        if pod.uid in record.gang and not pod.deleting:
-            yield DeletePod(pod.name, pod.uid, "Restart")
-    if going or _is_anyone_left(placement, record):
+    # Kueue keeps who has ended until somebody else is there (reference/gang-scheduling.md 4.5).
+    renamed = renames(state.view)
+    if going or any(
+        pod.uid in gang and not (renamed and pod.ended) for pod in placement.of_this_run
+    ):
         return
-    for replica in states.those("returning"):
-        if replica.place.pod is None:
-            place = replica.place
+    for place in (replica.place for replica in state.those("returning")):
+        if place.pod is None:
             member = place.declared_member if place.declared not in ("", place.name) else None
             yield CreatePod(place.name, place.role.name, place.index, "Restart", member)
-
-
-def _is_anyone_left(placement: Placement, record: RunRecord) -> bool:
-    gang = frozenset(record.gang)
-    # Kueue keeps who has ended until somebody else is there (reference/gang-scheduling.md 4.5).
-    kept = renames(placement.view)
-    return any(pod.uid in gang and not (kept and pod.ended) for pod in placement.of_this_run)
 
 
 # Backoff -----------------------------------------------------------------------------------------
 
 
-def wait(failed: int, timeouts: Timeouts) -> float:
+def _backoff(failed: int, timeouts: Timeouts) -> float:
     """Seconds until the replacement of something that failed so many times in a row."""
     doublings = failed - 3
     if doublings < 0:
@@ -367,17 +331,6 @@ def wait(failed: int, timeouts: Timeouts) -> float:
     return min(timeouts.backoff * 2.0 ** min(doublings, 60), timeouts.longest)
 
 
-def due_at(written: ReplicaRecord, timeouts: Timeouts) -> float:
-    """When a replica that was lost may come back."""
-    return written.failed_at + wait(written.failed, timeouts)
-
-
-def in_a_row(failed: int, lived: float, timeouts: Timeouts) -> int:
-    """One failure more, or after a long life the first of another row.
-
-    Args:
-        failed: The failures in a row so far.
-        lived: Seconds for which what failed had been there.
-        timeouts: How long a row of failures lasts.
-    """
+def _in_a_row(failed: int, lived: float, timeouts: Timeouts) -> int:
+    """One failure more, or after a long life (in seconds) the first of another row."""
     return (failed if lived < timeouts.forget else 0) + 1

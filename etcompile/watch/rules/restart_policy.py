@@ -4,23 +4,21 @@ A loss is what became of a Pod, not whose fault it is (reference/et-operator.md 
 reference/training-operator.md 2.3 and 5.4).
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import structs
 
-from etcompile.model import Member, Relaunch, Role
+from etcompile.model import Relaunch, Role
 from etcompile.model.quantity import number
 from etcompile.model.run_record import RestartHistory, RunRecord
-from etcompile.watch.rules.placement import Place, Placement, next_number
+from etcompile.watch.rules.placement import Place, Placement
 from etcompile.watch.state import PodView
 
 Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"]
 """How a replica lost its Pod: it failed; it ended well; its node is unreachable; somebody deleted
 it; somebody deleted it by force; nobody saw how; it runs and does nothing."""
 
-_ANY: frozenset[Cause] = frozenset(
-    {"failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"}
-)
+_ANY: frozenset[Cause] = frozenset(get_args(Cause))
 _POLICIES: dict[str, frozenset[Cause]] = {
     "Always": _ANY,
     # A kubelet lets a Pod that it is told to stop fail before it goes; one that is deleted by
@@ -39,13 +37,7 @@ out both ends (reference/et-operator.md 6, defect 18)."""
 
 
 def comes_back(role: Role, cause: Cause, pod: PodView | None) -> bool:
-    """Whether a replica gets another Pod.
-
-    Args:
-        role: The role that it belongs to.
-        cause: How it lost its Pod.
-        pod: What was last seen of that.
-    """
+    """Whether a replica gets another Pod, by how it lost the last that was seen of it."""
     if cause in _MORE[role.recovery.comes_back]:
         return True
     if cause == "failed" and pod is not None and pod.refused:
@@ -82,9 +74,8 @@ def exit_code(role: Role, pod: PodView) -> int | None:
     """
     if not pod.exits:
         return None
-    codes = dict(pod.exits)
     failed = [code for _, code in pod.exits if code]
-    return codes.get(role.template.main) or next(iter(failed), 0)
+    return dict(pod.exits).get(role.template.main) or next(iter(failed), 0)
 
 
 def why(role: Role, cause: Cause, pod: PodView | None) -> str:
@@ -117,7 +108,6 @@ def why(role: Role, cause: Cause, pod: PodView | None) -> str:
 # read; who follows it stands beside it. What somebody deleted or a node lost is nobody's fault and
 # is not counted.
 
-
 _OUT_OF_MEMORY = ("OOMKilled", 247)
 """A reason and an exit code: DLRover's programs end with the latter (reference/dlrover.md 4.2)."""
 _MEBI = 2**20
@@ -127,14 +117,7 @@ _MOST_MEMORY = 65536 * _MEBI
 
 
 def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecord) -> bool:
-    """Whether somebody may follow a lost replica.
-
-    Args:
-        place: Where it belonged.
-        cause: How it was lost.
-        pod: What was last seen of its Pod.
-        record: The run record, with who has completed.
-    """
+    """Whether another replica may follow a lost one."""
     role = place.role
     rules = role.recovery.relaunch
     if rules is None or cause == "succeeded":
@@ -143,8 +126,10 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
         replica.completed for replica in record.replicas.get(role.name, {}).values()
     ):
         return False
+    history = record.replica(place.key).history
+    is_within = (history.counted if history else 0) < rules.limit
     if cause == "stuck":
-        return _is_within(rules, record.replica(place.key).history)
+        return is_within
     if cause != "failed" or pod is None or pod.disrupted:
         return True
     if exit_code(role, pod) in rules.never or any(reason in rules.never for reason in pod.reasons):
@@ -153,9 +138,7 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
         size = _memory(place)
         if size is not None and size >= _MOST_MEMORY:
             return False
-    return not _counts(rules, role, cause, pod) or _is_within(
-        rules, record.replica(place.key).history
-    )
+    return is_within or not _counts(rules, role, cause, pod)
 
 
 def _counts(rules: Relaunch, role: Role, cause: Cause, pod: PodView | None) -> bool:
@@ -174,71 +157,52 @@ def spends_budget(cause: Cause, pod: PodView | None) -> bool:
 
 
 def _ran_out_of_memory(role: Role, pod: PodView) -> bool:
-    """Whether a Pod failed because it had too little memory."""
     return any(reason in _OUT_OF_MEMORY for reason in (*pod.reasons, exit_code(role, pod)))
 
 
-def followed(
+def with_follower(
     placement: Placement, place: Place, cause: Cause, pod: PodView | None, record: RunRecord
 ) -> RestartHistory:
-    """Who has had a rank, with who comes now.
+    """The history of a rank, with the replica that follows the lost one.
 
     Where a tool syncs Git, a declared replica whose Pod is gone comes back as itself: the tool
-    would bring it back, too. Elsewhere, and where a Pod has its name, somebody with another number
-    comes.
-
-    Args:
-        placement: Who is there.
-        place: Where a replica was lost that comes back.
-        cause: How it was lost.
-        pod: What was last seen of its Pod.
-        record: The run record, with the numbers that were given so far.
+    would bring it back, too. Elsewhere, and where a Pod has its name, another number follows.
     """
-    role, view = place.role, placement.view
+    role, view, rules = place.role, placement.view, place.role.recovery.relaunch
     history = record.replica(place.key).history or RestartHistory()
     declared = place.declared_member
-    name = role.pod_name(declared)
-    itself = name not in view.pods and (view.git_managed or _is_new(placement, role, declared))
-    counted = role.recovery.relaunch is not None and _counts(
-        role.recovery.relaunch, role, cause, pod
-    )
-    memory = history.memory
-    if role.recovery.relaunch is not None and role.recovery.relaunch.memory and pod is not None:
-        memory = _more(role.recovery.relaunch.memory, place, pod) or memory
+    own = view.own_record
+    highest = own.numbers.get(role.name) if own else None
+    # No Pod of the declared number was ever there: a plan has just moved the rank.
+    is_new = highest is not None and (declared.index or 0) > highest
+    index = None
+    if role.pod_name(declared) in view.pods or not (view.git_managed or is_new):
+        # None that a replica ever had, or that Git may yet give: scaling gives numbers up to the
+        # most that the role may have. A plan that moves a replica may give a higher one all the
+        # same: whoever has it then makes room (`termination.duplicates`).
+        numbers = [pod.index for pod in view.pods.values() if pod.role == role.name and pod.index]
+        numbers += [member.index for member in role.members if member.index]
+        least = (role.bounds.maximum if role.bounds else None) or len(role.members)
+        index = max(least, max(numbers, default=0) + 1, record.numbers.get(role.name, -1) + 1)
+    memory, times = history.memory, rules.memory if rules is not None else None
+    if times and pod is not None and _ran_out_of_memory(role, pod):
+        size = _memory(place)
+        if size is not None:
+            memory = f"{int(min(size * times, size + _STEP)) // _MEBI}Mi"
     return structs.replace(
         history,
-        index=None if itself else next_number(role, view.pods, record),
+        index=index,
         relaunches=history.relaunches + 1,
-        counted=history.counted + counted,
+        counted=history.counted + (rules is not None and _counts(rules, role, cause, pod)),
         memory=memory,
     )
-
-
-def _is_within(rules: Relaunch, history: RestartHistory | None) -> bool:
-    return (history.counted if history else 0) < rules.limit
-
-
-def _is_new(placement: Placement, role: Role, declared: Member) -> bool:
-    """Whether no Pod of the declared number was ever there: a plan has just moved the rank."""
-    index = declared.index or 0
-    record = placement.view.own_record
-    highest = record.numbers.get(role.name) if record else None
-    return highest is not None and index > highest
-
-
-def _more(times: int, place: Place, pod: PodView) -> str:
-    """The memory of who follows a replica that ran out of it; empty if it is not to change."""
-    size = _memory(place)
-    if size is None or not _ran_out_of_memory(place.role, pod):
-        return ""
-    return f"{int(min(size * times, size + _STEP)) // _MEBI}Mi"
 
 
 def _memory(place: Place) -> float | None:
     """Bytes that the main container of a replica may have."""
     member = place.follower or place.declared_member
     resources = place.role.template.main_container.get("resources") or {}
-    given = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    size = member.resources.get("memory") or given.get("memory")
+    own = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    size = member.resources.get("memory") or own.get("memory")
     amount = number(size) if size is not None else None
     return None if amount is None else float(amount)

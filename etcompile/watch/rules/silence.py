@@ -17,7 +17,7 @@ each counts by itself (`replica_state`).
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -61,13 +61,12 @@ class Suspect(Struct, frozen=True):
     """A Pod that all others of its run wait for.
 
     Args:
-        pod: The Pod, one of those that are there.
-        what: Why it is the one, in the end of a sentence.
+        reason: Why it is the one, as the end of a sentence.
         process: The process that is the reason, by its number in the container.
     """
 
     pod: PodView
-    what: str
+    reason: str
     process: int
 
 
@@ -75,7 +74,6 @@ class Silence(Struct, frozen=True):
     """A run that is at work, and how long nobody of it has written anything.
 
     Args:
-        placement: Who is there.
         epoch: The epoch that the run is in.
         limit: Seconds of silence after which it is stuck.
         pods: Its Pods, all of them at work.
@@ -95,11 +93,9 @@ class Silence(Struct, frozen=True):
     @property
     def is_stuck(self) -> bool:
         """Whether it has been silent for too long, as of when the logs were last read."""
-        heard, due = self.placement.view.heard, self.since + self.limit
+        logs, due = self.placement.view.heard, self.since + self.limit
         return all(
-            (known := heard.get(pod.uid)) is not None
-            and known.at is not None
-            and known.asked >= due
+            (log := logs.get(pod.uid)) is not None and log.at is not None and log.asked >= due
             for pod in self.pods
         )
 
@@ -109,14 +105,14 @@ class Silence(Struct, frozen=True):
             return False
         if self.placement.job.run.in_place is None:
             return True
-        asked = [at for pod in self.supervised if (at := self.asked_at(pod))]
-        if not asked:
+        times = [at for pod in self.supervised if (at := self.requested_at(pod))]
+        if not times:
             return not self.supervised
-        if now >= min(asked) + 2 * self.placement.view.timeouts.report:
+        if now >= min(times) + 2 * self.placement.view.timeouts.report:
             return True
-        return len(asked) == len(self.supervised) and all(map(self.report_of, self.supervised))
+        return len(times) == len(self.supervised) and all(map(self.report_of, self.supervised))
 
-    def asked_at(self, pod: PodView) -> float:
+    def requested_at(self, pod: PodView) -> float:
         """When a Pod's supervisor was asked in this silence, in seconds since 1970; 0 if not."""
         # The supervisor of the first replica tells the others.
         speaker = self.speakers.get(pod.uid) or next(iter(self.speakers.values()), None)
@@ -130,15 +126,20 @@ class Silence(Struct, frozen=True):
         Those whose processes are stopped, or else that wait for a device, or else that are in
         another place of the program than most.
         """
-        found: dict[str, list[Suspect]] = {}
+        by_state: dict[str, list[Suspect]] = {}
         for pod in self.supervised:
-            for process, state, name in _processes(self.report_of(pod)):
-                kind = _STATES.get(state)
-                if kind and all(pod is not other.pod for other in found.get(kind, ())):
-                    what = f"process {process} ({name}) {kind}"
-                    found.setdefault(kind, []).append(Suspect(pod, what, process))
-        if sure := next((found[kind] for kind in _STATES.values() if kind in found), []):
-            return sure
+            for line in self.report_of(pod):
+                match = _PROCESS.match(line)
+                state = _STATES.get(match[2]) if match else None
+                if match is None or state is None:
+                    continue
+                suspects = by_state.setdefault(state, [])
+                if all(pod is not other.pod for other in suspects):
+                    reason = f"process {int(match[1])} ({match[3]}) {state}"
+                    suspects.append(Suspect(pod, reason, int(match[1])))
+        for state in _STATES.values():
+            if state in by_state:
+                return by_state[state]
         pods = {pod.uid: pod for pod in self.supervised}
         odd = elsewhere({pod.uid: self.stacks_of(pod) for pod in self.supervised})
         return [
@@ -156,7 +157,7 @@ class Silence(Struct, frozen=True):
 
     def written_before(self, pod: PodView) -> list[str]:
         """What a Pod's main container wrote last before its supervisor was asked."""
-        asked = self.asked_at(pod)
+        asked = self.requested_at(pod)
         own = [text for at, text in self._written(pod) if not asked or at + 1 < asked]
         return [text for text in own if not text.startswith("etcompile: ")]
 
@@ -168,18 +169,18 @@ class Silence(Struct, frozen=True):
         """
         view = self.placement.view
         last = max(_spoke(view, pod) for pod in self.pods)
-        found = [pod for pod in self.pods if last and _spoke(view, pod) >= last - within]
-        return sorted(found or self.pods[:1], key=lambda pod: _spoke(view, pod))
+        pods = [pod for pod in self.pods if last and _spoke(view, pod) >= last - within]
+        return sorted(pods or self.pods[:1], key=lambda pod: _spoke(view, pod))
 
     def report_of(self, pod: PodView) -> list[str]:
         """The lines of its supervisor's answer; none while it is not known."""
-        told = self._written_since(pod)
-        heads = [n for n, line in enumerate(told) if _HEAD.match(line)]
-        return told[heads[-1] :] if heads else []
+        lines = self._written_since(pod)
+        heads = [n for n, line in enumerate(lines) if _HEAD.match(line)]
+        return lines[heads[-1] :] if heads else []
 
     def _written_since(self, pod: PodView) -> list[str]:
         """The lines of a Pod's log since its supervisor was asked, as far as they were read."""
-        asked = self.asked_at(pod)
+        asked = self.requested_at(pod)
         # What it told another time says nothing of now.
         return [text for at, text in self._written(pod) if at + 1 >= asked] if asked else []
 
@@ -192,84 +193,85 @@ class Silence(Struct, frozen=True):
 
 
 def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
-    """How long a run has been silent; None if its job sets no limit, or not all Pods are at work.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-    """
-    limit = placement.job.run.stuck_after
-    pods = _at_work(placement, record) if limit is not None else []
-    if limit is None or not pods:
+    """How long a run has been silent; None without a limit, or if not all Pods are at work."""
+    view, job = placement.view, placement.job
+    limit = job.run.stuck_after
+    if limit is None or record.phase != "Running":
         return None
-    commands = {found.pod.uid for found in supervised(placement)}
+    if any(role.recovery.relaunch for role in job.roles):
+        return None
+    commands = {own.pod.uid for own in supervised(placement)}
+
+    def runs(pod: PodView) -> bool:
+        # A command that is between two epochs has nothing to say.
+        ready = pod.ready or pod.uid not in commands
+        return ready and pod.phase == "Running" and not pod.deleting and not pod.ending
+
+    pods = []
+    for place in placement.places:
+        written = record.replica(place.key)
+        if written.completed or written.left:
+            continue
+        if place.pod is None or not runs(place.pod) or place.pod.uid == written.lost:
+            return None
+        pods.append(place.pod)
+    batch = [pod for pod in placement.batch if not pod.ended]
+    pods += batch
+    if not pods or not all(map(runs, batch)):
+        return None
+    # What has just begun has had no time to write anything.
+    begun = (max(pod.ready_since or 0.0, pod.created, _spoke(view, pod)) for pod in pods)
+    failed = (replica.failed_at for _, replica in record.every_replica())
+    asked = (pod.notice.at for pod in pods if pod.notice.is_restart)
     return Silence(
         placement,
         record.epoch or 0,
         limit,
         tuple(pods),
-        _silent_since(placement.view, pods, record),
+        max(*begun, *failed, *asked, record.restarted_at),
         tuple(pod for pod in pods if pod.uid in commands),
-        {found.pod.uid: found.pod for found in speakers(placement)},
+        {own.pod.uid: own.pod for own in speakers(placement)},
     )
 
 
-def hung(placement: Placement, record: RunRecord, now: float) -> tuple[float, float] | None:
-    """From when to when a run hung that is settled now, in seconds since 1970; None if none is."""
-    silence = silence_of(placement, record)
-    return (silence.since, now) if silence is not None and silence.is_settled(now) else None
-
-
-def broken(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
-    """What is to be done about a silence: logs to read, questions, and in the end restarts.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time, in seconds since 1970.
-    """
-    silence = silence_of(placement, record)
-    if silence is None:
-        return
-    in_place = placement.job.run.in_place
+def broken(silence: Silence, now: float) -> Iterator[Action]:
+    """What is to be done about a silence: logs to read, questions, and in the end restarts."""
+    in_place = silence.placement.job.run.in_place
+    quiet = f"nobody has written anything for {silence.limit} s"
     if in_place is None and silence.is_stuck:
-        yield from _launcher_ended(silence)
+        for pod in silence.placement.batch:  # a launcher, which its Job creates again
+            yield DeletePod(pod.name, pod.uid, "Stuck")
+            yield EmitEvent("RunStuck", f"{quiet}: deleted", pod.name, pod.uid, warning=True)
     yield from _logs_to_read(silence, now)
-    if in_place is not None and silence.is_stuck:
-        yield from _reports_to_ask(silence, in_place, now)
-        yield from _restarts_to_ask(silence, now)
-
-
-def _restarts_to_ask(silence: Silence, now: float) -> Iterator[Action]:
-    """Asks supervisors to restart the commands, once it is settled who is to blame."""
-    if not silence.is_settled(now):
+    if in_place is None or not silence.is_stuck:
         return
-    message = f"nobody has written anything for {silence.limit} s"
-    for suspect in silence.suspects()[:1]:
-        message = f"{suspect.pod.name}: {suspect.what}, and {message}"
-    asked = restart_request(silence.epoch, now, message)
-    for pod in silence.speakers.values():
-        yield NotifyPod(pod.name, pod.uid, asked.text)
-    yield EmitEvent("RunStuck", f"{message}: its commands are restarted", warning=True)
+    yield from _reports(silence, in_place, now, quiet)
+    if silence.is_settled(now):
+        message = quiet
+        for suspect in silence.suspects()[:1]:
+            message = f"{suspect.pod.name}: {suspect.reason}, and {quiet}"
+        request = restart_request(silence.epoch, now, message)
+        for pod in silence.speakers.values():
+            yield NotifyPod(pod.name, pod.uid, request.text)
+        yield EmitEvent("RunStuck", f"{message}: its commands are restarted", warning=True)
 
 
-def _reports_to_ask(silence: Silence, in_place: InPlace, now: float) -> Iterator[Action]:
+def _reports(silence: Silence, in_place: InPlace, now: float, why: str) -> Iterator[Action]:
     """Asks supervisors what their processes do, and when to look at their answers."""
     view, pods = silence.placement.view, silence.supervised
-    first = min((at for pod in pods if (at := silence.asked_at(pod))), default=now)
+    first = min((at for pod in pods if (at := silence.requested_at(pod))), default=now)
     end = first + 2 * view.timeouts.report
     if now >= end:
         return
-    why = f"nobody has written anything for {silence.limit} s"
     request = report_request(silence.epoch, first, in_place.stack_signal, why)
     for pod in silence.speakers.values():
-        if not silence.asked_at(pod):
+        if not silence.requested_at(pod):
             yield NotifyPod(pod.name, pod.uid, request.text)
     turn = int((now - first) // _EVERY)
     most = min(_LINES[turn % len(_LINES)], max(200, _LINES_OF_ALL // max(1, len(pods))))
     for pod in pods:
         role = silence.placement.job.role(pod.role)
-        if role is None or not silence.asked_at(pod) or silence.report_of(pod):
+        if role is None or not silence.requested_at(pod) or silence.report_of(pod):
             continue
         of = f"{pod.uid}.report.{first:.0f}.{turn}"
         if view.tails.get(pod.uid, Tail("")).of != of:
@@ -277,92 +279,41 @@ def _reports_to_ask(silence: Silence, in_place: InPlace, now: float) -> Iterator
     yield Requeue(min(now + _EVERY, end))
 
 
-def _processes(report: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """The number, the state and the name of each process of a report."""
-    for line in report:
-        if told := _PROCESS.match(line):
-            yield int(told[1]), told[2], told[3]
-
-
-def blamed(placement: Placement, record: RunRecord) -> str:
+def blamed(silence: Silence | None) -> str:
     """The UID of the Pod that counts as lost where a run is stuck; empty if none does.
 
     One of those that decide about the run: when it goes, its peers notice. Commands that run again
     in place need no Pod to go, and one that a Job of Kubernetes makes is none that comes back here.
     """
-    silence = silence_of(placement, record) if placement.job.run.in_place is None else None
-    if silence is None or not silence.is_stuck:
+    if silence is None or silence.placement.job.run.in_place is not None or not silence.is_stuck:
         return ""
-    deciding = placement.job.run.success.roles
-    places = sorted(
-        (place for place in placement.places if place.pod is not None),
-        key=lambda place: place.role.name not in deciding,
-    )
-    if not places or any(pod.role in deciding for pod in placement.batch):
+    deciding = silence.placement.job.run.success.roles
+    if any(pod.role in deciding for pod in silence.placement.batch):
         return ""
-    return places[0].pod.uid if places[0].pod is not None else ""
-
-
-def _launcher_ended(silence: Silence) -> Iterator[Action]:
-    """The removal of a launcher that hangs and that a Job of Kubernetes makes again."""
-    for pod in silence.placement.batch:
-        message = f"nobody has written anything for {silence.limit} s: deleted"
-        yield DeletePod(pod.name, pod.uid, "Stuck")
-        yield EmitEvent("RunStuck", message, pod.name, pod.uid, warning=True)
+    own = [(place.role.name, place.pod.uid) for place in silence.placement.places if place.pod]
+    return min(own, key=lambda item: item[0] not in deciding, default=("", ""))[1]
 
 
 def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
-    """The logs that are to be read, and when to ask again."""
     view, due = silence.placement.view, silence.since + silence.limit
     if now < due:
         yield Requeue(due)
         return
     first = max(silence.pods, key=lambda pod: _spoke(view, pod))
-    known = view.heard.get(first.uid)
-    silent = known is not None and known.at is not None and known.asked >= due
+    log = view.heard.get(first.uid)
+    silent = log is not None and log.at is not None and log.asked >= due
     for pod in silence.pods if silent else [first]:
-        known = view.heard.get(pod.uid)
-        if known is not None and known.at is None and now < known.asked + AGAIN:
+        log = view.heard.get(pod.uid)
+        if log is not None and log.at is None and now < log.asked + AGAIN:
             continue
-        if known is None or known.at is None or known.asked < due:
+        if log is None or log.at is None or log.asked < due:
             role = silence.placement.job.role(pod.role)
             if role is not None:
                 yield ReadLog(pod.name, pod.uid, role.template.main)
     yield Requeue(now + AGAIN)
 
 
-def _at_work(placement: Placement, record: RunRecord) -> list[PodView]:
-    """The Pods that run, if all are there that should be; else none."""
-    if record.phase != "Running" or any(r.recovery.relaunch for r in placement.job.roles):
-        return []
-    found = []
-    commands = {found.pod.uid for found in supervised(placement)}
-
-    def runs(pod: PodView) -> bool:
-        # A command that is between two epochs has nothing to say.
-        ready = pod.ready or pod.uid not in commands
-        return ready and pod.phase == "Running" and not pod.deleting and not pod.ending
-
-    for place in placement.places:
-        written = record.replica(place.key)
-        if written.completed or written.left:
-            continue
-        if place.pod is None or not runs(place.pod) or place.pod.uid == written.lost:
-            return []
-        found.append(place.pod)
-    batch = [pod for pod in placement.batch if not pod.ended]
-    return [*found, *batch] if all(map(runs, batch)) else []
-
-
 def _spoke(view: JobView, pod: PodView) -> float:
     """When a Pod last wrote something, as far as anybody has asked; 0 if it has not."""
-    known = view.heard.get(pod.uid)
-    return known.at if known is not None and known.at is not None else 0.0
-
-
-def _silent_since(view: JobView, pods: list[PodView], record: RunRecord) -> float:
-    """Since when nobody has written anything; what has just begun has had no time to."""
-    begun = (max(pod.ready_since or 0.0, pod.created, _spoke(view, pod)) for pod in pods)
-    failed = (replica.failed_at for _, replica in record.every_replica())
-    asked = (pod.notice.at for pod in pods if pod.notice.is_restart)
-    return max(*begun, *failed, *asked, record.restarted_at)
+    log = view.heard.get(pod.uid)
+    return log.at if log is not None and log.at is not None else 0.0

@@ -1,10 +1,11 @@
 """Pods that are to go, and those that should have gone and do not.
 
 A worker that the job does not have any more, the second Pod of a rank, a Pod whose deletion was
-left half done; and one that holds up others, which is told, because nothing can be done about it.
+left half done, one on a node that does not answer; and one that holds up others, which is told,
+because nothing can be done about it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import structs
 
@@ -34,55 +35,35 @@ from etcompile.watch.state import JobView, PodView
 def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
     """The record, with those who leave, and the removal of those who had their time."""
     view = placement.view
-    surplus = [
-        pod
-        for pod in placement.surplus
+    leaving: dict[str, Leaving] = {}
+    removed: list[Action] = []
+    events: list[Action] = []
+    for pod in placement.surplus:
+        before = record.leaving.get(pod.name)
+        leaves = before is not None and before.uid == pod.uid
         # Who followed another, or was made here, is perhaps in no tool's inventory.
-        if (not view.git_managed or pod.rank is not None or pod.made_here)
-        and not _comes(placement, record, pod)
-    ]
-    leaving = {pod.name: Leaving(pod.uid, now) for pod in surplus}
-    known = [pod.name for pod in surplus if _leaves(record, pod)]
-    leaving |= {name: record.leaving[name] for name in known}
-    told = [
-        EmitEvent("WorkerLeaves", "scaled in", pod.name, pod.uid)
-        for pod in surplus
-        if pod.name not in record.leaving
-    ]
-    removed = [action for pod in surplus for action in _removed(placement, leaving, pod, now)]
-    return Decision(structs.replace(record, leaving=leaving), (*removed, *told))
-
-
-def _comes(placement: Placement, record: RunRecord, pod: PodView) -> bool:
-    """Whether a worker is yet to be declared.
-
-    A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in is
-    older than the change of the job. A replacement may be younger, and nobody is to declare that.
-    """
-    if pod.made_here or _leaves(record, pod):
-        return False
-    declared_at = placement.view.declared_at
-    return declared_at is not None and pod.created > declared_at
-
-
-def _leaves(record: RunRecord, pod: PodView) -> bool:
-    """Whether it is written down already that a worker leaves."""
-    return pod.name in record.leaving and record.leaving[pod.name].uid == pod.uid
-
-
-def _removed(
-    placement: Placement, leaving: dict[str, Leaving], pod: PodView, now: float
-) -> Iterator[Action]:
-    if pod.deleting:
-        return
-    due = leaving[pod.name].since + placement.view.timeouts.drain
-    if now < due:
-        yield Requeue(due)
-        return
-    role = placement.job.role(pod.role)
-    host = f"{role.naming.stem}-{pod.index}" if role is not None else pod.name
-    if pod.ended or host not in listed_hosts(placement.view.hosts):
-        yield DeletePod(pod.name, pod.uid, "ScaledIn")
+        if view.git_managed and pod.rank is None and not pod.made_here:
+            continue
+        # A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in
+        # is older than the change of the job. A replacement may be younger, and nobody is to
+        # declare that.
+        is_young = view.declared_at is not None and pod.created > view.declared_at
+        if is_young and not pod.made_here and not leaves:
+            continue
+        leaving[pod.name] = before if before is not None and leaves else Leaving(pod.uid, now)
+        if before is None:
+            events.append(EmitEvent("WorkerLeaves", "scaled in", pod.name, pod.uid))
+        if pod.deleting:
+            continue
+        due = leaving[pod.name].since + view.timeouts.drain
+        if now < due:
+            removed.append(Requeue(due))
+            continue
+        role = placement.job.role(pod.role)
+        host = f"{role.naming.stem}-{pod.index}" if role is not None else pod.name
+        if pod.ended or host not in listed_hosts(view.hosts):
+            removed.append(DeletePod(pod.name, pod.uid, "ScaledIn"))
+    return Decision(structs.replace(record, leaving=leaving), (*removed, *events))
 
 
 # Two Pods of one rank, or in one another's name --------------------------------------------------
@@ -96,32 +77,26 @@ def _removed(
 
 def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
     """The removal of Pods whose rank or name another one has."""
+    extra: list[tuple[PodView, float, str]] = []
     for place in placement.places:
         for pod in place.others:
-            if pod.uid == record.replica(place.key).lost:
-                if not pod.ending and not pod.deleting:
-                    yield EndPod(pod.name, pod.uid, "Stuck")
-                continue
-            newer = max(pod.created, place.pod.created if place.pod else 0.0)
-            yield from _gone(placement, pod, newer, now, f"its rank belongs to {place.name}")
-    for pod in placement.astray:
-        # Whoever applies the job could not make the declared one.
-        yield from _gone(
-            placement, pod, pod.created, now, "its name now belongs to another replica"
-        )
-
-
-def _gone(
-    placement: Placement, pod: PodView, since: float, now: float, why: str
-) -> Iterator[Action]:
-    due = since + placement.view.timeouts.settle
-    if pod.deleting:
-        return
-    if now < due:
-        yield Requeue(due)
-        return
-    yield DeletePod(pod.name, pod.uid, "RankTaken")
-    yield EmitEvent("PodMakesRoom", why, pod.name, pod.uid)
+            if pod.uid != record.replica(place.key).lost:
+                newer = max(pod.created, place.pod.created if place.pod else 0.0)
+                extra.append((pod, newer, f"its rank belongs to {place.name}"))
+            elif not pod.ending and not pod.deleting:
+                yield EndPod(pod.name, pod.uid, "Stuck")
+    # Whoever applies the job could not make the declared one.
+    other = "its name now belongs to another replica"
+    extra += ((pod, pod.created, other) for pod in placement.astray)
+    for pod, since, why in extra:
+        due = since + placement.view.timeouts.settle
+        if pod.deleting:
+            continue
+        if now < due:
+            yield Requeue(due)
+        else:
+            yield DeletePod(pod.name, pod.uid, "RankTaken")
+            yield EmitEvent("PodMakesRoom", why, pod.name, pod.uid)
 
 
 # Deletions that were begun and never finished ----------------------------------------------------
@@ -136,13 +111,59 @@ def _gone(
 def half_deleted(view: JobView, now: float) -> Iterator[Action]:
     """The deletions to be asked for again, after the moment that one takes."""
     for pod in view.pods.values():
-        if not pod.half_deleted:
+        if pod.half_deleted:
+            due = pod.due + view.timeouts.settle
+            yield Requeue(due) if now < due else DeletePod(pod.name, pod.uid, "HalfDeleted")
+
+
+# Nodes that do not answer ------------------------------------------------------------------------
+#
+# Such a node keeps its Pods, and with them their names, until somebody says that it is gone for
+# good; Kubernetes does not dare to. `etcompile.dev/lost-node-after` dares to, after a time: the Pod
+# is asked to go, so that its kubelet, should it come back, ends it; then it is deleted by force.
+# The processes may still run, cut off from the API server and not from each other. Where commands
+# restart in place none of them joins a later epoch: whose Pod is gone is never told to. No right on
+# nodes is needed: what a node does to the Pods of a job is seen in these Pods.
+
+
+def released(placement: Placement, now: float) -> Iterator[Action]:
+    """The removal of Pods whose nodes have not answered for too long."""
+    run, record = placement.job.run, placement.view.own_record
+    if run.lost_node_after is None:
+        return
+    over = run.suspended or (record is not None and record.ended)
+    for pod in placement.of_this_run:
+        since = silent_since(pod)
+        if not since or (over and not pod.deleting):
             continue
-        due = pod.due + view.timeouts.settle
+        message = (
+            f"node {pod.node} has not answered for {run.lost_node_after} s: the Pod is deleted by "
+            "force; if the node still runs, so may its processes"
+        )
+        event = EmitEvent("PodReleased", message, pod.name, pod.uid, warning=True)
+        due = since + run.lost_node_after
         if now < due:
             yield Requeue(due)
-        else:
-            yield DeletePod(pod.name, pod.uid, "HalfDeleted")
+        elif not pod.deleting:
+            yield DeletePod(pod.name, pod.uid, "NodeLost")
+            yield event
+        elif pod.due:  # else the answer to that is still on its way here
+            yield DeletePod(pod.name, pod.uid, "NodeLost", force=True)
+            if pod.asked + 1 < due:  # somebody else has asked
+                yield event
+
+
+def silent_since(pod: PodView) -> float:
+    """Since when a Pod's node has not answered, in seconds since 1970; 0 if nothing says so.
+
+    That a Pod should have gone and is still there says so as well: its kubelet ends it in time,
+    whatever it does.
+    """
+    if pod.ended or not pod.node:
+        return 0.0
+    if pod.unreachable_since:
+        return pod.unreachable_since
+    return pod.due if pod.deleting else 0.0
 
 
 # Pods that hold up others and stay where they are ------------------------------------------------
@@ -155,22 +176,26 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
 
 
 def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """The record, with the Pods that hold up their replacements, and word of those that are new."""
+    """The record, with the Pods that hold up their replacements, and the Events about new ones."""
     known = frozenset(record.unreachable)
     overdue = placement.view.timeouts.start
-    found: list[PodView] = []
+    blocking: list[PodView] = []
     later: list[float] = []
-    for pod in _in_the_way(placement):
+    for place in placement.places:
+        pod = place.pod
+        if pod is None or not (pod.phase == "Unknown" or (pod.deleting and pod.due)):
+            continue
         if pod.phase == "Unknown" or now >= pod.due + overdue:
-            found.append(pod)
+            blocking.append(pod)
         else:
             later.append(pod.due + overdue)
     actions: list[Action] = [
-        EmitEvent("PodUnreachable", _words(pod), pod.name, pod.uid, warning=True)
-        for pod in found
+        EmitEvent("PodUnreachable", _unreachable_message(pod), pod.name, pod.uid, warning=True)
+        for pod in blocking
         if pod.uid not in known
     ]
-    others = _of_other_runs(placement)
+    pods = (placement.view.pods[place.name] for place in placement.places if place.blocked)
+    others = [pod for pod in pods if pod.spec_hash not in ("", placement.view.spec_hash)]
     if others:
         newest = max(pod.created for pod in (*others, *placement.of_this_run))
         due = max(newest, placement.view.declared_at or 0.0) + overdue
@@ -178,52 +203,30 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
             # Somebody may be about to exchange them.
             later.append(due)
             others = []
-        else:
-            if any(pod.uid not in known for pod in others):
-                actions.append(EmitEvent("NameTaken", _words_of(others), warning=True))
-            actions += _exchanged(placement)
-    uids = tuple(sorted(pod.uid for pod in (*found, *others)))
-    again = [Requeue(min(later))] if later else []
-    return Decision(structs.replace(record, unreachable=uids), (*actions, *again))
-
-
-def _in_the_way(placement: Placement) -> Iterator[PodView]:
-    """Pods on their way out, and those of which nothing is known."""
+    if any(pod.uid not in known for pod in others):
+        first = others[0]
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        message = (
+            f"{first.name}{more}: not of the run that the ConfigMap describes, but of run "
+            f"{first.spec_hash}, so their hosts are not listed and the one that is declared comes "
+            "only when they fail; apply the job with --replace to exchange them"
+        )
+        actions.append(EmitEvent("NameTaken", message, warning=True))
+    # What has failed of another run gets the Pod that is declared now, as its policy says.
+    failed = {pod.name: pod for pod in others if pod.phase == "Failed"}
     for place in placement.places:
-        pod = place.pod
-        if pod is not None and (pod.phase == "Unknown" or (pod.deleting and pod.due)):
-            yield pod
-
-
-def _of_other_runs(placement: Placement) -> list[PodView]:
-    """Pods of other runs of the job that have the names of this one's."""
-    pods = placement.view.pods
-    found = (pods[place.name] for place in placement.places if place.taken)
-    return [pod for pod in found if pod.spec_hash not in ("", placement.view.spec_hash)]
-
-
-def _exchanged(placement: Placement) -> Iterator[ReplacePod]:
-    """What has failed of another run gets the Pod that is declared now, as its policy says."""
-    others = {pod.name: pod for pod in _of_other_runs(placement) if pod.phase == "Failed"}
-    for place in placement.places:
-        pod, role = others.get(place.name), place.role
+        pod, role = failed.get(place.name), place.role
         if pod is None or pod.role != role.name or pod.deleting or pod.controller:
             continue
         if role.recovery.relaunch is None and comes_back(role, "failed", pod):
-            yield ReplacePod(pod.name, pod.uid, place.role.name, place.index, "AnotherRun")
+            actions.append(ReplacePod(pod.name, pod.uid, role.name, place.index, "AnotherRun"))
+    uids = tuple(sorted(pod.uid for pod in (*blocking, *others)))
+    if later:
+        actions.append(Requeue(min(later)))
+    return Decision(structs.replace(record, unreachable=uids), actions)
 
 
-def _words_of(others: Sequence[PodView]) -> str:
-    first = others[0]
-    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-    return (
-        f"{first.name}{more}: not of the run that the ConfigMap describes, but of run "
-        f"{first.spec_hash}, so their hosts are not listed and the one that is declared comes "
-        "only when they fail; apply the job with --replace to exchange them"
-    )
-
-
-def _words(pod: PodView) -> str:
+def _unreachable_message(pod: PodView) -> str:
     if pod.ended:
         return "has ended and is kept by a finalizer: nothing can replace it until that is removed"
     what = "its node does not answer, so it is not known whether it still runs; it is replaced when"
