@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from etcompile.cli import completion
 from etcompile.cli.configured import configured, settings
-from etcompile.cli.framework import Setting, option, subcommand
+from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import FILENAMES, OPTIONAL_PATHS, ReportOptions
 from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED
@@ -40,20 +40,23 @@ def command(ctx: click.Context, options: ConfigOptions) -> None:
     pyproject.toml, up to the root of the repository. The command line and overlays count before
     them. Ends with 2 if the file is faulty.
     """
-    found = configured(options.paths, environment=options.environment, file=options.config)
-    if found.diagnostics:
+    result = configured(options.paths, environment=options.environment, file=options.config)
+    if result.diagnostics:
         reporting = ReportOptions(form=options.output, color="auto", quiet=False)
-        report(found.diagnostics, reporting, are_data=True)
+        report(result.diagnostics, reporting, are_data=True)
         ctx.exit(REFUSED)
-    places: dict[str, tuple[Any, str]] = {
-        name: (_default(param), "default") for name, param in settings().items()
-    }
-    if (file := found.configuration) is not None:
-        for name, value in found.settings.items():
+    places: dict[str, tuple[Any, str]] = {}
+    for name, param in settings().items():
+        default: Any = [] if param.multiple else None
+        if not param.multiple and isinstance(param.default, str | bool):
+            default = param.default
+        places[name] = default, "default"
+    if (file := result.configuration) is not None:
+        for name, value in result.settings.items():
             places[name] = value.value, str(file.location(value.place))
     lines = sorted(places.items())
     if options.output == "json":
-        record = found.record
+        record = result.record
         document = {
             "file": file.file if file else None,
             "sha256": record[1] if record else None,
@@ -64,21 +67,9 @@ def command(ctx: click.Context, options: ConfigOptions) -> None:
         return
     chosen = f", environment {options.environment}" if options.environment else ""
     write(f"# configuration file: {file.file if file else 'none'}{chosen}\n")
-    texts = [
-        f"{name} = {'(none)' if value is None else json.dumps(value, ensure_ascii=False)}"
-        for name, (value, _) in lines
-    ]
-    width = min(max(map(len, texts)), 48)
-    write(
-        *(
-            f"{text:<{width}}  # {place}\n"
-            for text, (_, (_, place)) in zip(texts, lines, strict=True)
-        )
-    )
-
-
-def _default(param: Setting) -> Any:
-    """What holds where nobody says anything; an empty list or None if that is nothing."""
-    if param.multiple:
-        return []
-    return param.default if isinstance(param.default, str | bool) else None
+    texts = []
+    for name, (setting, place) in lines:
+        shown = "(none)" if setting is None else json.dumps(setting, ensure_ascii=False)
+        texts.append((f"{name} = {shown}", place))
+    width = min(max(len(text) for text, _ in texts), 48)
+    write(*(f"{text:<{width}}  # {place}\n" for text, place in texts))

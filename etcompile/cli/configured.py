@@ -63,7 +63,6 @@ _OWN = f"{__name__}.own"
 """Where a `BoundedCommand` keeps the files that its own command line names."""
 INPUTS = f"{__name__}.inputs"
 """Where a command keeps the inputs that its command line does not name."""
-_SEALED = "sealed:"
 
 
 class FileValue(Struct, frozen=True):
@@ -105,9 +104,9 @@ class Configured(Struct, frozen=True):
         """The file as the lock file names it, seen from the repository's root, and its digest."""
         if self.configuration is None or set(self.settings) == {REPOSITORY_NAME}:
             return None  # nothing that is rendered depends on it
-        found = self.configuration
-        name = os.path.relpath(os.path.realpath(found.file), os.path.realpath(found.root))
-        return name, found.digest
+        file, root = self.configuration.file, self.configuration.root
+        name = os.path.relpath(os.path.realpath(file), os.path.realpath(root))
+        return name, self.configuration.digest
 
 
 class CompilingCommand(SectionedCommand):
@@ -125,14 +124,28 @@ class CompilingCommand(SectionedCommand):
         if not ctx.resilient_parsing:
             first = click.Context(self, parent=ctx.parent, resilient_parsing=True)
             click.Command.parse_args(self, first, list(args))
-            files, ctx.meta[OVERRIDES] = self._configs(ctx, first.params.get("config") or ())
+            files, overrides = [], {}
+            known = {param.key for param in self.params if isinstance(param, Setting)}
+            for word in first.params.get("config") or ():
+                key, sign, value = word.partition("=")
+                if not (sign and re.fullmatch("[a-z-]+", key)):
+                    files.append(word)
+                elif key in known:
+                    overrides[key] = value
+                else:
+                    problem = f"--config {word}: there is no such setting."
+                    raise click.UsageError(f"{problem}{did_you_mean(key, known)}", ctx)
+            if len(files) > 1:
+                problem = "--config names one file, and settings as KEY=VALUE"
+                raise click.UsageError(problem, ctx)
+            ctx.meta[OVERRIDES] = overrides
             if files and first.params.get("isolated"):
                 problem = "--config names a file, and --isolated reads none: give one of them."
                 raise click.UsageError(problem, ctx)
             found = configured(
                 ctx.meta.get(INPUTS) or first.params.get("paths") or (),
                 environment=first.params.get("environment"),
-                file=files[-1] if files else None,
+                file=files[0] if files else None,
                 isolated=bool(first.params.get("isolated")),
                 root=self.repository(),
                 for_others=self.for_others,
@@ -145,21 +158,6 @@ class CompilingCommand(SectionedCommand):
                 if name in names
             }
         return super().parse_args(ctx, args)
-
-    def _configs(
-        self, ctx: click.Context, words: Sequence[str]
-    ) -> tuple[list[str], dict[str, str]]:
-        """The files and the settings that `--config` names."""
-        pairs = {key: value for key, value in map(_pair, words) if value is not None}
-        known = {param.key for param in self.params if isinstance(param, Setting)}
-        for key in pairs.keys() - known:
-            near = did_you_mean(key, known)
-            problem = f"--config {key}={pairs[key]}: there is no such setting.{near}"
-            raise click.UsageError(problem, ctx)
-        files = [word for word in words if _pair(word)[1] is None]
-        if len(files) > 1:
-            raise click.UsageError("--config names one file, and settings as KEY=VALUE", ctx)
-        return files, pairs
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, unless the file is faulty."""
@@ -206,12 +204,6 @@ def bounded(ctx: click.Context, options: Options, root: str) -> Options:
     return structs.replace(options, limits=structs.replace(options.limits, boundary=boundary))
 
 
-def _pair(word: str) -> tuple[str, str | None]:
-    """KEY=VALUE; without a value for a file."""
-    key, sign, value = word.partition("=")
-    return (key, value) if sign and re.fullmatch("[a-z-]+", key) else (word, None)
-
-
 def of(ctx: click.Context) -> Configured:
     """What the configuration file says of a run, whose command is a `CompilingCommand`."""
     found: Configured = ctx.meta.get(_META) or Configured()
@@ -232,34 +224,59 @@ def configured(
     Args:
         paths: The inputs, as on the command line; the working directory if there are none.
         environment: The environment whose settings count before the others.
-        file: The file, if it is not to be looked for.
+        file: The file; the nearest to the inputs if None.
         isolated: No file counts.
         root: The folder at which the search ends; the root of the repository of the input if None.
         for_others: Settings that run programs or let Secrets pass are refused.
-
-    Returns:
-        Its settings, and all that is wrong with them.
     """
-    if isolated:
-        return _without(environment, "--isolated leaves the configuration file out")
-    found = _named(file) if file is not None else _looked_for(paths or (".",), root)
-    if found is None:
-        return _without(environment, "there is no configuration file")
+    missing = "--isolated leaves the configuration file out"
+    found: Configuration | Diagnostic | None = None
+    if not isolated:
+        missing = "there is no configuration file"
+        found = _named(file) if file is not None else _nearest(paths or (".",), root)
+    if isinstance(found, Configuration):
+        return _Reading(found, environment, for_others=for_others).read()
     if isinstance(found, Diagnostic):
         return Configured(diagnostics=(found,))
-    return _Reading(found, environment, for_others=for_others).read()
+    if environment is None:
+        return Configured()
+    advice = f"{missing}; an environment is a table [environments.{environment}] of it"
+    unknown = diagnose(codes.UNKNOWN_ENVIRONMENT, None, name=environment, advice=advice)
+    return Configured(diagnostics=(unknown,))
+
+
+def _named(file: str) -> Configuration | Diagnostic:
+    """The file of `--config`."""
+    root = configuration.root_of(os.path.dirname(os.path.realpath(file)))  # noqa: PTH120
+    problem = "it has no table [tool.etcompile]"
+    try:
+        if (found := configuration.read(file, root)) is not None:
+            return found
+    except (FileNotFoundError, NotADirectoryError):
+        problem = "there is no such file"
+    return diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
+
+
+def _nearest(paths: Sequence[str], root: str | None) -> Configuration | Diagnostic | None:
+    """The file that counts for all inputs; the problem if there are several."""
+    folders = dict.fromkeys(folder for path in paths for folder in configuration.folders_of(path))
+    nearest: Configuration | None = None
+    for number, folder in enumerate(folders):
+        top = configuration.root_of(folder) if root is None else os.path.realpath(root)
+        other = configuration.nearest(folder, top)
+        if isinstance(other, Diagnostic):
+            return other
+        names = [file.file if file else "none" for file in (nearest, other)]
+        if number and names[0] != names[1]:
+            return diagnose(codes.SEVERAL_CONFIGURATIONS, None, first=names[0], second=names[1])
+        nearest = other
+    return nearest
 
 
 def settings() -> dict[str, Setting]:
     """The settings that a file can have, as the options that they are the defaults of."""
-    found = (param for group in SETTINGS for param in parameters(group))
-    return {param.key: param for param in found if isinstance(param, Setting)}
-
-
-_NO_SET = (
-    "--prune does not find jobs whose files were removed: nothing names the repository. Set"
-    " repository-name in etcompile.toml, add a Git remote origin, or use --set NAME"
-)
+    params = (param for group in SETTINGS for param in parameters(group))
+    return {param.key: param for param in params if isinstance(param, Setting)}
 
 
 def job_set(
@@ -274,16 +291,16 @@ def job_set(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--set") from error
     if found is None and prune:
-        click.echo(_NO_SET, err=True)
+        click.echo(
+            "--prune does not find jobs whose files were removed: nothing names the repository. Set"
+            " repository-name in etcompile.toml, add a Git remote origin, or use --set NAME",
+            err=True,
+        )
     return found
 
 
 class ConfigurationError(Exception):
-    """A configuration file is faulty.
-
-    Args:
-        diagnostics: What is wrong with it.
-    """
+    """A configuration file is faulty; `diagnostics` say why."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         super().__init__(
@@ -317,16 +334,10 @@ def configured_options(path: str | os.PathLike[str], *words: str) -> Options:
 
 
 class _Reading:
-    """Reads a file; what is wrong is collected.
+    """Reads the settings of a file, and collects what is wrong with them."""
 
-    Args:
-        found: The file.
-        environment: The environment that was chosen.
-        for_others: Settings that run programs are refused.
-    """
-
-    def __init__(self, found: Configuration, environment: str | None, *, for_others: bool) -> None:
-        self.found = found
+    def __init__(self, file: Configuration, environment: str | None, *, for_others: bool) -> None:
+        self.file = file
         self.environment = environment
         self.for_others = for_others
         self.known = settings()
@@ -334,7 +345,7 @@ class _Reading:
 
     def read(self) -> Configured:
         """The settings that hold. Environments that were not chosen are checked, too."""
-        values = self.found.values
+        values = self.file.values
         held = self._table({k: v for k, v in values.items() if k != ENVIRONMENTS}, ())
         environments = values.get(ENVIRONMENTS, {})
         if not isinstance(environments, dict):
@@ -350,24 +361,24 @@ class _Reading:
                 held |= chosen
         if self.environment is not None and self.environment not in environments:
             known = ", ".join(environments) or "none"
+            advice = f"it has {known}" if environments else "it has no environments"
+            where = Location(self.file.file)
+            name = self.environment
             self.problems.append(
-                diagnose(
-                    codes.UNKNOWN_ENVIRONMENT,
-                    Location(self.found.file),
-                    name=self.environment,
-                    advice=f"it has {known}" if environments else "it has no environments",
-                )
+                diagnose(codes.UNKNOWN_ENVIRONMENT, where, name=name, advice=advice)
             )
-        return Configured(configuration=self.found, settings=held, diagnostics=tuple(self.problems))
+        return Configured(configuration=self.file, settings=held, diagnostics=tuple(self.problems))
 
     def _table(self, table: Mapping[str, Any], above: Place) -> dict[str, FileValue]:
         held = {}
         for key, value in table.items():
             place = (*above, key)
-            if key in EACH_TIME:
-                self._unknown(place, f"--{key} is given on the command line: {EACH_TIME[key]}")
-            elif key not in self.known:
-                self._unknown(place, self._meant(key))
+            if key not in self.known:
+                advice = self._advice(key)
+                where = self.file.location(place)
+                self.problems.append(
+                    diagnose(codes.UNKNOWN_SETTING, where, name=key, advice=advice)
+                )
             elif self.for_others and value and (danger := self.known[key].danger):
                 problem = f"this runs for whoever can write to the repository, and {danger}"
                 self._wrong(place, problem, "let who installs it give the option")
@@ -375,9 +386,12 @@ class _Reading:
                 held[key] = FileValue(value, place, default)
         return held
 
-    def _meant(self, key: str) -> str:
+    def _advice(self, key: str) -> str:
+        """What to do about a key that is no setting."""
         from etcompile.diagnostics.spelling import probably
 
+        if key in EACH_TIME:
+            return f"--{key} is given on the command line: {EACH_TIME[key]}"
         written = key.replace("_", "-")
         names = {*self.known, ENVIRONMENTS}
         near = written if written in names else probably(written, names)
@@ -387,106 +401,61 @@ class _Reading:
 
     def _default(self, param: Setting, value: Any, place: Place) -> Any:
         """The value as a default of the option; None if the option refuses it."""
-        if problem := _shape(param, value):
+        if problem := _wrong_type(param, value):
             self._wrong(place, *problem)
             return None
         items: list[tuple[Place, Any]] = [(place, value)]
         if param.multiple:
             items = [((*place, number), item) for number, item in enumerate(value)]
-        found = [self._item(param, item, where) for where, item in items]
-        if any(item is None for item in found):
-            return None
-        return found if param.multiple else found[0]
-
-    def _item(self, param: Setting, value: Any, place: Place) -> Any:
-        if isinstance(value, str) and _names_file(param, value):
-            path = self._path(param.key, value, place)
-            if path is None:
-                return None
-            value = path
         ctx = click.Context(click.Command("etcompile"), info_name="etcompile")
-        try:
-            param.process_value(ctx, [value] if param.multiple else value)
-        except click.BadParameter as error:
-            self._wrong(place, error.message.rstrip("."), "")
+        defaults = []
+        for where, item in items:
+            default = self._path(param, item, where) if isinstance(item, str) else item
+            if default is None:
+                continue
+            try:
+                param.process_value(ctx, [default] if param.multiple else default)
+            except click.BadParameter as error:
+                self._wrong(where, error.message.rstrip("."), "")
+            else:
+                defaults.append(default)
+        if len(defaults) < len(items):
             return None
-        return value
+        return defaults if param.multiple else defaults[0]
 
-    def _path(self, key: str, value: str, place: Place) -> str | None:
-        """A path of the file, seen from the working directory; None if it leads out."""
+    def _path(self, param: Setting, value: str, place: Place) -> str | None:
+        """A text, with its path as seen from the working directory; None if that leads out."""
+        from etcompile.overlays.files import shipped
+
         scheme, name = "", value
-        if key == "secret":
+        if param.key == "secret":
             head, _, name = value.rpartition(":")
             scheme = f"{head}:"
-        path = os.path.join(self.found.folder, name)  # noqa: PTH118
+            names_file = value.startswith("sealed:")
+        else:
+            names_file = param.is_file and not (param.key == "overlay" and value in shipped())
+        if not names_file:
+            return value
+        path = os.path.join(self.file.folder, name)  # noqa: PTH118
         try:
-            access.resolved(path, Boundary(self.found.root))
+            access.resolved(path, Boundary(self.file.root))
         except access.OutsideError:
-            problem = f"it leads out of {self.found.root}"
+            problem = f"it leads out of {self.file.root}"
             self._wrong(place, problem, "name such a file on the command line")
             return None
         except OSError:
             pass  # reported when it is opened
         return scheme + os.path.relpath(path)
 
-    def _unknown(self, place: Place, advice: str) -> None:
-        where = self.found.location(place)
-        known = diagnose(codes.UNKNOWN_SETTING, where, name=place[-1], advice=advice)
-        self.problems.append(known)
-
     def _wrong(self, place: Place, problem: str, advice: str) -> None:
         name = ".".join(key for key in place if isinstance(key, str))
-        where = self.found.location(place)
+        where = self.file.location(place)
         wrong = diagnose(codes.WRONG_SETTING, where, name=name, problem=problem, advice=advice)
         self.problems.append(wrong)
 
 
-def _without(environment: str | None, problem: str) -> Configured:
-    """No file; an error if an environment of it was chosen."""
-    if environment is None:
-        return Configured()
-    advice = f"{problem}; an environment is a table [environments.{environment}] of it"
-    unknown = diagnose(codes.UNKNOWN_ENVIRONMENT, None, name=environment, advice=advice)
-    return Configured(diagnostics=(unknown,))
-
-
-def _named(file: str) -> Configuration | Diagnostic | None:
-    """The file of `--config`."""
-    real = os.path.realpath(file)
-    root = configuration.root_of(os.path.dirname(real))  # noqa: PTH120
-    try:
-        found = configuration.read(file, root)
-    except (FileNotFoundError, NotADirectoryError):
-        problem = "there is no such file"
-        return diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
-    if found is None:
-        problem = "it has no table [tool.etcompile]"
-        return diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
-    return found
-
-
-def _looked_for(paths: Sequence[str], root: str | None) -> Configuration | Diagnostic | None:
-    """The file that counts for all inputs; the problem if there are several."""
-    folders = dict.fromkeys(folder for path in paths for folder in configuration.folders_of(path))
-    found: Configuration | Diagnostic | None = None
-    for number, folder in enumerate(folders):
-        top = configuration.root_of(folder) if root is None else os.path.realpath(root)
-        other = configuration.nearest(folder, top)
-        if isinstance(other, Diagnostic):
-            return other
-        if number and _file(other) != _file(found):
-            names = [_file(file) or "none" for file in (found, other)]
-            return diagnose(codes.SEVERAL_CONFIGURATIONS, None, first=names[0], second=names[1])
-        found = other
-    return found
-
-
-def _file(found: Configuration | Diagnostic | None) -> str | None:
-    return found.file if isinstance(found, Configuration) else None
-
-
-def _shape(param: Setting, value: Any) -> tuple[str, str] | None:
-    """Why a value cannot be one of the option, and what to write; None if it can."""
+def _wrong_type(param: Setting, value: Any) -> tuple[str, str] | None:
+    """Why the type of a value cannot be that of the option, and what to write; None if it can."""
     if param.is_flag:
         return None if isinstance(value, bool) else ("it must be true or false", "")
     if param.multiple:
@@ -498,13 +467,3 @@ def _shape(param: Setting, value: Any) -> tuple[str, str] | None:
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return None if is_number else ("it must be a number", "")
     return None if isinstance(value, str) else ("it must be a string", "write it in quotes")
-
-
-def _names_file(param: Setting, value: str) -> bool:
-    if param.key == "secret":
-        return value.startswith(_SEALED)
-    if param.key != "overlay":
-        return param.is_file
-    from etcompile.overlays.files import shipped
-
-    return value not in shipped()

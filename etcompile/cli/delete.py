@@ -1,5 +1,6 @@
 """`etcompile delete`: removes jobs from a cluster, and says what it leaves."""
 
+import itertools
 import time
 
 import click
@@ -57,11 +58,16 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
             raise click.UsageError("name files, or jobs with --job NAME")
         compilation = None
         if options.paths:
-            compilation = compile(
-                options.paths, structs.replace(compiler_options(options), without_keys=True)
-            )
+            chosen = structs.replace(compiler_options(options), without_keys=True)
+            compilation = compile(options.paths, chosen)
             if not compilation.ok:
                 session.leave(INPUT, compilation.findings)
+
+        def report_absent(namespace: str, job: str) -> None:
+            if notices(options):
+                words = f"there is nothing of the job {job} in the namespace {namespace}"
+                click.echo(words, err=True)
+
         try:
             with options.cluster.connect(options.namespace, session.shown.repeat) as cluster:
                 proposal = delete_proposal(
@@ -70,7 +76,7 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
                     compilation,
                     adopt=options.adopt,
                     job_set=job_set(options.paths, options.set_name),
-                    absent=_report_absent if notices(options) else None,
+                    absent=report_absent,
                 )
                 if not options.cluster.dry_run:
                     _report_kept(proposal.plan, session, options)
@@ -78,19 +84,10 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
         except ImpossibleError as error:
             result = error.result
         if compilation is not None and notices(options):
-            loose = [
-                loose_object
-                for group in compilation.groups
-                if not group.name
-                for loose_object in group.objects
-            ]
-            for value in loose:
+            loose = (group.objects for group in compilation.groups if not group.name)
+            for value in itertools.chain.from_iterable(loose):
                 click.echo(f"kept: {reference(value)} (it belongs to no job)", err=True)
         session.leave(result.code, result.diagnostics)
-
-
-def _report_absent(namespace: str, job: str) -> None:
-    click.echo(f"there is nothing of the job {job} in the namespace {namespace}", err=True)
 
 
 def _report_kept(plan: Plan, session: Session, options: DeleteOptions) -> None:

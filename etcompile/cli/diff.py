@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from msgspec import structs
@@ -68,24 +68,29 @@ def command(ctx: click.Context, options: DiffOptions) -> None:
     """
     from etcompile.plan.schedule import ring
 
-    chosen = structs.replace(compiler_options(options), **_keys(options.against))
+    chosen = compiler_options(options)
+    # Both sides have the same encrypted key pairs: those of a folder, or none at a revision.
+    if options.against != "cluster" and Path(options.against).is_dir():
+        chosen = structs.replace(chosen, previous=Path(options.against))
+    elif options.against != "cluster":
+        chosen = structs.replace(chosen, without_keys=":" not in options.against)
     compilation = compile(options.paths, chosen)
     if refuses(compilation.diagnostics, options):
         report(compilation.findings, options)
         ctx.exit(REFUSED)
     outcome = _compared(compilation, chosen, options)
-    found = [*outcome.diagnostics]
+    problems = [*outcome.diagnostics]
     if outcome.plan is not None and (deadlock := ring(outcome.plan.steps)):
-        found.append(diagnose(codes.DEADLOCK, None, ring=deadlock))
-    report((*compilation.findings, *found), options)
-    if outcome.plan is None or refuses(found, options):
+        problems.append(diagnose(codes.DEADLOCK, None, ring=deadlock))
+    report((*compilation.findings, *problems), options)
+    if outcome.plan is None or refuses(problems, options):
         ctx.exit(REFUSED)
     plan = outcome.plan
     if options.plan_file is not None:
         from etcompile.emit.files import write_file
 
-        if problems := write_file(options.plan_file, _json(plan).encode()):
-            raise click.BadParameter(problems[0].message, param_hint="--plan")
+        if failures := write_file(options.plan_file, _json(plan).encode()):
+            raise click.BadParameter(failures[0].message, param_hint="--plan")
     color = colored(options.color, sys.stdout)
     write(*_texts(plan, options.output, color=color), errors="replace")
     report(outcome.refused, options)
@@ -108,26 +113,17 @@ def _compared(compilation: Compilation, chosen: Options, options: DiffOptions) -
                 jobs = job_set(options.paths, options.set_name, prune=options.rights.prune)
                 live = live_comparison(compilation, cluster, may, job_set=jobs)
                 refused = objections(cluster, live)
-                found = Comparison(live.plan, (*live.diagnostics, *warned(cluster)), refused)
+                outcome = Comparison(live.plan, (*live.diagnostics, *warned(cluster)), refused)
         except ClusterError as error:
-            found = Comparison(None, (error.diagnostic,))
+            outcome = Comparison(None, (error.diagnostic,))
     else:
         try:
             ignored = options.rights.rights().ignored
-            found = compared(compilation, options.against, options.paths, chosen, ignored)
+            outcome = compared(compilation, options.against, options.paths, chosen, ignored)
         except RevisionError as error:
             problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
             raise click.BadParameter(problem, param_hint="--against") from error
-    return found.limited(options.rights.targets)
-
-
-def _keys(against: str) -> dict[str, Any]:
-    """Which encrypted key pairs both sides have: those of a folder, or none at a revision."""
-    if against == "cluster":
-        return {}
-    if Path(against).is_dir():
-        return {"previous": Path(against)}
-    return {"without_keys": ":" not in against}
+    return outcome.limited(options.rights.targets)
 
 
 def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from etcompile.cli import completion
 from etcompile.cli.framework import argument, did_you_mean, option, subcommand
-from etcompile.diagnostics import RULES, Rule, explanation
+from etcompile.diagnostics import RULES, explanation
 from etcompile.diagnostics.catalogue import codes_by_name
 from etcompile.diagnostics.spelling import probable_code
 
@@ -30,21 +30,18 @@ def command(_ctx: click.Context, options: ExplainOptions) -> None:
     """
     if (options.code is None) is not options.all:
         raise click.UsageError("name one CODE, or pass --all")
-    if options.code is not None:
+    if (code := options.code) is not None:
+        name = code.strip()
+        rule = RULES.get(codes_by_name().get(name.lower(), name.upper()))
+        if rule is None:
+            meant = probable_code(code, RULES)
+            near = f" Did you mean '{meant}'?" if meant else did_you_mean(code, codes_by_name())
+            known = f"the codes are {min(RULES)} to {max(RULES)}.{near}"
+            problem = f"'{code}' is not a diagnostic; {known}"
+            raise click.BadParameter(problem, param_hint="CODE")
         explain = explanation.as_text if options.output == "text" else explanation.as_markdown
-        click.echo(explain(_rule(options.code)))
+        click.echo(explain(rule))
     elif options.output == "text":
         click.echo("\n\n\n".join(explanation.as_text(rule) for rule in RULES.values()))
     else:
         click.echo(explanation.page(RULES.values()), nl=False)
-
-
-def _rule(code: str) -> Rule:
-    wanted = code.strip()
-    rule = RULES.get(codes_by_name().get(wanted.lower(), wanted.upper()))
-    if rule is None:
-        meant = probable_code(code, RULES)
-        near = f" Did you mean '{meant}'?" if meant else did_you_mean(code, codes_by_name())
-        problem = f"'{code}' is not a diagnostic; the codes are {min(RULES)} to {max(RULES)}.{near}"
-        raise click.BadParameter(problem, param_hint="CODE")
-    return rule

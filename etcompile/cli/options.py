@@ -52,11 +52,7 @@ class Duration(click.ParamType[float]):
 
 
 def namespace_name(value: str) -> str:
-    """The value of `--namespace`.
-
-    Raises:
-        ValueError: a namespace cannot have this name.
-    """
+    """The value of `--namespace`; a ValueError if no namespace can have this name."""
     if not is_label(value):
         raise ValueError(f"'{value}' is not a valid namespace")
     return value
@@ -84,36 +80,33 @@ def _profiles(values: tuple[Profile, ...]) -> tuple[Profile, ...]:
     return tuple(profile for profile in PROFILES if profile in values and profile != "plain")
 
 
-def codes(problem: Callable[[str], tuple[str, str] | None]) -> Callable[..., Any]:
-    """A callback that reads codes of diagnostics.
-
-    Args:
-        problem: Says why a code cannot be one of the option, and what to do.
-    """
-
-    def read(values: tuple[str, ...]) -> tuple[str, ...]:
-        if not values:
-            return ()
-        from etcompile.diagnostics.suppression import codes_of
-
-        found = codes_of(values)
-        if wrong := [f"{code}: {why[0]}; {why[1]}" for code in found if (why := problem(code))]:
-            raise ValueError("; ".join(wrong))
-        return found
-
-    return converted(read)
+def _or_none(value: str) -> str | None:
+    return value or None
 
 
-def _no_warning(code: str) -> tuple[str, str] | None:
+def _warnings(values: tuple[str, ...]) -> tuple[str, ...]:
     from etcompile.diagnostics.suppression import problem
 
-    return problem(code)
+    return _codes(values, problem) if values else ()
 
 
-def _no_advice(code: str) -> tuple[str, str] | None:
+def _advice(values: tuple[str, ...]) -> tuple[str, ...]:
     from etcompile.diagnostics.selection import problem
 
-    return problem(code)
+    return _codes(values, problem) if values else ()
+
+
+def _codes(
+    values: tuple[str, ...], problem: Callable[[str], tuple[str, str] | None]
+) -> tuple[str, ...]:
+    """Codes of diagnostics; a ValueError that says why they cannot be those of the option."""
+    from etcompile.diagnostics.suppression import codes_of
+
+    codes = codes_of(values)
+    problems = ((code, problem(code)) for code in codes)
+    if wrong := [f"{code}: {why[0]}; {why[1]}" for code, why in problems if why]:
+        raise ValueError("; ".join(wrong))
+    return codes
 
 
 class _Paths(click.Argument):
@@ -141,7 +134,7 @@ FILENAMES = option(
 JOB = argument("JOB", shell_complete=completion.jobs)
 IGNORE = setting(
     metavar="CODE",
-    callback=codes(_no_warning),
+    callback=converted(_warnings),
     shell_complete=completion.warnings,
     help="Do not report this warning, such as ET2040, or several, separated by commas. May be"
     " repeated. In a file, write # etcompile: ignore[ET2040] on the line.",
@@ -246,12 +239,14 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     init_image: str | None = setting(
         metavar="IMAGE",
         hidden=True,
+        callback=converted(_or_none),
         help="Image of init containers.  [default: the image of the job]",
     )
     kubectl_image: str | None = setting(
         default=_DEFAULTS.kubectl_image,
         metavar="IMAGE",
         hidden=True,
+        callback=converted(_or_none),
         help="Image that provides kubectl to a launcher that starts its workers with kubectl exec."
         " '' if the image of the launcher has kubectl.",
     )
@@ -259,6 +254,7 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         default=_DEFAULTS.cluster_domain,
         metavar="DOMAIN",
         hidden=True,
+        callback=converted(lambda domain: domain.strip(".")),
         help="DNS domain of the cluster.",
     )
     profiles: tuple[Profile, ...] = setting(
@@ -274,10 +270,12 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     gang_scheduler: str | None = setting(
         metavar="NAME",
         hidden=True,
+        callback=converted(_or_none),
         help="schedulerName of the gang scheduler.  [default: the one of its installation guide]",
     )
     run: str | None = setting(
         metavar="ID|auto",
+        callback=converted(_or_none),
         help="Run of jobs that name none in the annotation etcompile.dev/run: their Pods are"
         " called JOB-ID-worker-0. auto derives the ID from the spec.",
     )
@@ -337,7 +335,7 @@ class AdviceOptions(Struct, frozen=True, kw_only=True):
     select: tuple[str, ...] = setting(
         metavar="CODE",
         per_call=True,
-        callback=codes(_no_advice),
+        callback=converted(_advice),
         shell_complete=completion.selectable,
         help="Also report this advice, which is not reported by default, such as ET9034, or"
         " several, separated by commas. May be repeated.",
@@ -444,15 +442,38 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
         """
         from etcompile.plan.rights import Rights
 
-        file = self.ignore_differences
         return Rights(
             replace=self.replace,
             replace_data=frozenset(self.replace_data),
             adopt=self.adopt,
             prune=self.prune,
             take_ownership=frozenset(self.take_ownership),
-            ignored=() if file is None else _ignored_differences(file),
+            ignored=self._ignored(),
         )
+
+    def _ignored(self) -> "tuple[Ignored, ...]":
+        """The rules of `--ignore-differences`."""
+        from etcompile.load import access, parse
+        from etcompile.plan.ignore_differences import IgnoreError, ignored
+
+        file, hint = self.ignore_differences, "--ignore-differences"
+        if file is None:
+            return ()
+        try:
+            loaded = parse(access.content(file), file=file)
+        except OSError as error:
+            raise click.BadParameter(f"{file}: {error.strerror}", param_hint=hint) from error
+        for diagnostic in loaded.diagnostics:
+            problem = f"{diagnostic.location}: {diagnostic.message}"
+            raise click.BadParameter(problem, param_hint=hint)
+        rules: list[Ignored] = []
+        for document in loaded.documents:
+            try:
+                rules += ignored(document.data)
+            except IgnoreError as error:
+                place = document.locate(error.path)
+                raise click.BadParameter(f"{place}: {error.problem}", param_hint=hint) from error
+        return tuple(rules)
 
 
 SETTINGS = (
@@ -462,59 +483,16 @@ SETTINGS = (
 """The groups of options in which every setting of the configuration file is."""
 
 
-def _ignored_differences(file: str) -> "tuple[Ignored, ...]":
-    """The rules of `--ignore-differences`."""
-    from etcompile.load import access, parse
-    from etcompile.plan.ignore_differences import IgnoreError, ignored
-
-    hint = "--ignore-differences"
-    try:
-        loaded = parse(access.content(file), file=file)
-    except OSError as error:
-        raise click.BadParameter(f"{file}: {error.strerror}", param_hint=hint) from error
-    for diagnostic in loaded.diagnostics:
-        raise click.BadParameter(f"{diagnostic.location}: {diagnostic.message}", param_hint=hint)
-    rules: list[Ignored] = []
-    for document in loaded.documents:
-        try:
-            rules += ignored(document.data)
-        except IgnoreError as error:
-            place = document.locate(error.path)
-            raise click.BadParameter(f"{place}: {error.problem}", param_hint=hint) from error
-    return tuple(rules)
-
-
 def compiler_options(options: SettingOptions) -> Options:
-    """How to compile, as the command line says it."""
-    return Options(
-        namespace=options.namespace,
-        settings=Settings(
-            services=options.services,
-            secret=options.secret,
-            kubernetes_version=options.kubernetes_version,
-            init_image=options.init_image or None,
-            kubectl_image=options.kubectl_image or None,
-            cluster_domain=options.cluster_domain.strip("."),
-            profiles=options.profiles,
-            run=options.run or None,
-            gang=options.gang,
-            gang_scheduler=options.gang_scheduler or None,
-        ),
-        overlays=options.overlays,
-        runtimes=options.runtimes,
-        explicit=explicit(),
-        templates=options.templates,
-        allow_plain_secrets=options.allow_plain_secrets,
-        allow_empty=options.allow_empty,
-        ignore_managed_by=options.ignore_managed_by,
-        skip_managed_by=options.skip_managed_by,
-        dlrover_version=options.dlrover_version,
-        ignore=options.ignore,
-    )
+    """How to compile, as the command line says it: by the fields of its options' names."""
+    settings = {name: getattr(options, name) for name in Settings.__struct_fields__}
+    names = {*SettingOptions.__struct_fields__} & {*Options.__struct_fields__}
+    chosen = {name: getattr(options, name) for name in names}
+    return Options(settings=Settings(**settings), explicit=explicit(), **chosen)
 
 
 def explicit() -> frozenset[str]:
-    """The options that somebody gave, which are named as the settings are."""
+    """The names of the options that the command line sets, and not the configuration file."""
     context = click.get_current_context()
     default = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
     return frozenset(

@@ -1,4 +1,4 @@
-"""`etcompile scale`: writes the scale intent that a wish needs into the source tree."""
+"""`etcompile scale`: changes the number of workers of a job in the source tree."""
 
 import shlex
 from pathlib import Path
@@ -25,7 +25,6 @@ from etcompile.exitcodes import REFUSED
 if TYPE_CHECKING:
     from etcompile.scaling import Proposal
     from etcompile.scaling.intents import Request
-    from etcompile.scaling.selection import Chosen
 
 _NAMES = 4
 """So many of the Pods that come or go are named."""
@@ -99,15 +98,24 @@ def command(ctx: click.Context, options: ScaleOptions) -> None:
     """
     from etcompile.scaling import chosen, in_place, proposal, written
 
-    wish = _request(options)
-    _check(options)
+    request = _request(options)
     job, paths = options.job, options.paths or (".",)
     compiling = compiler_options(options)
     found, problems = chosen(job, paths, compiling, options.kind)
     change = None
     if found is not None:
-        change, problems = proposal(found, wish, compiling, said=_command_line(options))
-        if change is not None and _is_in_place(options, found):
+        ((way, value),) = options.ways().items()
+        said = f"etcompile scale {shlex.quote(job)} --{way} {shlex.quote(str(value))}"
+        change, problems = proposal(found, request, compiling, said=said)
+        changes_number = options.in_place
+        if changes_number is None:
+            # Unless asked, only where the number alone counts, and not of a kind whose operator
+            # scales by documents of their own.
+            kind = frontends.find(found.job.api_version, found.job.kind)
+            scalers = kind.operator.scalers if kind and kind.operator else ()
+            others = options.pods or options.overlays or scalers
+            changes_number = not others and len(found.documents) == 1
+        if change is not None and changes_number:
             edited, more = in_place(found, change)
             if options.in_place or edited is not None:
                 change, problems = edited, [*problems, *more]
@@ -136,18 +144,6 @@ def command(ctx: click.Context, options: ScaleOptions) -> None:
             rollout.command.invoke(rollout)
 
 
-def _is_in_place(options: ScaleOptions, found: "Chosen") -> bool:
-    """Whether to change the number in the job's file: unasked, only where that alone counts.
-
-    Not of a kind whose operator scales by documents of their own.
-    """
-    if options.in_place is not None:
-        return options.in_place
-    kind = frontends.find(found.job.api_version, found.job.kind)
-    scalers = kind.operator.scalers if kind and kind.operator else ()
-    return not (options.pods or options.overlays or scalers) and len(found.documents) == 1
-
-
 def _ask_for_checkpoint(options: ScaleOptions, namespace: str | None, why: str) -> None:
     """Asks for a checkpoint before workers go, if the job that runs names a signal for that.
 
@@ -170,6 +166,7 @@ def _ask_for_checkpoint(options: ScaleOptions, namespace: str | None, why: str) 
 
 
 def _request(options: ScaleOptions) -> "Request":
+    """How many workers there are to be; a usage error if the options contradict each other."""
     from etcompile.scaling.intents import Request
 
     ways = [*options.ways()]
@@ -178,10 +175,6 @@ def _request(options: ScaleOptions) -> "Request":
     pods = tuple(name.strip() for name in (options.pods or "").split(",") if name.strip())
     if ways == ["pods"] and not pods:
         raise click.BadParameter("names no Pod", param_hint="--pods")
-    return Request(to=options.to, add=options.add, remove=options.remove, pods=pods)
-
-
-def _check(options: ScaleOptions) -> None:
     if "-" in options.paths:
         raise click.UsageError("a file is written beside the job: name its folder, not -")
     if options.in_place and options.pods is not None:
@@ -193,11 +186,7 @@ def _check(options: ScaleOptions) -> None:
         how = {"wait": options.wait, "timeout": options.timeout, "drain": options.drain}
         how["set"] = options.set_name
         refuse_without("--apply", **where, **how)
-
-
-def _command_line(options: ScaleOptions) -> str:
-    ((way, value),) = options.ways().items()
-    return f"etcompile scale {shlex.quote(options.job)} --{way} {shlex.quote(str(value))}"
+    return Request(to=options.to, add=options.add, remove=options.remove, pods=pods)
 
 
 def _summary(job: str, change: "Proposal", *, dry_run: bool) -> "list[str]":
