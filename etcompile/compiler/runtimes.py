@@ -18,7 +18,6 @@ from etcompile.check.explain import Fault
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document, parse
-from etcompile.load.relocated import relocated
 
 RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
 _JOB = "TrainJob"
@@ -198,10 +197,10 @@ def _with_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
     """A TrainJob with the overrides of Trainer 2.0 and 2.1 as patches, and a warning of them."""
     from etcompile.frontends.trainer import old_fields  # noqa: PLC0415 - few inputs have one
 
-    if (found := old_fields.with_patches(job.data)) is None:
+    if (result := old_fields.with_patches(job)) is None:
         return job, []
-    told = old_fields.renamed(job, found.overrides)
-    return relocated(job, found.data, found.moved), [told]
+    patched, warning = result
+    return structs.replace(job, data=patched.value, origin=patched, path=()), [warning]
 
 
 def _changes(document: Document, changed_by: Mapping[Document, Sequence[str]]) -> tuple[str, ...]:
@@ -262,11 +261,9 @@ def not_compiled() -> Mapping[str, str]:
 
 def _merged(job: Document, runtime: Document, version: str) -> tuple[Document, list[Diagnostic]]:
     # Few inputs have one.
-    from etcompile.frontends.trainer import list_keys, merge, runtime_patches, unsupported  # noqa: PLC0415
+    from etcompile.frontends.trainer import merge, runtime_patches, unsupported  # noqa: PLC0415
 
-    if problems := [*list_keys.problems(job, runtime)]:
-        return job, problems
-    if problems := [*runtime_patches.problems(job, runtime)]:
+    if problems := runtime_patches.problems(job, runtime):
         return job, problems
     patched = runtime_patches.patched(job, runtime)
     if patched is not runtime and (faults := [*_broken_parts(patched, version)]):

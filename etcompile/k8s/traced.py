@@ -32,6 +32,16 @@ class Traced(Struct, frozen=True, eq=False):
     path: ValuePath = ()
     entries: "Mapping[Step, Traced] | None" = None
 
+    @property
+    def data(self) -> Any:
+        """The value: a mapping is a document again, a `Source`."""
+        return self.value
+
+    @property
+    def relative(self) -> str:
+        """The file of the value itself; parts of it may be of others."""
+        return self.source.relative
+
     def parts(self) -> "dict[Step, Traced]":
         """The parts of a mapping by key, of a list by index; none of anything else."""
         if isinstance(self.value, dict):

@@ -6,17 +6,17 @@ against Kubernetes' rules are those that Pods are made of, and the job that is s
 objects needs no runtime any more. Each value still has the place where somebody wrote it.
 """
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
-from etcompile.diagnostics import Location, Source, ValuePath
+from etcompile.diagnostics import Source, ValuePath
 from etcompile.frontends.hosts import ssh_arguments
-from etcompile.frontends.trainer import policies, torchtune, volume_claims
-from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE, Told
-from etcompile.model import Origin
+from etcompile.frontends.trainer import policies, torchtune
+from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE, PORT, NodeFacts
+from etcompile.k8s.path import value_at
+from etcompile.k8s.traced import Traced
+from etcompile.model import Claim
 
 RUNTIME = "runtime"
 """The field of a merged document that holds its runtime."""
@@ -30,52 +30,44 @@ INITIALIZERS: Mapping[str, str] = {
 }
 """Fields of `spec.initializer`, and the step and container that each is for."""
 
+_POD: ValuePath = ("template", "spec", "template", "spec")
 _INDEX_VARIABLE = {
     "name": "JOB_COMPLETION_INDEX",
     "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}},
 }
 
 
-class Merged(Struct, frozen=True):
-    """A TrainJob with its runtime.
-
-    Args:
-        data: The document, JSON.
-        places: Where its parts were written, by their path in it; a value below one of these
-            paths stands below that origin.
-    """
-
-    data: dict[str, Any]
-    places: Mapping[ValuePath, Origin]
-
-    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of a value, in the file of the job or of the runtime."""
-        return _written(self.places, path).locate(key=key)
-
-
-def merged(job: Source, runtime: Source) -> Merged:
+def merged(job: Source, runtime: Source) -> Traced:
     """A TrainJob with its runtime, into which everything is merged that the job changes.
 
     Both are valid by their schemas, and `unsupported` has nothing against them.
     """
-    return _Merge(job, runtime).result()
-
-
-def _written(places: Mapping[ValuePath, Origin], path: ValuePath) -> Origin:
-    """Where a value was written: below the longest path whose origin is known."""
-    length = next(n for n in range(len(path), -1, -1) if path[:n] in places)
-    return places[path[:length]].at(*path[length:])
+    merge = _Merge(job, runtime)
+    parts = (
+        Traced(runtime.data, runtime)
+        .changed((*JOB_SET[1:], "replicatedJobs"), lambda jobs: jobs.with_items(merge.jobs(jobs)))
+        .parts()
+    )
+    metadata = parts["metadata"]
+    whole = Traced({}, runtime).with_fields(
+        {
+            "apiVersion": parts["apiVersion"],
+            "kind": parts["kind"],
+            "metadata": metadata.with_fields({"name": metadata.parts()["name"]}),
+            "spec": parts["spec"],
+        }
+    )
+    return Traced(job.data, job).with_changes({RUNTIME: whole})
 
 
 def step_of(replicated: Mapping[str, Any]) -> str | None:
     """What a replicatedJob of a runtime does in the training, if it says so."""
-    labels = replicated["template"].get("metadata", {}).get("labels", {})
-    found: str | None = labels.get(STEP)
-    return found
+    step: str | None = replicated["template"].get("metadata", {}).get("labels", {}).get(STEP)
+    return step
 
 
 def trainers(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Which replicatedJobs are the trainer: the first of them is told of the others."""
+    """Which replicatedJobs are the trainer: the first of them learns of the others."""
     return [place for place, replicated in enumerate(jobs) if step_of(replicated) == TRAINER]
 
 
@@ -87,259 +79,360 @@ def node_counts(job: Mapping[str, Any], spec: Mapping[str, Any]) -> list[tuple[i
         the runtime.
     """
     jobs = spec["template"]["spec"]["replicatedJobs"]
-    asked = job["spec"].get("trainer", {}).get("numNodes")
+    nodes = job["spec"].get("trainer", {}).get("numNodes")
     mpi = policies.mpi(spec)
     policy = spec.get("mlPolicy")
     general = (policy or {}).get("numNodes") or 1
     by_job, by_policy = ("spec", "trainer", "numNodes"), ("spec", "mlPolicy", "numNodes")
     first = next(iter(trainers(jobs)), None)
-    found: list[tuple[int, ValuePath]] = []
+    counts: list[tuple[int, ValuePath]] = []
     for place, replicated in enumerate(jobs):
         own = replicated["template"]["spec"].get("parallelism") or 1
         path: ValuePath = ("spec", "template", "spec", "replicatedJobs", place)
-        counted = own, (*path, "template", "spec", "parallelism")
+        count = own, (*path, "template", "spec", "parallelism")
         if mpi is not None and replicated["name"] == NODE:
             # The launcher is one of them: alone it needs no other (defect T3).
             less = int(policies.launcher_is_node(spec))
-            if asked is not None:
-                counted = asked - less, by_job
+            if nodes is not None:
+                count = nodes - less, by_job
             elif general > 1:
                 # Trainer would make so many launchers.
-                counted = general - less, by_policy
+                count = general - less, by_policy
         elif mpi is not None and replicated["name"] == LAUNCHER:
-            counted = 1, path
-        elif place == first and asked is not None:
-            counted = asked, by_job
+            count = 1, path
+        elif place == first and nodes is not None:
+            count = nodes, by_job
         elif step_of(replicated) == TRAINER and policy is not None:
-            counted = general, by_policy
-        found.append(counted)
-    return found
+            count = general, by_policy
+        counts.append(count)
+    return counts
 
 
-def with_resources(
-    container: Mapping[str, Any], trainer: Mapping[str, Any], spec: Mapping[str, Any]
-) -> dict[str, Any]:
+def with_resources(container: Traced, job: Source, spec: Mapping[str, Any]) -> Traced:
     """A container with what a job asks for; its own without mlPolicy (reference 4, step 5)."""
-    asked = trainer.get("resourcesPerNode", {}) if "mlPolicy" in spec else {}
-    own = container.get("resources", {})
-    amounts = {field: {**own.get(field, {}), **more} for field, more in asked.items()}
-    return {**container, "resources": {**own, **amounts}} if amounts else dict(container)
-
-
-Entries = list[tuple[Mapping[str, Any], Origin]]
+    wanted = job.data["spec"].get("trainer", {}).get("resourcesPerNode", {})
+    if not wanted or "mlPolicy" not in spec:
+        return container
+    resources = _part(container, "resources", {})
+    for field, amounts in wanted.items():
+        path = ("spec", "trainer", "resourcesPerNode", field)
+        own = _part(resources, field, {})
+        for name, amount in amounts.items():
+            own = own.with_changes({name: Traced(amount, job, (*path, name))})
+        resources = resources.with_changes({field: own})
+    return container.with_changes({"resources": resources})
 
 
 class _Merge:
-    """The merge of one job: its document as far as it is made, and who wrote what of it."""
+    """What a TrainJob changes of the replicatedJobs of its runtime."""
 
     def __init__(self, job: Source, runtime: Source) -> None:
         self._job = job
         self._runtime = runtime
+        self._spec: Mapping[str, Any] = runtime.data["spec"]
         self._trainer: Mapping[str, Any] = job.data["spec"].get("trainer", {})
-        self._spec = copy.deepcopy(runtime.data["spec"])
-        self._places: dict[ValuePath, Origin] = {(): Origin(job), (RUNTIME,): Origin(runtime)}
-        self._jobs: list[dict[str, Any]] = self._spec["template"]["spec"]["replicatedJobs"]
-
-    def result(self) -> Merged:
-        """The TrainJob with the runtime that it has changed."""
-        self._count()
-        trained = trainers(self._jobs)
-        mpi = policies.mpi(self._spec)
-        for place, replicated in enumerate(self._jobs):
-            takes = place in trained
-            # Nodes of MPI run the same processes as the launcher, if that is one of them.
-            alike = (
-                mpi is not None
-                and replicated["name"] == NODE
-                and policies.launcher_is_node(self._spec)
-            )
-            for there, container in self._containers(place, MAIN):
-                if takes:
-                    self._override(there, container, first=trained[0] == place)
-                elif mpi is not None and replicated["name"] == NODE:
-                    self._same_image(there, container)
-                if takes or alike:
-                    self._resources(there, container)
-                if not takes and alike:
-                    self._add(there, container, self._own())
-        for place in range(len(self._jobs)):
-            self._tell(place, trained[:1])
-        for field, step in INITIALIZERS.items():
-            self._initialize(field, step)
-        volume_claims.mount(self._job.data, self._spec)
-        for replicated in self._jobs:
-            pod = replicated["template"]["spec"]["template"]["spec"]
-            for field in ("initContainers", "containers"):
-                for container in pod.get(field, ()):
-                    _tell_index(container)
-        head = {field: self._runtime.data[field] for field in ("apiVersion", "kind")}
-        named = {"name": self._runtime.data["metadata"]["name"]}
-        runtime = {**head, "metadata": named, "spec": self._spec}
-        return Merged({**self._job.data, RUNTIME: runtime}, self._places)
-
-    def _count(self) -> None:
-        """Numbers of Pods, as Trainer writes them into the Jobs (reference 4, step 7)."""
-        counts = node_counts(self._job.data, self._spec)
-        for place, (count, path) in enumerate(counts):
-            source = self._job if path[:2] == ("spec", "trainer") else self._runtime
-            for field in ("parallelism", "completions"):
-                self._jobs[place]["template"]["spec"][field] = count
-                there = (*JOB_SET, "replicatedJobs", place, "template", "spec", field)
-                self._places[there] = Origin(source, path)
-
-    def _containers(
-        self, place: int, *names: str, inits: bool = False
-    ) -> Iterator[tuple[ValuePath, dict[str, Any]]]:
-        """The containers of some names of a Pod template, or all, with their paths."""
-        pod = self._jobs[place]["template"]["spec"]["template"]["spec"]
-        path = (*JOB_SET, "replicatedJobs", place, "template", "spec", "template", "spec")
-        for field in ("initContainers", "containers") if inits else ("containers",):
-            for number, container in enumerate(pod.get(field, ())):
-                if not names or container["name"] in names:
-                    yield (*path, field, number), container
-
-    def _override(self, path: ValuePath, container: dict[str, Any], *, first: bool) -> None:
-        """Image, command and arguments of the job (reference 4.1), and its variables."""
-        for field in ("image", "command", "args"):
-            if self._trainer.get(field) is not None:
-                # An empty list takes the runtime's away.
-                container[field] = self._trainer[field]
-                self._places[(*path, field)] = Origin(self._job, ("spec", "trainer", field))
-                if not container[field]:
-                    del container[field]
-        if not first:
-            self._add(path, container, self._own())
-
-    def _same_image(self, path: ValuePath, container: dict[str, Any]) -> None:
-        """The image of the job for nodes of MPI that run the launcher's (defect T4)."""
-        launcher = policies.replicated_job(self._runtime.data["spec"], LAUNCHER)
-        before = policies.main_of(launcher).get("image")
-        if self._trainer.get("image") and before == container.get("image"):
-            container["image"] = self._trainer["image"]
-            self._places[(*path, "image")] = Origin(self._job, ("spec", "trainer", "image"))
-
-    def _resources(self, path: ValuePath, container: dict[str, Any]) -> None:
-        """What the job asks for, amount by amount."""
-        container |= with_resources(container, self._trainer, self._spec)
-        for field, amounts in self._trainer.get("resourcesPerNode", {}).items():
-            for name in amounts:
-                origin = Origin(self._job, ("spec", "trainer", "resourcesPerNode", field, name))
-                self._places[(*path, "resources", field, name)] = origin
-
-    def _tell(self, place: int, trained: Sequence[int]) -> None:
-        """What the policy tells the nodes of each other (reference 5.1, 5.3, 5.4, 5.6).
-
-        Also without `spec.trainer` (defect T1). The policy's variables come last, but for jax and
-        mpi, where the job's do (reference 4.2): a job may replace them.
-        """
-        leads = place in trained
-        policy = policies.policy(self._spec)
-        for there, container in self._containers(place, MAIN):
-            told: Sequence[dict[str, Any]] = ()
-            if leads and policy in ("torch", "jax", "xgboost"):
-                told = [*policies.told(self._told(place, container))]
-                if policy == "torch":
-                    self._inject(told)
-                    told = self._completed_command(container, place, told)
-                policies.open_port(container)
-            elif policy == "mpi" and self._jobs[place]["name"] == LAUNCHER:
-                given = {entry["name"] for entry in container.get("env", ())}
-                slots = policies.slots(self._job.data, self._spec, container)
-                ssh = ssh_arguments(self._job)
-                told = [*policies.launcher_variables(slots, ssh, given)]
-            ours: Entries = [(entry, Origin(self._job, ("spec", "runtimeRef"))) for entry in told]
-            own = self._own() if leads else []
-            for more in (ours, own) if policy in ("jax", "mpi") else (own, ours):
-                self._add(there, container, more)
-
-    def _inject(self, told: Sequence[dict[str, Any]]) -> None:
-        """Gives the variables of torch to other containers that are to have them."""
-        ours: Entries = [(entry, Origin(self._job, ("spec", "runtimeRef"))) for entry in told]
-        for target in policies.injections(self._spec):
-            for place, replicated in enumerate(self._jobs):
-                if replicated["name"] == target["jobName"]:
-                    names = target["containerNames"]
-                    for there, container in self._containers(place, *names, inits=True):
-                        self._add(there, container, ours)
-
-    def _told(self, place: int, container: Mapping[str, Any]) -> Told:
-        nodes = self._jobs[place]["template"]["spec"]["parallelism"]
-        name = self._job.data["metadata"]["name"]
-        leader = f"{name}-{self._jobs[place]['name']}-0-0"
-        elastic = policies.elastic(self._job.data)
-        failures = policies.backoff_limit(self._jobs[place]["template"]["spec"])
-        return Told(self._job.data, self._spec, container, nodes, leader, elastic, failures)
-
-    def _completed_command(
-        self,
-        container: dict[str, Any],
-        place: int,
-        told: Sequence[dict[str, Any]],
-    ) -> Sequence[dict[str, Any]]:
-        """The variables of a node, and its command where that is torchtune's (reference 5.2)."""
-        if self._trainer.get("command") != torchtune.COMMAND:
-            return told
-        facts = self._told(place, container)
-        before = self._runtime.data["spec"]["template"]["spec"]["replicatedJobs"][place]
-        words = policies.main_of(before).get("command", ())
-        name = self._runtime.data["metadata"]["name"]
-        container["command"] = torchtune.command(facts, name, words, self._trainer.get("args", ()))
-        return [entry for entry in told if not entry["name"].startswith("PET_MASTER_")]
-
-    def _own(self) -> Entries:
-        """The variables of the job."""
-        return _variables(self._trainer, Origin(self._job, ("spec", "trainer")))
-
-    def _add(self, path: ValuePath, container: dict[str, Any], more: Entries) -> None:
-        """Variables: one of a name takes the place of the one before, new ones follow."""
-        new = {entry["name"]: (entry, origin) for entry, origin in more}
-        if not new:
-            return
-        before: Entries = [
-            (entry, _written(self._places, (*path, "env", place)))
-            for place, entry in enumerate(container.get("env", ()))
-        ]
-        found = [*(new.pop(entry["name"], (entry, origin)) for entry, origin in before)]
-        container["env"] = []
-        for place, (entry, origin) in enumerate([*found, *new.values()]):
-            container["env"].append(entry)
-            self._places[(*path, "env", place)] = origin
-
-    def _initialize(self, field: str, step: str) -> None:
-        """What the job says of where data or model come from (reference 4.1)."""
-        asked = self._job.data["spec"].get("initializer", {}).get(field)
-        if asked is None:
-            return
-        origin = Origin(self._job, ("spec", "initializer", field))
-        for place, replicated in enumerate(self._jobs):
-            if step_of(replicated) != step:
-                continue
-            for there, container in self._containers(place, step):
-                more: Entries = []
-                if asked.get("storageUri") is not None:
-                    entry = {"name": "STORAGE_URI", "value": asked["storageUri"]}
-                    more.append((entry, origin.at("storageUri")))
-                self._add(there, container, more)
-                self._add(there, container, _variables(asked, origin))
-                if secret := asked.get("secretRef"):
-                    sources = container.get("envFrom", [])
-                    container["envFrom"] = [*sources, {"secretRef": dict(secret)}]
-                    self._places[(*there, "envFrom", len(sources))] = origin
-
-
-def _variables(owner: Mapping[str, Any], origin: Origin) -> Entries:
-    """The variables of a part of the job: without a value they are empty."""
-    return [
-        (
-            entry if "valueFrom" in entry else {**entry, "value": entry.get("value") or ""},
-            origin.at("env", number),
+        self._jobs: Sequence[Mapping[str, Any]] = self._spec["template"]["spec"]["replicatedJobs"]
+        self._counts = node_counts(job.data, self._spec)
+        self._trained = trainers(self._jobs)
+        self._policy = policies.policy(self._spec)
+        self._job_variables = self._variables(self._trainer, ("spec", "trainer"))
+        self._facts = self._node_facts()
+        self._node_variables = self._ours(
+            policies.node_variables(self._facts) if self._facts else ()
         )
-        for number, entry in enumerate(owner.get("env", ()))
-    ]
+
+    def jobs(self, before: Traced) -> list[Traced]:
+        """The replicatedJobs, as Trainer gives them to JobSet."""
+        jobs = [self._replicated_job(place, job) for place, job in enumerate(before.items())]
+        return _with_claims(jobs, self._job.data, self._spec)
+
+    def _replicated_job(self, place: int, replicated: Traced) -> Traced:
+        # Trainer writes the number of Pods into the Jobs (reference 4, step 7).
+        count, path = self._counts[place]
+        source = self._job if path[:2] == ("spec", "trainer") else self._runtime
+        number = Traced(count, source, path)
+        replicated = replicated.changed(
+            ("template", "spec"),
+            lambda spec: spec.with_changes({"parallelism": number, "completions": number}),
+        )
+        for field in ("initContainers", "containers"):
+            if field in value_at(replicated.value, _POD):
+                change = partial(self._containers, place, field)
+                replicated = replicated.changed((*_POD, field), change)
+        return replicated
+
+    def _containers(self, place: int, field: str, containers: Traced) -> Traced:
+        made = [self._container(place, field, container) for container in containers.items()]
+        return containers.with_items(made)
+
+    def _container(self, place: int, field: str, container: Traced) -> Traced:
+        """A container of a Pod template with all that belongs into it."""
+        replicated, name = self._jobs[place], container.value["name"]
+        if field == "containers" and name == MAIN:
+            container = self._main(place, container)
+        for target in policies.injections(self._spec):
+            if target["jobName"] == replicated["name"] and name in target["containerNames"]:
+                container = _with_variables(container, self._node_variables)
+        for part, step in INITIALIZERS.items():
+            if field == "containers" and name == step == step_of(replicated):
+                container = self._initialized(container, part)
+        # Every container of an Indexed Job has it (reference 7.4).
+        if not any(entry["name"] == _INDEX_VARIABLE["name"] for entry in _env(container)):
+            container = _appended(container, "env", _INDEX_VARIABLE)
+        return container
+
+    def _main(self, place: int, container: Traced) -> Traced:
+        """The container that trains, by what the job says and what the policy tells its nodes.
+
+        The policy's variables come last, but for jax and mpi, where the job's do (reference 4.2):
+        a job may replace them. There are some without `spec.trainer`, too (defect T1).
+        """
+        name, takes, leads = self._jobs[place]["name"], place in self._trained, False
+        is_node = policies.mpi(self._spec) is not None and name == NODE
+        # Nodes of MPI run the same processes as the launcher, if that is one of them.
+        alike = is_node and policies.launcher_is_node(self._spec)
+        if takes:
+            leads = place == self._trained[0]
+            container = self._overridden(container)
+        elif is_node:
+            container = self._with_image_of_launcher(container)
+        if takes or alike:
+            container = with_resources(container, self._job, self._spec)
+        if (takes or alike) and not leads:
+            container = _with_variables(container, self._job_variables)
+        ours: Sequence[Traced] = ()
+        if leads and self._facts is not None:
+            ours = self._node_variables
+            if self._policy == "torch" and self._trainer.get("command") == torchtune.COMMAND:
+                container = self._with_torchtune(place, container)
+                ours = [v for v in ours if not v.value["name"].startswith("PET_MASTER_")]
+            # Other ports stay, with or without a name (defect T6).
+            ports = container.value.get("ports", ())
+            known = {(port.get("containerPort"), port.get("protocol") or "TCP") for port in ports}
+            if (PORT, "TCP") not in known:
+                container = _appended(container, "ports", {"containerPort": PORT})
+        elif self._policy == "mpi" and name == LAUNCHER:
+            slots = policies.slots(self._job.data, self._spec, container.value)
+            names = {entry["name"] for entry in _env(container)}
+            ours = self._ours(policies.launcher_variables(slots, ssh_arguments(self._job), names))
+        own = self._job_variables if leads else ()
+        for more in (ours, own) if self._policy in ("jax", "mpi") else (own, ours):
+            container = _with_variables(container, more)
+        return container
+
+    def _overridden(self, container: Traced) -> Traced:
+        """A container with image, command and arguments of the job (reference 4.1)."""
+        for field in ("image", "command", "args"):
+            if (value := self._trainer.get(field)) is None:
+                continue
+            if value:
+                part = Traced(value, self._job, ("spec", "trainer", field))
+                container = container.with_changes({field: part})
+            else:
+                # An empty list takes the runtime's away.
+                parts = {key: part for key, part in container.parts().items() if key != field}
+                container = container.with_fields(parts)
+        return container
+
+    def _with_image_of_launcher(self, container: Traced) -> Traced:
+        """The image of the job for nodes of MPI that run the launcher's (defect T4)."""
+        launcher = policies.replicated_job(self._spec, LAUNCHER)
+        before = policies.main_of(launcher).get("image")
+        if not self._trainer.get("image") or before != container.value.get("image"):
+            return container
+        image = Traced(self._trainer["image"], self._job, ("spec", "trainer", "image"))
+        return container.with_changes({"image": image})
+
+    def _with_torchtune(self, place: int, container: Traced) -> Traced:
+        """A container with the whole command of torchtune (reference 5.2)."""
+        assert self._facts is not None  # noqa: S101 - it leads
+        words = policies.main_of(self._jobs[place]).get("command", ())
+        name = self._runtime.data["metadata"]["name"]
+        command = torchtune.command(self._facts, name, words, self._trainer.get("args", ()))
+        part = Traced(command, self._job, ("spec", "trainer", "command"))
+        return container.with_changes({"command": part})
+
+    def _node_facts(self) -> NodeFacts | None:
+        """What nodes learn of each other; None if their runtime's policy tells them nothing."""
+        if not self._trained or self._policy not in ("torch", "jax", "xgboost"):
+            return None
+        place = self._trained[0]
+        leader = self._jobs[place]
+        main = Traced(policies.main_of(leader), self._runtime)
+        job = self._job.data
+        return NodeFacts(
+            job,
+            self._spec,
+            with_resources(main, self._job, self._spec).value,
+            self._counts[place][0],
+            f"{job['metadata']['name']}-{leader['name']}-0-0",
+            policies.elastic(job),
+            policies.backoff_limit(leader["template"]["spec"]),
+        )
+
+    def _initialized(self, container: Traced, field: str) -> Traced:
+        """A container with what the job says of where data or model come from (reference 4.1)."""
+        path = ("spec", "initializer", field)
+        wanted = self._job.data["spec"].get("initializer", {}).get(field)
+        if wanted is None:
+            return container
+        if (uri := wanted.get("storageUri")) is not None:
+            entry = {"name": "STORAGE_URI", "value": uri}
+            container = _with_variables(
+                container, [Traced(entry, self._job, (*path, "storageUri"))]
+            )
+        container = _with_variables(container, self._variables(wanted, path))
+        if secret := wanted.get("secretRef"):
+            container = _appended(
+                container, "envFrom", {"secretRef": dict(secret)}, Traced(None, self._job, path)
+            )
+        return container
+
+    def _variables(self, owner: Mapping[str, Any], path: ValuePath) -> list[Traced]:
+        """The variables of a part of the job: without a value they are empty."""
+        return [
+            Traced(
+                entry if "valueFrom" in entry else {**entry, "value": entry.get("value") or ""},
+                self._job,
+                (*path, "env", number),
+            )
+            for number, entry in enumerate(owner.get("env", ()))
+        ]
+
+    def _ours(self, variables: Iterable[Mapping[str, Any]]) -> list[Traced]:
+        """Variables that the job has by its runtime's policy."""
+        return [Traced(entry, self._job, ("spec", "runtimeRef")) for entry in variables]
 
 
-def _tell_index(container: dict[str, Any]) -> None:
-    """Adds the variable of its index that each container of an Indexed Job has (reference 7.4)."""
-    given = container.get("env") or []
-    if not any(entry.get("name") == _INDEX_VARIABLE["name"] for entry in given):
-        container["env"] = [*given, copy.deepcopy(_INDEX_VARIABLE)]
+def _env(container: Traced) -> Sequence[Mapping[str, Any]]:
+    return container.value.get("env") or ()
+
+
+def _part(owner: Traced, field: str, default: Any) -> Traced:
+    """A field of a mapping; the default, in its place, if it has none."""
+    part = owner.part(field)
+    if part is not None and part.value is not None:
+        return part
+    return Traced(default, owner.source, (*owner.path, field))
+
+
+def _appended(owner: Traced, field: str, value: Any, place: Traced | None = None) -> Traced:
+    """A mapping with one more entry in one of its lists, written at a place if anywhere."""
+    entries = _part(owner, field, [])
+    place = place or entries
+    items = [*entries.items(), Traced(value, place.source, place.path)]
+    return owner.with_changes({field: entries.with_items(items)})
+
+
+def _with_variables(container: Traced, more: Sequence[Traced]) -> Traced:
+    """A container with variables: one of a name takes the place of the one before."""
+    if not more:
+        return container
+    env = _part(container, "env", [])
+    variables = {entry.value["name"]: entry for entry in (*env.items(), *more)}
+    return container.with_changes({"env": env.with_items(variables.values())})
+
+
+# Claims -------------------------------------------------------------------------------------------
+
+
+def claim_templates(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The templates of claims in the spec of a runtime, JSON (reference 7.3)."""
+    for policy in spec["template"]["spec"].get("volumeClaimPolicies", ()):
+        yield from policy.get("templates", ())
+
+
+def claim_name(template: Mapping[str, Any], job: Mapping[str, Any]) -> str:
+    """The name of the claim that a job has of a template."""
+    return f"{template['metadata']['name']}-{job['metadata']['name']}"
+
+
+def claim_volume(template: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
+    """The volume of a Pod that mounts the claim which a job has of a template."""
+    claim = {"claimName": claim_name(template, job)}
+    return {"name": template["metadata"]["name"], "persistentVolumeClaim": claim}
+
+
+def claims(job: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Claim, ...]:
+    """The claims of a job, which its Pods share."""
+    return tuple(
+        Claim(
+            name=claim_name(template, job),
+            spec=template.get("spec", {}),
+            labels=template["metadata"].get("labels", {}),
+            annotations=template["metadata"].get("annotations", {}),
+        )
+        for template in claim_templates(spec)
+    )
+
+
+def mounted_volumes(pod: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the volumes that the containers of a Pod mount."""
+    for field in ("initContainers", "containers"):
+        for container in pod.get(field, ()):
+            yield from (mount["name"] for mount in container.get("volumeMounts", ()))
+
+
+def _with_claims(
+    jobs: list[Traced], job: Mapping[str, Any], spec: Mapping[str, Any]
+) -> list[Traced]:
+    """The replicatedJobs with a volume for each claim that one of their containers mounts.
+
+    A claim of ReadWriteOnce can be attached to one node. JobSet makes Pods one after the other;
+    here who waits is there from the start, so where each of its Jobs has one Pod these are put
+    together: else who waits could hold the volume that another needs on another node.
+    """
+    for template in claim_templates(spec):
+        name, volume = template["metadata"]["name"], claim_volume(template, job)
+        users = [
+            place
+            for place, replicated in enumerate(jobs)
+            if name in {*mounted_volumes(value_at(replicated.value, _POD))}
+        ]
+        is_single = template.get("spec", {}).get("accessModes") == ["ReadWriteOnce"]
+        together = None
+        if is_single and len(users) > 1 and all(_has_one_pod(jobs[place]) for place in users):
+            together = [jobs[place].value["name"] for place in users]
+        for place in users:
+            change = partial(
+                _with_volume, volume=volume, together=together, job=job["metadata"]["name"]
+            )
+            jobs[place] = jobs[place].changed(_POD, change)
+    return jobs
+
+
+def _with_volume(
+    pod: Traced, volume: Mapping[str, Any], together: list[str] | None, job: str
+) -> Traced:
+    """A Pod with a volume; on the node of the Pods of some replicatedJobs, if there are any."""
+    volumes = _part(pod, "volumes", [])
+    others = [other for other in volumes.items() if other.value["name"] != volume["name"]]
+    own = Traced(volume, volumes.source, volumes.path)
+    pod = pod.with_changes({"volumes": volumes.with_items([*others, own])})
+    if together is None:
+        return pod
+    term = {
+        "labelSelector": {
+            "matchExpressions": [
+                {
+                    "key": "jobset.sigs.k8s.io/replicatedjob-name",
+                    "operator": "In",
+                    "values": together,
+                }
+            ],
+            "matchLabels": {"jobset.sigs.k8s.io/jobset-name": job},
+        },
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    affinity = _part(pod, "affinity", {})
+    near = _part(affinity, "podAffinity", {})
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    if term in near.value.get(required, ()):
+        return pod
+    affinity = affinity.with_changes({"podAffinity": _appended(near, required, term)})
+    return pod.with_changes({"affinity": affinity})
+
+
+def _has_one_pod(replicated: Traced) -> bool:
+    count = replicated.value["template"]["spec"]["parallelism"]
+    return bool(count * (replicated.value.get("replicas") or 1) == 1)

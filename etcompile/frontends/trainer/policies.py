@@ -58,8 +58,8 @@ _BACKOFF_LIMIT = 6
 _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 
 
-class Told(Struct, frozen=True):
-    """What the nodes of a job are to be told.
+class NodeFacts(Struct, frozen=True):
+    """What the variables of the nodes of a job depend on.
 
     Args:
         job: The TrainJob, JSON.
@@ -195,7 +195,7 @@ def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[st
     return max(gpus(container), 1) if own == 1 else int(own)
 
 
-def told(facts: Told) -> Iterator[dict[str, Any]]:
+def node_variables(facts: NodeFacts) -> Iterator[dict[str, Any]]:
     """The variables by which nodes find each other (reference 5.1, 5.3, 5.4).
 
     Nodes that come and go meet at the first one, unless the runtime or the job names another
@@ -240,11 +240,3 @@ def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator
     for name, value in zip(_OPEN_MPI_5, values, strict=True):
         if name not in given:
             yield {"name": name, "value": value}
-
-
-def open_port(container: dict[str, Any]) -> None:
-    """Adds the port of the rendezvous; other ports stay, with or without a name (defect T6)."""
-    ports = container.get("ports", [])
-    known = {(port.get("containerPort"), port.get("protocol") or "TCP") for port in ports}
-    if (PORT, "TCP") not in known:
-        container["ports"] = [*ports, {"containerPort": PORT}]

@@ -1,17 +1,17 @@
 """`runtimePatches` of a TrainJob: what others change of its runtime's Pod templates.
 
 reference/trainer-v2.md 4.3. A patch is a strategic merge patch: lists of named entries are merged
-entry by entry, all others replaced. Apart from the merge, which begins where this ends.
+entry by entry, all others replaced. Two entries with one name in such a list are refused by the API
+server, and a merge could only lose one of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
-from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath
+from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.notes import no_effect, not_compiled, unused
-from etcompile.k8s.path import value_at
+from etcompile.k8s.listkeys import POD_LISTS, key_values
+from etcompile.k8s.path import dotted, mapping_at, value_at
 from etcompile.k8s.strategic import merged
 from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
@@ -21,27 +21,16 @@ _PATCHED: ValuePath = ("trainingRuntimeSpec", "template")
 _TEMPLATE: ValuePath = ("spec", "template")
 _OF_THE_JOB = ("node", "dataset-initializer", "model-initializer")
 """Containers whose variables only the TrainJob sets."""
-
-
-class Patched(Struct, frozen=True):
-    """A runtime with the patches of a job.
-
-    Args:
-        value: The runtime, each part with the place where it was written.
-        relative: The file of the runtime.
-    """
-
-    value: Traced
-    relative: str
-
-    @property
-    def data(self) -> Any:
-        """The runtime, JSON."""
-        return self.value.value
-
-    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of a value, in the file of the job or of the runtime."""
-        return self.value.locate(path, key=key)
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    **POD_LISTS,
+    "dependsOn": ("name",),
+    "replicatedJobs": ("name",),
+    "runtimePatches": ("manager",),
+    "targets": ("jobName",),
+}
+"""The fields that identify the entries of a list, by the list's name."""
+_KEYS_IN_PATCHES = {**_KEYS, "volumeMounts": ("name",)}
+"""The same in the patches of a TrainJob: one mount of each volume."""
 
 
 def patched(job: Source, runtime: Source) -> Source:
@@ -62,7 +51,7 @@ def patched(job: Source, runtime: Source) -> Source:
             if template := entry.part("template"):
                 path = (*jobs, names.index(entry.value["name"]), "template")
                 value = _merged(value, path, template)
-    return Patched(value, runtime.relative)
+    return value
 
 
 def _merged(value: Traced, path: ValuePath, patch: Traced) -> Traced:
@@ -72,25 +61,56 @@ def _merged(value: Traced, path: ValuePath, patch: Traced) -> Traced:
     return value.changed(path, change)
 
 
-def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Why patches cannot be merged: for what is not there, or not theirs to change."""
+def problems(job: Source, runtime: Source) -> list[Diagnostic]:
+    """Why patches cannot be merged: entries twice; else what is not there, or not theirs."""
+    twice = [
+        *_duplicates(Origin(job, ("spec",)), job.data["spec"], _KEYS_IN_PATCHES),
+        *_duplicates(Origin(runtime, ("spec",)), runtime.data["spec"], _KEYS),
+    ]
+    return twice or [*_misfits(job, runtime)]
+
+
+def _duplicates(
+    origin: Origin, value: Any, tables: Mapping[str, tuple[str, ...]]
+) -> Iterator[Diagnostic]:
+    """Entries of lists in a value, at any depth, whose keys another entry has."""
+    if isinstance(value, list):
+        for number, entry in enumerate(value):
+            yield from _duplicates(origin.at(number), entry, tables)
+    for name, inner in value.items() if isinstance(value, Mapping) else ():
+        keys = tables.get(name) if isinstance(inner, list) else None
+        seen: set[tuple[str, ...]] = set()
+        for number, entry in enumerate(inner if keys else ()):
+            if keys is None or not isinstance(entry, Mapping):
+                continue
+            named = tuple(str(value) for value in key_values(entry, keys))
+            if named in seen:
+                where = f"{dotted((*origin.path, name))} '{' '.join(named)}'"
+                reason = f"another entry of the list has this {' and '.join(keys)}"
+                place = origin.locate(name, number)
+                yield not_compiled(place, where, reason, "remove one of them")
+            seen.add(named)
+        yield from _duplicates(origin.at(name), inner, tables)
+
+
+def _misfits(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     jobs = {
         replicated["name"]: replicated["template"]["spec"]["template"]["spec"]
         for replicated in runtime.data["spec"]["template"]["spec"]["replicatedJobs"]
     }
     for number, patch in enumerate(_patches(job)):
-        origin = Origin(job, (*_PATCHES, number))
-        for place, entry in enumerate(_jobs(_change(patch))):
-            there = origin.at(*_PATCHED, "spec", "replicatedJobs", place)
+        origin = Origin(job, (*_PATCHES, number, *_PATCHED, "spec", "replicatedJobs"))
+        entries = value_at(patch, (*_PATCHED, "spec", "replicatedJobs")) or ()
+        for place, entry in enumerate(entries):
+            there = origin.at(place)
             if entry["name"] not in jobs:
                 # Trainer would add one without containers (defect T22).
                 why = f"the runtime has none of this name, only {', '.join(jobs)}"
                 where = f"patch of replicatedJob '{entry['name']}'"
                 yield not_compiled(there.locate("name"), where, why, "name one of these")
                 continue
-            pod = entry.get("template", {}).get("spec", {}).get("template", {}).get("spec", {})
-            below = there.at("template", "spec", "template", "spec")
-            yield from _of_pod(below, pod, jobs[entry["name"]])
+            below = ("template", "spec", "template", "spec")
+            yield from _of_pod(there.at(*below), mapping_at(entry, below), jobs[entry["name"]])
 
 
 def notes(job: Source) -> Iterator[Diagnostic]:
@@ -116,19 +136,24 @@ def _of_pod(
             there = origin.at(field, number)
             if name not in known:
                 # Trainer would add one without an image (defect T22).
-                names = ", ".join(known) or "none"
-                why = f"the template has no {kind} of this name: {names}"
-                yield not_compiled(
-                    there.locate("name"), f"patch of {kind} '{name}'", why, "correct it"
-                )
-            elif name in _OF_THE_JOB and container.get("env"):
+                why = f"the template has no {kind} of this name: {', '.join(known) or 'none'}"
+                where = f"patch of {kind} '{name}'"
+                yield not_compiled(there.locate("name"), where, why, "correct it")
+                continue
+            if name in _OF_THE_JOB and container.get("env"):
                 why = "only the TrainJob itself sets variables there"
                 advice = "write them into spec.trainer.env or spec.initializer"
-                yield not_compiled(
-                    there.locate("env"), f"env of {kind} '{name}' in a patch", why, advice
-                )
-            else:
-                yield from _variables(there, container, known[name])
+                where = f"env of {kind} '{name}' in a patch"
+                yield not_compiled(there.locate("env"), where, why, advice)
+                continue
+            variables = {entry["name"]: entry for entry in known[name].get("env", ())}
+            for index, entry in enumerate(container.get("env", ())):
+                after = {**variables.get(entry["name"], {}), **entry}
+                if after.get("value") and "valueFrom" in after:
+                    why = "it would have the value of one and the valueFrom of the other"
+                    where = f"variable {entry['name']} in a patch"
+                    place = there.locate("env", index)
+                    yield not_compiled(place, where, why, "give it another name")
     volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
     for number, volume in enumerate(patch.get("volumes", ())):
         types = volume.keys() - {"name"}
@@ -140,29 +165,6 @@ def _of_pod(
             yield not_compiled(origin.locate("volumes", number), where, why, "give it another name")
 
 
-def _variables(
-    origin: Origin, patch: Mapping[str, Any], container: Mapping[str, Any]
-) -> Iterator[Diagnostic]:
-    """Variables that would have a value and a source of one."""
-    known = {entry["name"]: entry for entry in container.get("env", ())}
-    for number, entry in enumerate(patch.get("env", ())):
-        merged = {**known.get(entry["name"], {}), **entry}
-        if merged.get("value") and "valueFrom" in merged:
-            why = "it would have the value of one and the valueFrom of the other"
-            where = f"variable {entry['name']} in a patch"
-            yield not_compiled(origin.locate("env", number), where, why, "give it another name")
-
-
 def _patches(job: Source) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = job.data["spec"].get("runtimePatches") or ()
-    return found
-
-
-def _change(patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = patch.get("trainingRuntimeSpec", {}).get("template", {})
-    return found
-
-
-def _jobs(change: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = change.get("spec", {}).get("replicatedJobs", ())
-    return found
+    patches: Sequence[Mapping[str, Any]] = job.data["spec"].get("runtimePatches") or ()
+    return patches

@@ -5,7 +5,7 @@ reference/trainer-v2.md 5.2. Apart from the policies, because it is a table of i
 
 from collections.abc import Iterator, Sequence
 
-from etcompile.frontends.trainer.policies import PORT, Told
+from etcompile.frontends.trainer.policies import PORT, NodeFacts
 from etcompile.model.gpus import gpus
 
 COMMAND = ["tune", "run"]
@@ -25,7 +25,9 @@ def model(runtime: str) -> str | None:
     return found if found in _MODELS else None
 
 
-def command(facts: Told, runtime: str, before: Sequence[str], args: Sequence[str]) -> list[str]:
+def command(
+    facts: NodeFacts, runtime: str, before: Sequence[str], args: Sequence[str]
+) -> list[str]:
     """The whole command of a node."""
     recipe, suffix = _recipe(facts, args)
     meets = facts.nodes > 1 or _devices(facts) > 1
@@ -34,7 +36,7 @@ def command(facts: Told, runtime: str, before: Sequence[str], args: Sequence[str
     return [*COMMAND, *endpoint, recipe, "--config", f"{model(runtime)}{suffix}", *kept]
 
 
-def problems(facts: Told, runtime: str, args: Sequence[str]) -> Iterator[tuple[str, str]]:
+def problems(facts: NodeFacts, runtime: str, args: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Why a command cannot be completed: the field, and the reason (Trainer's webhook)."""
     found = model(runtime)
     if found is None:
@@ -55,7 +57,7 @@ def problems(facts: Told, runtime: str, args: Sequence[str]) -> Iterator[tuple[s
         yield "args", "QLoRA of Llama 3.2 trains on one device"
 
 
-def _recipe(facts: Told, args: Sequence[str]) -> tuple[str, str]:
+def _recipe(facts: NodeFacts, args: Sequence[str]) -> tuple[str, str]:
     lora, quantized = _adapters(args)
     if facts.nodes > 1:
         return "full_finetune_distributed", "_full_multinode"
@@ -74,11 +76,11 @@ def _adapters(args: Sequence[str]) -> tuple[bool, bool]:
     return quantized or any("model.lora_attn_modules" in word for word in args), quantized
 
 
-def _is_single(facts: Told) -> bool:
+def _is_single(facts: NodeFacts) -> bool:
     return _devices(facts) == 1 or gpus(facts.container) == 1
 
 
-def _devices(facts: Told) -> int:
+def _devices(facts: NodeFacts) -> int:
     """How many processes there are on a node."""
     processes = facts.processes
     return gpus(facts.container) if processes == "auto" else int(processes)

@@ -31,9 +31,8 @@ from etcompile.frontends.trainer import (
     exclusive_topology,
     mpi_policy,
     policies,
-    volume_claims,
 )
-from etcompile.frontends.trainer.merge import JOB_SET, RUNTIME, step_of, trainers
+from etcompile.frontends.trainer.merge import JOB_SET, RUNTIME, claims, step_of, trainers
 from etcompile.frontends.trainer.policies import INDEX, MAIN
 from etcompile.k8s.path import value_at
 from etcompile.model import (
@@ -162,7 +161,7 @@ def lower(source: Source) -> Lowered:
         host_lists=(*lists, *more),
         credentials=credentials,
         slots=mpi_policy.slots_of(data, runtime),
-        claims=volume_claims.claims(data, runtime),
+        claims=claims(data, runtime),
         gang=asked,
         names_namespace=_APART if has_key else None,
         fixed=elastic.fixed,

@@ -10,21 +10,26 @@ from typing import Any
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends.gang import VOLCANO_QUEUE
 from etcompile.frontends.notes import no_effect, not_compiled, ttl_note, unused
-from etcompile.frontends.trainer import old_fields, policies, torchtune, volume_claims
+from etcompile.frontends.trainer import old_fields, policies, torchtune
 from etcompile.frontends.trainer.exclusive_topology import TOPOLOGY
 from etcompile.frontends.trainer.merge import (
     INITIALIZERS,
     JOB_SET,
     STEP,
     TRAINER,
+    claim_name,
+    claim_templates,
+    claim_volume,
+    mounted_volumes,
     node_counts,
     step_of,
     trainers,
     with_resources,
 )
-from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE, RESERVED, Told
+from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE, RESERVED, NodeFacts
 from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.path import dotted, value_at
+from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
 
 _TEMPLATE: ValuePath = JOB_SET[1:]
@@ -233,13 +238,13 @@ def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     known: dict[str, Mapping[str, Any]] = {}
     jobs = _jobs(runtime)
     pods = [replicated["template"]["spec"]["template"]["spec"] for replicated in jobs]
-    mounted = {name for pod in pods for name in volume_claims.mounted(pod)}
+    mounted = {name for pod in pods for name in mounted_volumes(pod)}
     for number, policy in enumerate(policies):
         for place_of, template in enumerate(policy.get("templates", ())):
             path = (*_TEMPLATE, "volumeClaimPolicies", number, "templates", place_of)
             place = runtime.locate((*path, "metadata", "name"))
             name = template["metadata"]["name"]
-            made = volume_claims.claim_name(template, job.data)
+            made = claim_name(template, job.data)
             where = f"claim '{name}'"
             if name in known:
                 yield not_compiled(place, where, "another template has this name", "rename one")
@@ -249,7 +254,7 @@ def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
             if len(made) > _LONGEST:
                 why = f"it would be called '{made}', and JobSet takes {_LONGEST} characters"
                 yield not_compiled(place, where, why, "use a shorter name")
-            known[name] = volume_claims.volume(template, job.data)
+            known[name] = claim_volume(template, job.data)
     for place_of, pod in enumerate(pods):
         for number, volume in enumerate(pod.get("volumes", ())):
             # A runtime that was merged with the job has the volume of the claim itself.
@@ -428,7 +433,7 @@ def _shared(replicated: Mapping[str, Any], runtime: Source) -> Iterator[str]:
     pod = replicated["template"]["spec"]["template"]["spec"]
     own = {
         template["metadata"]["name"]: f"claim {template['metadata']['name']}"
-        for template in volume_claims.templates(runtime.data["spec"])
+        for template in claim_templates(runtime.data["spec"])
     }
     for volume in pod.get("volumes", ()):
         for kind in ("persistentVolumeClaim", "nfs", "csi", "hostPath", "cephfs", "azureFile"):
@@ -525,8 +530,8 @@ def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     for place_of in trainers(jobs)[:1]:
         if not (container := policies.main_of(jobs[place_of])):
             return
-        made = with_resources(container, trainer, spec)
-        facts = Told(job.data, spec, made, counts[place_of][0], "")
+        made = with_resources(Traced(container, runtime), job, spec).value
+        facts = NodeFacts(job.data, spec, made, counts[place_of][0], "")
         name, args = runtime.data["metadata"]["name"], trainer.get("args", ())
         for field, why in torchtune.problems(facts, name, args):
             place = job.locate(("spec", "trainer", field))
