@@ -1,7 +1,6 @@
 """The policy mpi of a TrainJob's runtime: keys, hostfile, and who is reached by ssh.
 
-reference/trainer-v2.md 5.6. Apart from the lowering, because only this policy has any of it. The
-variables of the launcher are merged into its template (`policies`).
+reference/trainer-v2.md 5.6. The variables of the launcher are merged into its template (`merge`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +12,14 @@ from etcompile.diagnostics import Diagnostic, Source
 from etcompile.frontends import hosts
 from etcompile.frontends.hosts import ssh_port
 from etcompile.frontends.trainer import policies
-from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE, SSH_HOME
+from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE
 from etcompile.model import ConfigFile, HostList, Mount, Role, SshCredentials
 
 KEYS = "mpi-ssh-auth"
 """The volume of the keys."""
 HOSTS = Mount("mpi-hostfile", hosts.CONFIG.path)
 _HOSTFILE = "hostfile"
-_REACHED = (NODE, LAUNCHER)
+_SSH_HOME = "/root/.ssh"
 
 
 class Described(Struct, frozen=True):
@@ -30,28 +29,28 @@ class Described(Struct, frozen=True):
         roles: All roles, those of the policy with what it adds to them.
         host_lists: The hostfile.
         credentials: The keys, if anybody has them.
-        files: The script that elastic Horovod asks for hosts, where nodes come and go.
+        slots: Processes on each host.
+        files: The script by which elastic Horovod finds hosts, where nodes come and go.
         diagnostics: What is to be said about the port of ssh.
     """
 
     roles: tuple[Role, ...]
-    host_lists: tuple[HostList, ...]
-    credentials: SshCredentials | None
+    host_lists: tuple[HostList, ...] = ()
+    credentials: SshCredentials | None = None
+    slots: int = 1
     files: tuple[ConfigFile, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def described(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role]) -> Described:
-    """The roles, keys and hostfile of a job whose runtime has the policy."""
-    named = {role.name: role for role in roles}
-    launcher, node = named.get(LAUNCHER), named.get(NODE)
-    holders = tuple(role.name for role in roles if role.name in _REACHED and _has_main(role))
+    """The roles, keys and hostfile of a job; as they are if its runtime has another policy."""
+    if (policy := policies.mpi(runtime)) is None:
+        return Described(tuple(roles))
+    reached = {role.name: role for role in roles if role.name in (NODE, LAUNCHER)}
+    launcher, node = reached.get(LAUNCHER), reached.get(NODE)
+    is_host = {NODE, LAUNCHER} if policies.launcher_is_node(runtime) else {NODE}
+    names = tuple(name for name in reached if name in is_host)
     elastic = policies.elastic(source.data) is not None
-    made = tuple(
-        _launcher(role, elastic=elastic) if role is launcher and _has_main(role) else role
-        for role in roles
-    )
-    names = tuple(role.name for role in roles if role.name in hosts_of(runtime))
     lists: tuple[HostList, ...] = (
         HostList(_HOSTFILE, names, "{host} slots={slots}", live=elastic),
     )
@@ -59,45 +58,38 @@ def described(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role])
     if elastic:
         lists += (HostList(hosts.HOSTS, names, "{host}:{slots}"),)
         files = (hosts.discovery(),)
+    slots = slots_of(source.data, runtime)
+    holders = tuple(name for name, role in reached.items() if role.template.main == MAIN)
     if not holders:
-        return Described(made, lists, None, files)
+        return Described(tuple(roles), lists, None, slots, files)
     port: int | None = None
-    told: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
     if launcher is not None:
         template = node.template if node is not None else None
-        port, told = ssh_port(source, launcher.template, template, serves=False)
-    name = source.data["metadata"]["name"]
-    credentials = _credentials(runtime, name, port, holders)
-    return Described(made, lists, credentials, files, tuple(told))
-
-
-def hosts_of(runtime: Mapping[str, Any]) -> tuple[str, ...]:
-    """The replicatedJobs whose Pods are in the hostfile."""
-    return _REACHED if policies.launcher_is_node(runtime) else (NODE,)
-
-
-def is_own_host(runtime: Mapping[str, Any], role: str) -> bool:
-    """Whether a role starts processes on its own host, too, by the name in the hostfile."""
-    if policies.mpi(runtime) is None:
-        return False
-    return role == LAUNCHER and policies.launcher_is_node(runtime)
-
-
-def is_reached_by_ssh(runtime: Mapping[str, Any], roles: Sequence[str]) -> bool:
-    """Whether roles that somebody waits for are reached by ssh."""
-    return policies.mpi(runtime) is not None and NODE in roles
+        port, problems = ssh_port(source, launcher.template, template, serves=False)
+    path = str(policy.get("sshAuthMountPath") or _SSH_HOME)
+    # Root's ssh refuses a private key that its group may read.
+    private = 0o600 if path.rstrip("/") == _SSH_HOME else 0o640
+    credentials = hosts.kubeflow_ssh_keys(
+        f"{source.data['metadata']['name']}-mpi-ssh-auth",
+        path,
+        port,
+        KEYS,
+        mode=0o400,
+        modes={"id_rsa": private, "id_rsa.pub": 0o644, "authorized_keys": 0o644},
+        roles=holders,
+    )
+    made = tuple(
+        _launcher(role, elastic=elastic) if role.name == LAUNCHER and LAUNCHER in holders else role
+        for role in roles
+    )
+    return Described(made, lists, credentials, slots, files, tuple(problems))
 
 
 def slots_of(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> int:
-    """Processes on each host; 1 without the policy."""
-    if policies.mpi(runtime) is None:
-        return 1
-    launcher = policies.replicated_job(runtime, LAUNCHER)
-    return policies.slots(job, runtime, policies.main_of(launcher))
-
-
-def _has_main(role: Role) -> bool:
-    return role.template.main == MAIN
+    """Processes that the launcher starts on each host."""
+    main = policies.main_of(policies.replicated_job(runtime, LAUNCHER))
+    return policies.slots(job, runtime, main)
 
 
 def _launcher(role: Role, *, elastic: bool) -> Role:
@@ -110,14 +102,3 @@ def _launcher(role: Role, *, elastic: bool) -> Role:
         scripts=(hosts.HOSTS,) if elastic else (),
     )
     return structs.replace(role, additions=additions)
-
-
-def _credentials(
-    runtime: Mapping[str, Any], job: str, port: int | None, holders: tuple[str, ...]
-) -> SshCredentials:
-    path = str((policies.mpi(runtime) or {}).get("sshAuthMountPath") or SSH_HOME)
-    # Root's ssh refuses a private key that its group may read.
-    private = 0o600 if path.rstrip("/") == SSH_HOME else 0o640
-    modes = {"id_rsa": private, "id_rsa.pub": 0o644, "authorized_keys": 0o644}
-    secret = f"{job}-mpi-ssh-auth"
-    return hosts.kubeflow_ssh_keys(secret, path, port, KEYS, mode=0o400, modes=modes, roles=holders)

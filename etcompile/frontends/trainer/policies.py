@@ -22,7 +22,6 @@ LAUNCHER = "launcher"
 """The replicatedJobs that the policy mpi knows by their names."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 PORT = 29500
-SSH_HOME = "/root/.ssh"
 _OPEN_MPI = (
     "OMPI_MCA_orte_default_hostfile",
     "OMPI_MCA_orte_keep_fqdn_hostnames",

@@ -1,10 +1,11 @@
 """TrainJob of Kubeflow Trainer v2 (`trainer.kubeflow.org/v1alpha1`) to a job.
 
-reference/trainer-v2.md. The document that is read here is the one that `merge` makes of a
-TrainJob and its runtime. What Trainer leaves to JobSet and to the Job controller is done as they
-do it: one headless Service, names of Pods that are their host names, their labels and annotations.
+reference/trainer-v2.md. The document that is read here is the one that `merge` makes of a TrainJob
+and its runtime. What Trainer leaves to JobSet and to the Job controller is done as they do it: one
+headless Service, names of Pods that are their host names, their labels and annotations.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,17 +27,11 @@ from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes
 from etcompile.frontends.operators import TRAINER
 from etcompile.frontends.restarts import TOGETHER
-from etcompile.frontends.trainer import (
-    elastic_nodes,
-    exclusive_topology,
-    mpi_policy,
-    policies,
-)
+from etcompile.frontends.trainer import elastic_nodes, mpi_policy, policies
 from etcompile.frontends.trainer.merge import JOB_SET, RUNTIME, claims, step_of, trainers
-from etcompile.frontends.trainer.policies import INDEX, MAIN
+from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE
 from etcompile.k8s.path import value_at
 from etcompile.model import (
-    ConfigFile,
     Gate,
     HostList,
     Job,
@@ -54,7 +49,6 @@ from etcompile.model import (
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
-_JOB_SET_LABEL = "jobset.sigs.k8s.io"
 ANNOTATIONS = (
     TOGETHER,
     SSH_PORT,
@@ -63,8 +57,18 @@ ANNOTATIONS = (
     *gang.ANNOTATIONS,
     *restarts.ANNOTATIONS,
 )
-_DEADLINE = "activeDeadlineSeconds"
+_JOB_SET_LABEL = "jobset.sigs.k8s.io"
+_REPLICATED_JOB = f"{_JOB_SET_LABEL}/replicatedjob-name"
+_JOB_KEY = f"{_JOB_SET_LABEL}/job-key"
+"""The label by which Pods of a Job are told from those of all others in the cluster."""
+_PRIORITY = f"{_JOB_SET_LABEL}/priority"
+"""The label with the priority of a Pod: a Job may take the place of one of lower priority."""
+TOPOLOGY = f"alpha.{_JOB_SET_LABEL}/exclusive-topology"
+"""The annotation of a JobSet, or of a Job's template, by which each Job has a zone, rack or node
+for itself: the label of nodes that says how far."""
+_SYSTEM = {"system-cluster-critical": "2000000000", "system-node-critical": "2000001000"}
 _APART = "exclusive topology tells Jobs of one name apart by it"
+_DEADLINE = "activeDeadlineSeconds"
 
 
 class _Part(Struct, frozen=True):
@@ -74,7 +78,7 @@ class _Part(Struct, frozen=True):
         replicated: Its replicatedJob, JSON.
         place: Which of the replicatedJobs that is.
         number: Its number among the Jobs of that.
-        numbers: Its numbers, and how many there are, as JobSet's labels tell them.
+        numbers: Its numbers, and how many there are, as JobSet's labels say them.
     """
 
     replicated: Mapping[str, Any]
@@ -88,55 +92,49 @@ class _Part(Struct, frozen=True):
         name: str = self.replicated["name"]
         return f"{name}-{self.number}" if (self.replicated.get("replicas") or 1) > 1 else name
 
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        """The spec of the Job."""
-        found: Mapping[str, Any] = self.replicated["template"]["spec"]
-        return found
+    def waits_for(self, status: str) -> set[str]:
+        """The replicatedJobs that it waits for, until they are `Ready` or `Complete`."""
+        entries = self.replicated.get("dependsOn", ())
+        return {entry["name"] for entry in entries if entry["status"] == status}
 
 
 def lower(source: Source) -> Lowered:
     """The job of a TrainJob that its runtime is merged into; none of one without a runtime."""
-    if not _is_whole(source.data.get(RUNTIME)):
+    # A Pod template that was faulty may be cut off.
+    jobs = value_at(source.data, (*JOB_SET, "replicatedJobs"))
+    below = ("template", "spec", "template", "spec", "containers")
+    if not isinstance(jobs, list) or not all(value_at(job, below) for job in jobs):
         return Lowered(None)
-    notes = [*unknown_annotations(source, ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
     data, name = source.data, source.data["metadata"]["name"]
     runtime = data[RUNTIME]["spec"]
     job_set = runtime["template"]["spec"]
-    jobs = job_set["replicatedJobs"]
-    trains = next((jobs[place]["name"] for place in trainers(jobs)), None)
-    asked, gang_problems = gang.by_runtime(source, (RUNTIME, "spec"), trains)
+    notes = [*unknown_annotations(source, ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
+    trainer = next((jobs[place]["name"] for place in trainers(jobs)), None)
+    gang_of_job, gang_problems = gang.by_runtime(source, (RUNTIME, "spec"), trainer)
     timeout, problems = gate_timeout(source)
     notes += (*gang_problems, *problems)
     subdomain = policies.subdomain(data, runtime)
     parts = _parts(job_set, policies.coordinator(data, runtime))
-    max_restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
     success = _success(job_set, parts)
-    ends = {*success.roles, *_awaited(parts)}
-    made = [_role(source, name, part, ends=part.role in ends) for part in parts]
-    roles = tuple(role for role, _ in made)
-    for _, told in made:
-        notes += told
-    lists: tuple[HostList, ...] = ()
-    files: tuple[ConfigFile, ...] = ()
-    credentials = None
-    if policies.mpi(runtime) is not None:
-        mpi = mpi_policy.described(source, runtime, roles)
-        roles, lists, credentials = mpi.roles, mpi.host_lists, mpi.credentials
-        files = mpi.files
-        notes += mpi.diagnostics
-    elastic = elastic_nodes.described(source, runtime, roles, success, {*_awaited(parts)})
-    roles, success = elastic.roles, elastic.success
-    notes += elastic.diagnostics
-    roles, more = _gated(parts, roles, timeout, runtime)
-    notes += _watched(source, roles)
-    has_key = any(exclusive_topology.JOB_KEY in role.labels.pods for role in roles)
+    awaited = {name for part in parts for name in part.waits_for("Complete")}
+    awaited = {part.role for part in parts if part.replicated["name"] in awaited}
+    roles: list[Role] = []
+    for part in parts:
+        role, problems = _role(source, part, ends=part.role in {*success.roles, *awaited})
+        roles.append(role)
+        notes += problems
+    mpi = mpi_policy.described(source, runtime, roles)
+    elastic = elastic_nodes.described(source, runtime, mpi.roles, success, awaited)
+    gated, lists = _gated(parts, elastic.roles, timeout, runtime)
+    notes += [*mpi.diagnostics, *elastic.diagnostics, *_needs_watcher(source, gated)]
+    max_restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
+    apart = any(_JOB_KEY in role.labels.pods for role in gated)
     job = Job(
         name=name,
         namespace=data["metadata"].get("namespace"),
         kind="TrainJob",
         api_version=API_VERSION,
-        roles=roles,
+        roles=gated,
         selector={f"{_JOB_SET_LABEL}/jobset-name": name},
         run=RunPolicy(
             restart="OnFailure" if max_restarts else "Never",
@@ -144,7 +142,7 @@ def lower(source: Source) -> Lowered:
             keeps_clock=True,
             # JobSet deletes what still runs and leaves what has ended.
             clean_pods="Running",
-            success=success,
+            success=elastic.success,
             suspended=bool(data["spec"].get("suspend")),
             suspended_by=("spec", "suspend"),
             deadline=data["spec"].get(_DEADLINE),
@@ -153,61 +151,45 @@ def lower(source: Source) -> Lowered:
         ),
         config_name=config_name(name),
         document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
-        identity=_identity(name, roles, subdomain, parts),
+        identity=_identity(name, gated, subdomain, parts),
         origin=Origin(source),
         # Host names are written with the Service's name, so that they need no search domain.
         service=SharedService(subdomain, searched=False),
-        files=files,
-        host_lists=(*lists, *more),
-        credentials=credentials,
-        slots=mpi_policy.slots_of(data, runtime),
+        files=mpi.files,
+        host_lists=(*mpi.host_lists, *lists),
+        credentials=mpi.credentials,
+        slots=mpi.slots,
         claims=claims(data, runtime),
-        gang=asked,
-        names_namespace=_APART if has_key else None,
+        gang=gang_of_job,
+        names_namespace=_APART if apart else None,
         fixed=elastic.fixed,
     )
-    again, problems = restarts.by_annotation(source)
+    in_place, problems = restarts.by_annotation(source)
     notes += problems
-    if again is None:
+    if in_place is None:
         return Lowered(job, tuple(notes))
-    each = elastic_nodes.restarting_alone(runtime, roles)
-    notes += restarts.contradiction(source, roles, each)
-    notes += _not_in_place(source, roles, each)
-    return Lowered(restarts.restarted(job, again, each), tuple(notes))
-
-
-def _not_in_place(
-    source: Source, roles: Sequence[Role], each: tuple[str, ...] | None
-) -> Iterator[Diagnostic]:
-    """Why the commands of a job cannot run again as its kind has it."""
-    if each is None and len(roles) > 1:
-        names = " and ".join(role.name for role in roles)
+    each = elastic_nodes.restarting_alone(runtime, gated)
+    notes += restarts.contradiction(source, gated, each)
+    if each is None and len(gated) > 1:
+        names = " and ".join(role.name for role in gated)
         problem = f"{names} would all run again together, also what has succeeded by then"
         advice = f"remove it, or let each node restart by itself: {NNODES} for torch"
-        yield restarts.impossible(source, problem, advice)
+        notes.append(restarts.impossible(source, problem, advice))
     elif each == ():
         problem = "its runtime has no launcher, and the nodes of MPI only serve one"
-        yield restarts.impossible(source, problem, "remove it")
-
-
-def _is_whole(runtime: Any) -> bool:
-    """Whether all Pod templates have containers: one that was faulty may be cut off."""
-    jobs = value_at(runtime, ("spec", "template", "spec", "replicatedJobs"))
-    below = ("template", "spec", "template", "spec", "containers")
-    return isinstance(jobs, list) and all(value_at(replicated, below) for replicated in jobs)
+        notes.append(restarts.impossible(source, problem, "remove it"))
+    return Lowered(restarts.restarted(job, in_place, each), tuple(notes))
 
 
 def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
     """The Jobs that JobSet makes, but those without Pods (reference 7.4)."""
     jobs: Sequence[Mapping[str, Any]] = job_set["replicatedJobs"]
-    more = {}
-    if coordinator is not None:
-        more["coordinator"] = coordinator
+    more = {} if coordinator is None else {"coordinator": coordinator}
     count = [replicated.get("replicas") or 1 for replicated in jobs]
     groups = [str(replicated.get("groupName") or "default") for replicated in jobs]
-    of_group: dict[str, int] = {}
+    group_sizes: dict[str, int] = {}
     for group, replicas in zip(groups, count, strict=True):
-        of_group[group] = of_group.get(group, 0) + replicas
+        group_sizes[group] = group_sizes.get(group, 0) + replicas
     seen: dict[str, int] = {}
     parts = []
     for place, replicated in enumerate(jobs):
@@ -220,7 +202,7 @@ def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
                 "job-index": number,
                 "job-global-index": sum(count[:place]) + number,
                 "group-name": group,
-                "group-replicas": of_group[group],
+                "group-replicas": group_sizes[group],
                 "job-group-index": seen.get(group, 0),
                 **more,
             }
@@ -252,61 +234,54 @@ def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> Success:
     return Success(tuple(roles), "any" if any_of else "all")
 
 
-def _awaited(parts: Sequence[_Part]) -> Iterator[str]:
-    """The roles that others wait for until they have succeeded."""
-    named = {
-        entry["name"]
-        for part in parts
-        for entry in part.replicated.get("dependsOn", ())
-        if entry["status"] == "Complete"
-    }
-    return (part.role for part in parts if part.replicated["name"] in named)
-
-
-def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, list[Diagnostic]]:
+def _role(source: Source, part: _Part, *, ends: bool) -> tuple[Role, list[Diagnostic]]:
     """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4)."""
     path = (*JOB_SET, "replicatedJobs", part.place, "template", "spec", "template")
-    origin = Origin(source, path)
-    spec, name = part.spec, part.replicated["name"]
-    template = spec["template"]
-    restart = template["spec"].get("restartPolicy") or "OnFailure"
-    main, problems = _main(origin, template, part)
+    origin, metadata = Origin(source, path), source.data["metadata"]
+    job, name = metadata["name"], part.replicated["name"]
+    spec = part.replicated["template"]["spec"]
+    template, pod_spec = spec["template"], spec["template"]["spec"]
+    restart = pod_spec.get("restartPolicy") or "OnFailure"
     stem = f"{job}-{name}-{part.number}"
-    pod_spec, numbers = template["spec"], part.numbers
-    own: Mapping[str, str] = {}
-    topology = exclusive_topology.topology_of(source.data[RUNTIME]["spec"], part.replicated)
-    if topology is not None:
-        key = exclusive_topology.job_key(source.data["metadata"].get("namespace"), stem)
-        pod_spec = exclusive_topology.kept_apart(pod_spec, topology, key)
-        numbers = {**numbers, exclusive_topology.JOB_KEY: key}
-        own = {exclusive_topology.PRIORITY: exclusive_topology.priority(pod_spec)}
-    noted = {exclusive_topology.TOPOLOGY: topology} if topology is not None else {}
+    # Trainer knows the container that trains by its name; a Job of its own need not have that.
+    problems: list[Diagnostic] = []
+    names = [container["name"] for container in pod_spec["containers"]]
+    main = next((known for known in (MAIN, step_of(part.replicated)) if known in names), None)
+    if main is None:
+        main, problems = main_container(origin, template)
+    numbers, own, noted = part.numbers, {}, {}
+    if (topology := _topology(source.data[RUNTIME]["spec"], part.replicated)) is not None:
+        text = f"{metadata.get('namespace') or 'default'}/{stem}".encode()
+        key = hashlib.sha1(text, usedforsecurity=False).hexdigest()
+        pod_spec = _exclusive(pod_spec, topology, key)
+        numbers = {**numbers, _JOB_KEY: key}
+        own, noted = {_PRIORITY: _priority(pod_spec)}, {TOPOLOGY: topology}
     annotations = {
         **template.get("metadata", {}).get("annotations", {}),
         **noted,
         f"{_JOB_SET_LABEL}/jobset-name": job,
-        f"{_JOB_SET_LABEL}/replicatedjob-name": name,
+        _REPLICATED_JOB: name,
         **numbers,
     }
-    made = pod_template(origin, template, main, annotations=annotations, spec=pod_spec)
-    given = (spec.get(_DEADLINE), source.data["spec"].get(_DEADLINE))
-    deadlines = [seconds for seconds in given if seconds is not None]
-    # Of several Jobs of a replicatedJob each finds its own Pods.
-    several = {f"{_JOB_SET_LABEL}/job-index": part.numbers[f"{_JOB_SET_LABEL}/job-index"]}
+    common = {_REPLICATED_JOB: name}
+    if part.role != name:
+        # Of several Jobs of a replicatedJob each finds its own Pods.
+        index = f"{_JOB_SET_LABEL}/job-index"
+        common[index] = part.numbers[index]
+    deadlines = (spec.get(_DEADLINE), source.data["spec"].get(_DEADLINE))
     role = Role(
         name=part.role,
         naming=Naming(stem=stem),
         labels=RoleLabels(
-            common={
-                f"{_JOB_SET_LABEL}/replicatedjob-name": name,
-                **(several if part.role != name else {}),
-            },
+            common=common,
             pods={**numbers, **own, "batch.kubernetes.io/job-name": stem, "job-name": stem},
             index=INDEX,
             annotated=True,
         ),
         members=tuple(Member(index) for index in range(spec["parallelism"])),
-        template=made,
+        template=pod_template(
+            origin, template, main or names[0], annotations=annotations, spec=pod_spec
+        ),
         origin=origin,
         additions=PodAdditions(run_once=ends),
         recovery=Recovery(
@@ -314,7 +289,7 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
             pod_restart=restart,
             # The Job controller makes a Pod again that is gone.
             comes_back="when-gone",
-            deadline=min(deadlines, default=None),
+            deadline=min((seconds for seconds in deadlines if seconds is not None), default=None),
             serves=not ends,
             failures=policies.backoff_limit(spec),
         ),
@@ -322,47 +297,73 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
     return role, [*problems, *template_notes(origin, template, restart_policy=restart)]
 
 
-def _main(origin: Origin, template: Mapping[str, Any], part: _Part) -> tuple[str, list[Diagnostic]]:
-    """The container that does the work: the one that Trainer knows by its name, if it is there."""
-    names = [container["name"] for container in template["spec"]["containers"]]
-    for known in (MAIN, step_of(part.replicated)):
-        if known is not None and known in names:
-            return known, []
-    named, problems = main_container(origin, template)
-    return named or names[0], problems
+def _topology(runtime: Mapping[str, Any], replicated: Mapping[str, Any]) -> str | None:
+    """The domain that a Job has for itself: a label of nodes; None if it has none."""
+    for template in (replicated["template"], runtime["template"]):
+        topology: str | None = template.get("metadata", {}).get("annotations", {}).get(TOPOLOGY)
+        if topology is not None:
+            return topology
+    return None
+
+
+def _priority(spec: Mapping[str, Any]) -> str:
+    """What the label of priority says: JobSet's number, or a class, whose number is not known."""
+    named = str(spec.get("priorityClassName") or "")[:63].rstrip("-.")
+    return str(spec.get("priority") or _SYSTEM.get(named, named) or 0)
+
+
+def _exclusive(spec: Mapping[str, Any], topology: str, key: str) -> dict[str, Any]:
+    """The spec of Pods that are together, and with no other Job's of the same priority.
+
+    JobSet binds the first Pod, and lets the others follow it by a nodeSelector (reference 7.4);
+    here all Pods have the affinity of the first, which comes to the same.
+    """
+    own = {"key": _JOB_KEY, "operator": "In", "values": [key]}
+    same = {"key": _PRIORITY, "operator": "In", "values": [_priority(spec)]}
+    others = [{"key": _JOB_KEY, "operator": "Exists"}, {**own, "operator": "NotIn"}, same]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = dict(spec.get("affinity", {}))
+    for field, expressions in (("podAffinity", [own]), ("podAntiAffinity", others)):
+        term = {
+            "labelSelector": {"matchExpressions": expressions},
+            "topologyKey": topology,
+            "namespaceSelector": {},
+        }
+        before = affinity.get(field, {})
+        affinity[field] = {**before, required: [*before.get(required, ()), term]}
+    return {**spec, "affinity": affinity}
 
 
 def _gated(
-    parts: Sequence[_Part],
-    roles: Sequence[Role],
-    timeout: int,
-    runtime: Mapping[str, Any],
+    parts: Sequence[_Part], roles: Sequence[Role], timeout: int, runtime: Mapping[str, Any]
 ) -> tuple[tuple[Role, ...], list[HostList]]:
-    """The roles with what they wait for, and the lists of hosts that they look at (`dependsOn`)."""
-    made, lists = [], []
-    by_role = {role.name: role for role in roles}
+    """The roles with what they wait for, and the lists of hosts that they read (`dependsOn`)."""
+    is_mpi = policies.mpi(runtime) is not None
+    gated: list[Role] = []
+    lists: list[HostList] = []
     for part, role in zip(parts, roles, strict=True):
-        status = {entry["name"]: entry["status"] for entry in part.replicated.get("dependsOn", ())}
-        of: dict[str, list[Role]] = {"Ready": [], "Complete": []}
-        for other in parts:
-            if (waits := status.get(other.replicated["name"])) is not None:
-                of[waits].append(by_role[other.role])
-        ready, complete = of["Ready"], of["Complete"]
+        others = [*zip(parts, roles, strict=True)]
+        ready, complete = (
+            [other for of, other in others if of.replicated["name"] in part.waits_for(status)]
+            for status in ("Ready", "Complete")
+        )
         if not ready and not complete:
-            made.append(role)
+            gated.append(role)
             continue
-        # A launcher that is a host of its own must be known by its name too (defect T18).
-        itself = bool(ready) and mpi_policy.is_own_host(runtime, role.name)
+        # A launcher that starts processes on its own host, by its name in the hostfile, waits for
+        # that name, too (defect T18).
+        itself = is_mpi and role.name == LAUNCHER and policies.launcher_is_node(runtime)
+        itself = itself and bool(ready)
         key = f"hosts-of-{role.name}" if ready else ""
-        names = [other.name for other in ready]
+        names = tuple(other.name for other in ready)
         if ready:
-            listed = (*names, role.name) if itself else tuple(names)
+            listed = (*names, role.name) if itself else names
             lists.append(HostList(key, listed, "{host}", live=False))
-        ssh = mpi_policy.is_reached_by_ssh(runtime, names)
+        ssh = is_mpi and NODE in names
         # The same for all of them: `unsupported` has looked.
         ports = (policies.ready_port(other.template.spec) for other in ready)
         gate = Gate(
-            roles=tuple(names),
+            roles=names,
             hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
             mounts=(),
             ssh=ssh,
@@ -374,21 +375,23 @@ def _gated(
             itself=itself,
         )
         additions = structs.replace(role.additions, gate=gate)
-        made.append(structs.replace(role, additions=additions))
-    return tuple(made), lists
+        gated.append(structs.replace(role, additions=additions))
+    return tuple(gated), lists
 
 
-def _watched(source: Source, roles: Sequence[Role]) -> Iterator[Diagnostic]:
+def _needs_watcher(source: Source, roles: Sequence[Role]) -> Iterator[Diagnostic]:
     """A warning for a job of which Pods wait for others to succeed."""
-    waiting = [role for role in roles if role.additions.gate and role.additions.gate.completed]
-    if not waiting:
-        return
-    # The runtime may be one that Trainer ships, and not be in any file.
-    place = source.locate(("spec", "runtimeRef", "name"))
-    gates = [role.additions.gate for role in waiting if role.additions.gate]
-    awaited = dict.fromkeys(name for gate in gates for name in gate.completed)
-    facts = {"waiting": ", ".join(role.name for role in waiting)}
-    yield diagnose(codes.NEEDS_WATCHER, place, **facts, awaited=" and ".join(awaited))
+    completed = {
+        role.name: role.additions.gate.completed
+        for role in roles
+        if role.additions.gate and role.additions.gate.completed
+    }
+    if completed:
+        # The runtime may be one that Trainer ships, and not be in any file.
+        place = source.locate(("spec", "runtimeRef", "name"))
+        awaited = dict.fromkeys(name for names in completed.values() for name in names)
+        facts = {"waiting": ", ".join(completed), "awaited": " and ".join(awaited)}
+        yield diagnose(codes.NEEDS_WATCHER, place, **facts)
 
 
 def _identity(

@@ -1,7 +1,7 @@
 """What a TrainJob and its runtime ask that is not compiled, field by field, and what does nothing.
 
-Apart from the merge, which can then rely on Jobs that fit together. A field that is refused here is
-`refused` in the schemas, so that the pages say so too.
+The merge can then rely on Jobs that fit together. A field that is refused here is `refused` in the
+schemas, so that the pages say so too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends.gang import VOLCANO_QUEUE
 from etcompile.frontends.notes import no_effect, not_compiled, ttl_note, unused
 from etcompile.frontends.trainer import old_fields, policies, torchtune
-from etcompile.frontends.trainer.exclusive_topology import TOPOLOGY
 from etcompile.frontends.trainer.merge import (
     INITIALIZERS,
     JOB_SET,
@@ -27,15 +26,19 @@ from etcompile.frontends.trainer.merge import (
     with_resources,
 )
 from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE, RESERVED, NodeFacts
+from etcompile.frontends.trainer.trainjob import TOPOLOGY
 from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
 
-_TEMPLATE: ValuePath = JOB_SET[1:]
+_JOB_SET: ValuePath = JOB_SET[1:]
+_POD: ValuePath = ("template", "spec", "template", "spec")
 _MOST_AWAITED = 5
+_LONGEST = 63
+"""The most characters of a claim's name that JobSet takes, and of a label's value."""
 
-_JOB: Sequence[tuple[ValuePath, str, str]] = (
+_OF_JOB: Sequence[tuple[ValuePath, str, str]] = (
     *(
         (
             ("spec", field),
@@ -50,23 +53,22 @@ _JOB: Sequence[tuple[ValuePath, str, str]] = (
         "write them into the runtime",
     ),
 )
-_RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
+_OF_RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
     (
         ("spec", "mlPolicy", "flux"),
         "Flux, which starts the processes, is not installed into the Pods",
         "use a runtime with mpi",
     ),
     (
-        (*_TEMPLATE, "failurePolicy", "rules"),
+        (*_JOB_SET, "failurePolicy", "rules"),
         "a Job has no reasons of its failure here by which rules could choose",
         "leave the rules out: any Job that fails restarts all, as often as maxRestarts",
     ),
-    ((*_TEMPLATE, "managedBy"), "there is no JobSet", ""),
+    ((*_JOB_SET, "managedBy"), "there is no JobSet", ""),
 )
-_LONGEST = 63
-"""The most characters of a claim's name that JobSet takes, and of a label's value."""
+"""Fields that are not compiled, why, and what to do instead."""
 _OF_WHOLE_RUN = "failures are counted for the run as a whole"
-_JOB_SPEC = {
+_OF_JOB_SPEC = {
     "podFailurePolicy": "a failure has no rules of its own: maxRestarts of the JobSet counts",
     "successPolicy": "successPolicy of the JobSet says which Jobs decide",
     "backoffLimitPerIndex": _OF_WHOLE_RUN,
@@ -75,23 +77,47 @@ _JOB_SPEC = {
     "selector": "no controller selects Pods",
     "managedBy": "there is no Job",
 }
-"""Fields of a Job that are not compiled, and why."""
+"""The same of a Job."""
+_IDLE = {
+    "startupPolicy": "Pods are made at once; dependsOn says who waits for whom",
+    "suspend": "suspend of the TrainJob counts",
+}
+"""Fields of a JobSet that change nothing, and why."""
 
 
 def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
     """Why a job cannot be compiled with its runtime; nothing if it can."""
+    rows = ((job, _OF_JOB), (runtime, _OF_RUNTIME))
     return [
-        *(p for path, why, advice in _JOB for p in _refused(job, path, why, advice)),
+        *(
+            not_compiled(source.locate(path, key=True), dotted(path), why, advice)
+            for source, table in rows
+            for path, why, advice in table
+            if value_at(source.data, path) is not None
+        ),
         *_of_runtime(runtime),
         *_claims(job, runtime),
-        *_coordinated(job, runtime),
+        *_coordinator(job, runtime),
         *_injection(runtime),
         *_initializers(job, runtime),
-        *_trained(job, runtime),
-        *_succeeds(job, runtime),
+        *_trainer(job, runtime),
+        *_success(job, runtime),
         *_mpi(job, runtime),
-        *_reserved(job, runtime),
         *_torchtune(job, runtime),
+    ]
+
+
+# What does nothing --------------------------------------------------------------------------------
+
+
+def notes(job: Source, runtime: Source) -> list[Diagnostic]:
+    """Warnings for what a job and its runtime say without effect."""
+    return [
+        *_deprecated(job, runtime),
+        *old_fields.notes(job, runtime),
+        *_idle_fields(job, runtime),
+        *_idle_counts(job, runtime),
+        *_idle_parts_of_jobs(runtime),
     ]
 
 
@@ -104,348 +130,276 @@ def _deprecated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
         yield diagnose(codes.DEPRECATED_RUNTIME, place, **facts)
 
 
-def notes(job: Source, runtime: Source) -> list[Diagnostic]:
-    """Warnings for what a job and its runtime say without effect."""
-    told: list[Diagnostic] = [*_deprecated(job, runtime), *old_fields.notes(job, runtime)]
-    if "mlPolicy" not in runtime.data["spec"]:
+def _idle_fields(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    spec = runtime.data["spec"]
+    if "mlPolicy" not in spec:
         reason = "the runtime has no mlPolicy: Trainer ignores it there"
-        path = ("spec", "trainer", "resourcesPerNode")
-        told += no_effect(job, path, reason, "add mlPolicy: {} to the runtime, or remove it")
-    if not {"torch", "mpi"} & runtime.data["spec"].get("mlPolicy", {}).keys():
+        path: ValuePath = ("spec", "trainer", "resourcesPerNode")
+        yield from no_effect(job, path, reason, "add mlPolicy: {} to the runtime, or remove it")
+    if not {"torch", "mpi"} & spec.get("mlPolicy", {}).keys():
         reason = "only the policies torch and mpi tell nodes of it"
-        told += no_effect(job, ("spec", "trainer", "numProcPerNode"), reason)
-    told += _of_job_set(runtime)
-    reasons = {
-        "startupPolicy": "Pods are made at once; dependsOn says who waits for whom",
-        "suspend": "suspend of the TrainJob counts",
-    }
-    for field, reason in reasons.items():
-        told += no_effect(runtime, (*_TEMPLATE, field), reason)
-    jobs = range(len(_jobs(runtime)))
-    below: list[ValuePath] = [("replicatedJobs", at, "template", "spec") for at in jobs]
-    for owner in [(), *below]:
-        ttl: ValuePath = (*_TEMPLATE, *owner, "ttlSecondsAfterFinished")
-        told += ttl_note(runtime, ttl)
-    told += _deletions(runtime)
-    told += _counts(job, runtime)
-    for place_of, replicated in enumerate(_jobs(runtime)):
-        told += _notes_of(Origin(runtime, (*_TEMPLATE, "replicatedJobs", place_of)), replicated)
-    return told
-
-
-def _of_job_set(runtime: Source) -> Iterator[Diagnostic]:
-    """Labels and annotations of the JobSet, but the queue of Volcano."""
-    read = {TOPOLOGY, *([VOLCANO_QUEUE] if "podGroupPolicy" in runtime.data["spec"] else [])}
-    metadata = runtime.data["spec"]["template"].get("metadata", {})
+        yield from no_effect(job, ("spec", "trainer", "numProcPerNode"), reason)
+    read = {TOPOLOGY, *([VOLCANO_QUEUE] if "podGroupPolicy" in spec else [])}
     for field in ("labels", "annotations"):
-        if metadata.get(field, {}).keys() - read:
+        if spec["template"].get("metadata", {}).get(field, {}).keys() - read:
             reason = "it is the JobSet's, and there is none"
             yield from no_effect(runtime, ("spec", "template", "metadata", field), reason)
-
-
-def _deletions(runtime: Source) -> Iterator[Diagnostic]:
-    """Retention of claims: what they hold is never deleted without being asked."""
-    policies = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
-    for place_of, policy in enumerate(policies):
+    for field, reason in _IDLE.items():
+        yield from no_effect(runtime, (*_JOB_SET, field), reason)
+    jobs = range(len(_jobs(runtime)))
+    for owner in ((), *(("replicatedJobs", place, "template", "spec") for place in jobs)):
+        yield from ttl_note(runtime, (*_JOB_SET, *owner, "ttlSecondsAfterFinished"))
+    claims = spec["template"]["spec"].get("volumeClaimPolicies", ())
+    for place, policy in enumerate(claims):
         if policy.get("retentionPolicy", {}).get("whenDeleted") == "Delete":
-            path = (*_TEMPLATE, "volumeClaimPolicies", place_of, "retentionPolicy", "whenDeleted")
+            path = (*_JOB_SET, "volumeClaimPolicies", place, "retentionPolicy", "whenDeleted")
             reason = "no claim is deleted with its job, because it holds data"
             advice = "delete the claim by its name when its data is not needed any more"
             yield unused(runtime.locate(path), "retentionPolicy.whenDeleted", reason, advice)
 
 
-def _counts(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+def _idle_counts(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """Numbers of Pods in a Job template that another number overrides (reference 4, step 7)."""
     counts = node_counts(job.data, runtime.data["spec"])
-    for place_of, ((count, path), replicated) in enumerate(
-        zip(counts, _jobs(runtime), strict=True)
-    ):
+    for place, ((count, path), replicated) in enumerate(zip(counts, _jobs(runtime), strict=True)):
         for field in ("parallelism", "completions"):
-            given = replicated["template"]["spec"].get(field)
-            if given is None or given == count:
-                continue
-            below = ("replicatedJobs", place_of, "template", "spec", field)
-            where = f"{field} of the Job '{replicated['name']}'"
-            reason = f"{path[-1]} says that there are {count} Pods"
-            yield unused(runtime.locate((*_TEMPLATE, *below)), where, reason, "remove it")
+            if replicated["template"]["spec"].get(field) not in (None, count):
+                at = (*_JOB_SET, "replicatedJobs", place, "template", "spec", field)
+                where = f"{field} of the Job '{replicated['name']}'"
+                reason = f"{path[-1]} says that there are {count} Pods"
+                yield unused(runtime.locate(at), where, reason)
 
 
-def _notes_of(origin: Origin, replicated: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """Warnings for a replicatedJob."""
-    template = replicated["template"]
-    for field in ("labels", "annotations"):
-        for name in template.get("metadata", {}).get(field, {}):
-            if name not in (STEP, TOPOLOGY):
-                place = origin.locate("template", "metadata", field, name, key=True)
-                where = f"{field[:-1]} {name}"
-                yield unused(place, where, "it is the Job's, and there is none", "remove it")
-    spec = template["spec"]
-    if "suspend" in spec:
-        place = origin.locate("template", "spec", "suspend", key=True)
-        reason = "suspend of the TrainJob counts"
-        yield unused(place, "spec.suspend of the Job", reason, "remove it")
+def _idle_parts_of_jobs(runtime: Source) -> Iterator[Diagnostic]:
+    for place, replicated in enumerate(_jobs(runtime)):
+        origin = Origin(runtime, (*_JOB_SET, "replicatedJobs", place, "template"))
+        for field in ("labels", "annotations"):
+            for name in replicated["template"].get("metadata", {}).get(field, {}):
+                if name not in (STEP, TOPOLOGY):
+                    at = origin.locate("metadata", field, name, key=True)
+                    yield unused(at, f"{field[:-1]} {name}", "it is the Job's, and there is none")
+        if "suspend" in replicated["template"]["spec"]:
+            at = origin.locate("spec", "suspend", key=True)
+            yield unused(at, "spec.suspend of the Job", _IDLE["suspend"])
+
+
+# What is refused ----------------------------------------------------------------------------------
 
 
 def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
-    for path, why, advice in _RUNTIME:
-        yield from _refused(runtime, path, why, advice)
-    name = runtime.data["metadata"]["name"]
+    spec, name = runtime.data["spec"], runtime.data["metadata"]["name"]
+    job_set, jobs = spec["template"]["spec"], _jobs(runtime)
     if not is_subdomain(name):
         why = "it is no DNS name: lower-case letters, digits, '-' and '.', at most 253"
         place = runtime.locate(("metadata", "name"))
         yield not_compiled(place, f"name '{name}' of the runtime", why, "rename it")
-    policy = runtime.data["spec"].get("mlPolicy", {})
+    policy = spec.get("mlPolicy", {})
     named = [name for name in ("torch", "jax", "xgboost", "mpi", "flux") if name in policy]
     if len(named) > 1:
         why = f"a runtime has one policy, and this one has {' and '.join(named)}"
         place = runtime.locate(("spec", "mlPolicy", named[1]), key=True)
         yield not_compiled(place, f"spec.mlPolicy.{named[1]}", why, "remove the others")
-    annotations = runtime.data["spec"]["template"].get("metadata", {}).get("annotations", {})
-    groups = runtime.data["spec"].get("podGroupPolicy") or {}
-    if "volcano" in groups and annotations.get(VOLCANO_QUEUE) == "":
-        path = ("spec", "template", "metadata", "annotations", VOLCANO_QUEUE)
+    annotations = spec["template"].get("metadata", {}).get("annotations", {})
+    if "volcano" in (spec.get("podGroupPolicy") or {}) and annotations.get(VOLCANO_QUEUE) == "":
+        place = runtime.locate(("spec", "template", "metadata", "annotations", VOLCANO_QUEUE))
         why = "Trainer refuses an empty name of a queue"
-        yield not_compiled(runtime.locate(path), VOLCANO_QUEUE, why, "name a queue, or remove it")
-    yield from _in_order(runtime)
-    jobs = _jobs(runtime)
+        yield not_compiled(place, VOLCANO_QUEUE, why, "name a queue, or remove it")
+    order = job_set.get("startupPolicy", {}).get("startupPolicyOrder")
+    if order == "InOrder" and any(replicated.get("dependsOn") for replicated in jobs):
+        place = runtime.locate((*_JOB_SET, "startupPolicy", "startupPolicyOrder"))
+        why = "dependsOn says who waits for whom already, and Trainer takes one of the two"
+        yield not_compiled(place, "startupPolicyOrder InOrder", why, "remove it")
     names = [replicated["name"] for replicated in jobs]
-    success = runtime.data["spec"]["template"]["spec"].get("successPolicy", {})
-    targets = success.get("targetReplicatedJobs", ())
-    for target in targets:
+    for target in job_set.get("successPolicy", {}).get("targetReplicatedJobs", ()):
         if target not in names:
-            place = runtime.locate((*_TEMPLATE, "successPolicy", "targetReplicatedJobs"))
+            place = runtime.locate((*_JOB_SET, "successPolicy", "targetReplicatedJobs"))
             why = f"the runtime has no replicatedJob '{target}', only {', '.join(names)}"
             where = "successPolicy.targetReplicatedJobs"
             yield not_compiled(place, where, why, "name one of these")
-    yield from _coordinator(runtime)
-    for place_of, replicated in enumerate(jobs):
-        yield from _of_replicated_job(runtime, place_of, replicated)
+    if (coordinator := job_set.get("coordinator")) is not None:
+        known = {replicated["name"]: replicated.get("replicas") or 1 for replicated in jobs}
+        named_job = coordinator["replicatedJob"]
+        if named_job not in known:
+            why, advice = f"the runtime has no replicatedJob '{named_job}'", ", ".join(known)
+            place = runtime.locate((*_JOB_SET, "coordinator", "replicatedJob"))
+            yield not_compiled(place, "coordinator", why, f"name one of {advice}")
+        elif (coordinator.get("jobIndex") or 0) >= known[named_job]:
+            place = runtime.locate((*_JOB_SET, "coordinator", "jobIndex"))
+            yield not_compiled(place, "coordinator", f"'{named_job}' has not so many Jobs", "")
+    for number, replicated in enumerate(jobs):
+        origin = Origin(runtime, (*_JOB_SET, "replicatedJobs", number))
+        yield from _of_replicated_job(origin, replicated, names[:number], runtime)
 
 
-def _in_order(runtime: Source) -> Iterator[Diagnostic]:
-    """Two orders of Jobs, which the CRD of runtimes excludes."""
-    path = (*_TEMPLATE, "startupPolicy", "startupPolicyOrder")
-    order = runtime.data["spec"]["template"]["spec"].get("startupPolicy", {})
-    waits = any(replicated.get("dependsOn") for replicated in _jobs(runtime))
-    if order.get("startupPolicyOrder") == "InOrder" and waits:
-        why = "dependsOn says who waits for whom already, and Trainer takes one of the two"
-        yield not_compiled(runtime.locate(path), "startupPolicyOrder InOrder", why, "remove it")
+def _of_replicated_job(
+    origin: Origin, replicated: Mapping[str, Any], before: Sequence[str], runtime: Source
+) -> Iterator[Diagnostic]:
+    """What is wrong with a replicatedJob; `before` are the names of those in front of it."""
+    step = step_of(replicated)
+    needed = {TRAINER: MAIN, **{known: known for known in INITIALIZERS.values()}}.get(step or "")
+    if needed and (replicated.get("replicas") or 1) != 1:
+        where, why = f"replicas of '{replicated['name']}'", f"what is labelled as {step} is one Job"
+        yield not_compiled(origin.locate("replicas"), where, why, "write 1")
+    yield from _depends_on(origin, replicated.get("dependsOn", ()), before, runtime)
+    spec = replicated["template"]["spec"]
+    for field, why in _OF_JOB_SPEC.items():
+        if spec.get(field) is not None:
+            place = origin.locate("template", "spec", field, key=True)
+            yield not_compiled(place, f"{field} of the Job", why, "remove it")
+    pod, at = spec["template"]["spec"], origin.at(*_POD)
+    containers = [container["name"] for container in pod["containers"]]
+    if needed and needed not in containers:
+        facts = {"kind": "TrainJob", "container": needed, "names": ", ".join(containers)}
+        yield diagnose(codes.NO_SUCH_CONTAINER, at.locate("containers"), **facts)
+    if (restart := pod.get("restartPolicy")) not in (None, "OnFailure", "Never"):
+        why = "Pods of a Job have OnFailure or Never"
+        where = f"restartPolicy {restart}"
+        yield not_compiled(at.locate("restartPolicy"), where, why, "write OnFailure")
+
+
+def _depends_on(
+    origin: Origin, entries: Sequence[Mapping[str, Any]], before: Sequence[str], runtime: Source
+) -> Iterator[Diagnostic]:
+    """What JobSet's webhook says of dependsOn (reference 7.1), and what a gate cannot do."""
+    place = origin.locate("dependsOn", key=True)
+    if len(entries) > _MOST_AWAITED:
+        why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
+        yield not_compiled(place, "dependsOn", why, "name fewer")
+    for number, entry in enumerate(entries):
+        if entry["name"] not in before:
+            known = f"only for {', '.join(before)}" if before else "and this is the first one"
+            why = f"a Job waits only for ones in front of it, {known}"
+            at = origin.locate("dependsOn", number, "name")
+            yield not_compiled(at, f"dependsOn '{entry['name']}'", why, "change their order")
+    # A gate tries one port of all hosts that it waits for.
+    is_mpi = policies.mpi(runtime.data["spec"]) is not None
+    awaited = {entry["name"] for entry in entries if entry["status"] == "Ready"}
+    ports = {
+        "ssh" if is_mpi and other["name"] == NODE else policies.ready_port(value_at(other, _POD))
+        for other in _jobs(runtime)
+        if other["name"] in awaited
+    }
+    if len(ports) > 1:
+        texts = " and ".join(sorted("none" if port is None else str(port) for port in ports))
+        why = f"the Jobs that are waited for until they are Ready answer on other ports: {texts}"
+        yield not_compiled(place, "dependsOn", why, "give their readiness probes one port")
 
 
 def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """What JobSet's webhook says of templates of claims (reference 7.3)."""
-    policies = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
-    known: dict[str, Mapping[str, Any]] = {}
-    jobs = _jobs(runtime)
-    pods = [replicated["template"]["spec"]["template"]["spec"] for replicated in jobs]
+    pods = [value_at(replicated, _POD) for replicated in _jobs(runtime)]
     mounted = {name for pod in pods for name in mounted_volumes(pod)}
-    for number, policy in enumerate(policies):
-        for place_of, template in enumerate(policy.get("templates", ())):
-            path = (*_TEMPLATE, "volumeClaimPolicies", number, "templates", place_of)
+    known: dict[str, Mapping[str, Any]] = {}
+    claims = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
+    for number, policy in enumerate(claims):
+        for index, template in enumerate(policy.get("templates", ())):
+            path = (*_JOB_SET, "volumeClaimPolicies", number, "templates", index)
             place = runtime.locate((*path, "metadata", "name"))
-            name = template["metadata"]["name"]
-            made = claim_name(template, job.data)
+            name, full_name = template["metadata"]["name"], claim_name(template, job.data)
             where = f"claim '{name}'"
             if name in known:
                 yield not_compiled(place, where, "another template has this name", "rename one")
             elif name not in mounted:
                 why = "no container has a volumeMount of this name"
                 yield not_compiled(place, where, why, "mount it, or remove it")
-            if len(made) > _LONGEST:
-                why = f"it would be called '{made}', and JobSet takes {_LONGEST} characters"
+            if len(full_name) > _LONGEST:
+                why = f"it would be called '{full_name}', and JobSet takes {_LONGEST} characters"
                 yield not_compiled(place, where, why, "use a shorter name")
             known[name] = claim_volume(template, job.data)
-    for place_of, pod in enumerate(pods):
-        for number, volume in enumerate(pod.get("volumes", ())):
+    for number, pod in enumerate(pods):
+        for index, volume in enumerate(pod.get("volumes", ())):
             # A runtime that was merged with the job has the volume of the claim itself.
             if volume["name"] in known and volume != known[volume["name"]]:
-                below = ("replicatedJobs", place_of, "template", "spec", "template", "spec")
-                place = runtime.locate((*_TEMPLATE, *below, "volumes", number, "name"))
+                path = (*_JOB_SET, "replicatedJobs", number, *_POD, "volumes", index, "name")
                 why = "a template of volumeClaimPolicies has this name"
-                yield not_compiled(place, f"volume '{volume['name']}'", why, "rename one of them")
+                where = f"volume '{volume['name']}'"
+                yield not_compiled(runtime.locate(path), where, why, "rename one of them")
 
 
-def _coordinated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Whether there is the Pod that all others are told of, and a label can hold its name."""
+def _coordinator(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """Whether there is the Pod that all others know, and a label can hold its name."""
     spec = runtime.data["spec"]
-    named = spec["template"]["spec"].get("coordinator")
+    named = spec["template"]["spec"].get("coordinator") or {}
     counts = zip(_jobs(runtime), node_counts(job.data, spec), strict=True)
     known = {replicated["name"]: pods for replicated, (pods, _) in counts}
-    count = known.get((named or {}).get("replicatedJob"))
-    if named is None or count is None:
+    if (count := known.get(named.get("replicatedJob"))) is None:
         return
-    index = named.get("podIndex") or 0
-    host = policies.coordinator(job.data, spec)
-    if index >= count:
+    host = policies.coordinator(job.data, spec) or ""
+    if (named.get("podIndex") or 0) >= count:
         why = f"'{named['replicatedJob']}' has {count} Pods, counted from 0"
-        place = runtime.locate((*_TEMPLATE, "coordinator", "podIndex"))
+        place = runtime.locate((*_JOB_SET, "coordinator", "podIndex"))
         yield not_compiled(place, "coordinator", why, "name one of them")
-    elif host is not None and len(host) > _LONGEST:
+    elif len(host) > _LONGEST:
         why = f"'{host}' has {len(host)} characters, and a label may have {_LONGEST}"
-        place = runtime.locate((*_TEMPLATE, "coordinator"), key=True)
+        place = runtime.locate((*_JOB_SET, "coordinator"), key=True)
         yield not_compiled(place, "coordinator", why, "use shorter names")
-
-
-def _coordinator(runtime: Source) -> Iterator[Diagnostic]:
-    """A Pod that all others are told of, and that must be there."""
-    job_set = runtime.data["spec"]["template"]["spec"]
-    if (named := job_set.get("coordinator")) is None:
-        return
-    known = {replicated["name"]: replicated.get("replicas") or 1 for replicated in _jobs(runtime)}
-    if named["replicatedJob"] not in known:
-        why = f"the runtime has no replicatedJob '{named['replicatedJob']}'"
-        place = runtime.locate((*_TEMPLATE, "coordinator", "replicatedJob"))
-        yield not_compiled(place, "coordinator", why, f"name one of {', '.join(known)}")
-    elif (named.get("jobIndex") or 0) >= known[named["replicatedJob"]]:
-        why = f"'{named['replicatedJob']}' has not so many Jobs"
-        yield not_compiled(
-            runtime.locate((*_TEMPLATE, "coordinator", "jobIndex")), "coordinator", why, ""
-        )
-
-
-def _of_replicated_job(
-    runtime: Source, place_of: int, replicated: Mapping[str, Any]
-) -> Iterator[Diagnostic]:
-    origin = Origin(runtime, (*_TEMPLATE, "replicatedJobs", place_of))
-    name = replicated["name"]
-    names = [other["name"] for other in _jobs(runtime)]
-    step = step_of(replicated)
-    needed = {TRAINER: MAIN, **{known: known for known in INITIALIZERS.values()}}.get(step or "")
-    if needed and (replicated.get("replicas") or 1) != 1:
-        why = f"what is labelled as {step} is one Job"
-        yield not_compiled(origin.locate("replicas"), f"replicas of '{name}'", why, "write 1")
-    yield from _depends_on(origin, replicated, names[:place_of])
-    yield from _ready(origin, replicated, runtime)
-    spec = replicated["template"]["spec"]
-    for field, why in _JOB_SPEC.items():
-        if spec.get(field) is not None:
-            place = origin.locate("template", "spec", field, key=True)
-            yield not_compiled(place, f"{field} of the Job", why, "remove it")
-    pod = spec["template"]["spec"]
-    containers = [container["name"] for container in pod["containers"]]
-    if needed and needed not in containers:
-        place = origin.locate("template", "spec", "template", "spec", "containers")
-        facts = {"kind": "TrainJob", "container": needed, "names": ", ".join(containers)}
-        yield diagnose(codes.NO_SUCH_CONTAINER, place, **facts)
-    if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
-        place = origin.locate("template", "spec", "template", "spec", "restartPolicy")
-        why = "Pods of a Job have OnFailure or Never"
-        yield not_compiled(place, f"restartPolicy {pod['restartPolicy']}", why, "write OnFailure")
-
-
-def _depends_on(
-    origin: Origin, replicated: Mapping[str, Any], before: Sequence[str]
-) -> Iterator[Diagnostic]:
-    """What JobSet's webhook says of dependsOn (reference 7.1)."""
-    awaited = replicated.get("dependsOn", ())
-    if len(awaited) > _MOST_AWAITED:
-        why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
-        yield not_compiled(origin.locate("dependsOn", key=True), "dependsOn", why, "name fewer")
-    for number, entry in enumerate(awaited):
-        if entry["name"] not in before:
-            known = f"only for {', '.join(before)}" if before else "and this is the first one"
-            why = f"a Job waits only for ones in front of it, {known}"
-            place = origin.locate("dependsOn", number, "name")
-            yield not_compiled(place, f"dependsOn '{entry['name']}'", why, "change their order")
-
-
-def _ready(origin: Origin, replicated: Mapping[str, Any], runtime: Source) -> Iterator[Diagnostic]:
-    """Jobs that are waited for until they are ready: their hosts are asked on one port."""
-    is_mpi = policies.mpi(runtime.data["spec"]) is not None
-    awaited = {
-        entry["name"] for entry in replicated.get("dependsOn", ()) if entry["status"] == "Ready"
-    }
-    ports = {
-        "ssh"
-        if is_mpi and other["name"] == NODE
-        else policies.ready_port(other["template"]["spec"]["template"]["spec"])
-        for other in _jobs(runtime)
-        if other["name"] in awaited
-    }
-    if len(ports) > 1:
-        told = " and ".join(sorted("none" if port is None else str(port) for port in ports))
-        why = f"the Jobs that are waited for until they are Ready answer on other ports: {told}"
-        advice = "give their readiness probes one port"
-        yield not_compiled(origin.locate("dependsOn", key=True), "dependsOn", why, advice)
 
 
 def _injection(runtime: Source) -> Iterator[Diagnostic]:
     """Containers that are to have the variables of torch, and are not there (reference 5.1)."""
-    pods = {
-        replicated["name"]: replicated["template"]["spec"]["template"]["spec"]
-        for replicated in _jobs(runtime)
-    }
-    for place_of, target in enumerate(policies.injections(runtime.data["spec"])):
-        path = ("spec", "mlPolicy", "torch", "envInjection", "targets", place_of)
-        pod = pods.get(target["jobName"])
-        if pod is None:
+    pods = {replicated["name"]: value_at(replicated, _POD) for replicated in _jobs(runtime)}
+    for number, target in enumerate(policies.injections(runtime.data["spec"])):
+        path = ("spec", "mlPolicy", "torch", "envInjection", "targets", number)
+        name = target["jobName"]
+        if (pod := pods.get(name)) is None:
             why = f"the runtime has no replicatedJob of this name, only {', '.join(pods)}"
             place = runtime.locate((*path, "jobName"))
-            where = f"envInjection of '{target['jobName']}'"
-            yield not_compiled(place, where, why, "name one of these")
+            yield not_compiled(place, f"envInjection of '{name}'", why, "name one of these")
             continue
         known = [c["name"] for f in ("initContainers", "containers") for c in pod.get(f, ())]
-        for number, name in enumerate(target["containerNames"]):
-            place = runtime.locate((*path, "containerNames", number))
-            where = f"envInjection of container '{name}'"
-            if name == MAIN:
-                why = "it has the variables anyway"
-                yield not_compiled(place, where, why, "remove it")
-            elif name not in known:
-                why = f"replicatedJob '{target['jobName']}' has only {', '.join(known)}"
+        for index, container in enumerate(target["containerNames"]):
+            place = runtime.locate((*path, "containerNames", index))
+            where = f"envInjection of container '{container}'"
+            if container == MAIN:
+                yield not_compiled(place, where, "it has the variables anyway", "remove it")
+            elif container not in known:
+                why = f"replicatedJob '{name}' has only {', '.join(known)}"
                 yield not_compiled(place, where, why, "name one of these")
 
 
 def _initializers(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """Initializers that the job asks for, and whether what they fetch arrives (T8, T9, T10)."""
-    asked = job.data["spec"].get("initializer", {})
     jobs = _jobs(runtime)
-    users = {
+    used = {
         volume
         for replicated in jobs
         if step_of(replicated) not in INITIALIZERS.values()
-        for volume in _shared(replicated, runtime)
+        for volume in _shared_volumes(replicated, runtime)
     }
+    initializer = job.data["spec"].get("initializer", {})
     for field, step in INITIALIZERS.items():
-        if field not in asked:
+        if (wanted := initializer.get(field)) is None:
             continue
         place = job.locate(("spec", "initializer", field), key=True)
         where = f"spec.initializer.{field}"
-        made = next((other for other in jobs if step_of(other) == step), None)
-        uri = str(asked[field].get("storageUri") or "")
-        if made is None:
+        replicated = next((other for other in jobs if step_of(other) == step), None)
+        if replicated is None:
             why = f"the runtime {runtime.data['metadata']['name']} has no replicatedJob for it"
             advice = f"give it one whose template has the label {STEP}: {step}"
             yield not_compiled(place, where, why, advice)
-        elif uri.startswith("cache://"):
+        elif str(wanted.get("storageUri") or "").startswith("cache://"):
+            place = job.locate(("spec", "initializer", field, "storageUri"))
             why = "the cache asks Trainer's own API, and starts a LeaderWorkerSet"
-            yield not_compiled(
-                job.locate(("spec", "initializer", field, "storageUri")), where, why, ""
-            )
-        elif not users & {*_shared(made, runtime)}:
+            yield not_compiled(place, where, why, "")
+        elif not used & {*_shared_volumes(replicated, runtime)}:
             why = "what it fetches would reach nobody: no other Job mounts a claim that it mounts"
             advice = "add volumeClaimPolicies to the runtime, and mount the claim in both"
             yield not_compiled(place, where, why, advice)
 
 
-def _shared(replicated: Mapping[str, Any], runtime: Source) -> Iterator[str]:
+def _shared_volumes(replicated: Mapping[str, Any], runtime: Source) -> Iterator[str]:
     """The volumes of a Pod template that other Pods may see, too, by what they hold."""
-    pod = replicated["template"]["spec"]["template"]["spec"]
-    own = {
-        template["metadata"]["name"]: f"claim {template['metadata']['name']}"
-        for template in claim_templates(runtime.data["spec"])
-    }
+    pod = value_at(replicated, _POD)
+    claims = (template["metadata"]["name"] for template in claim_templates(runtime.data["spec"]))
+    shared = {name: f"claim {name}" for name in claims}
     for volume in pod.get("volumes", ()):
         for kind in ("persistentVolumeClaim", "nfs", "csi", "hostPath", "cephfs", "azureFile"):
             if kind in volume:
-                own.setdefault(volume["name"], f"{kind} {sorted(volume[kind].items())}")
-    for container in (*pod.get("initContainers", ()), *pod["containers"]):
-        for mount in container.get("volumeMounts", ()):
-            if mount["name"] in own:
-                yield own[mount["name"]]
+                shared.setdefault(volume["name"], f"{kind} {sorted(volume[kind].items())}")
+    return (shared[name] for name in mounted_volumes(pod) if name in shared)
 
 
-def _trained(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+def _trainer(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """Fields for the Job that trains, where no Job of the runtime is marked as that one.
 
     MPI finds its nodes by the name of their Job, and so needs no label to count them (reference
@@ -459,28 +413,27 @@ def _trained(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     why = f"no Job of the runtime has the label {STEP}: {TRAINER}, so that it would change nothing"
     advice = "give the template of one of its replicatedJobs that label"
     for field in job.data["spec"].get("trainer", {}):
-        if field in read:
-            continue
-        place = job.locate(("spec", "trainer", field), key=True)
-        yield not_compiled(place, f"spec.trainer.{field}", why, advice)
+        if field not in read:
+            place = job.locate(("spec", "trainer", field), key=True)
+            yield not_compiled(place, f"spec.trainer.{field}", why, advice)
 
 
-def _succeeds(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+def _success(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """A run that ends with any of several Jobs: Pods are told apart here, not Jobs."""
     spec = runtime.data["spec"]
     policy = spec["template"]["spec"].get("successPolicy", {})
     if policy.get("operator") != "Any":
         return
     targets = policy.get("targetReplicatedJobs") or ()
-    decide = [
+    deciding = [
         (replicated, count)
         for replicated, (count, _) in zip(_jobs(runtime), node_counts(job.data, spec), strict=True)
         if count and (not targets or replicated["name"] in targets)
     ]
-    several = sum(replicated.get("replicas") or 1 for replicated, _ in decide) > 1
-    for replicated, count in decide:
+    several = sum(replicated.get("replicas") or 1 for replicated, _ in deciding) > 1
+    place = runtime.locate((*_JOB_SET, "successPolicy", "operator"))
+    for replicated, count in deciding:
         if several and count > 1:
-            place = runtime.locate((*_TEMPLATE, "successPolicy", "operator"))
             why = (
                 f"'{replicated['name']}' has {count} Pods, and the first of them would end the run"
             )
@@ -489,34 +442,27 @@ def _succeeds(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def _mpi(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """A runtime of MPI whose launcher takes part has both Jobs that the policy knows."""
-    mpi = policies.mpi(runtime.data["spec"])
-    processes = job.data["spec"].get("trainer", {}).get("numProcPerNode")
+    """What a runtime's policy wants of a job (reference 5.1, 5.4, 5.6), and MPI of its Jobs."""
+    policy, trainer = runtime.data["spec"].get("mlPolicy", {}), job.data["spec"].get("trainer", {})
+    mpi, processes = policies.mpi(runtime.data["spec"]), trainer.get("numProcPerNode")
     if mpi is not None and isinstance(processes, str):
         place = job.locate(("spec", "trainer", "numProcPerNode"))
         where, advice = f"numProcPerNode: {processes}", "write a number, or leave it out"
         yield not_compiled(place, where, "MPI needs a number", advice)
-    if mpi is None or not mpi.get("runLauncherAsNode"):
-        return
     names = [replicated["name"] for replicated in _jobs(runtime)]
-    nodes = job.data["spec"].get("trainer", {}).get("numNodes") or 1
-    for needed in (NODE, LAUNCHER):
+    nodes = trainer.get("numNodes") or 1
+    for needed in (NODE, LAUNCHER) if (mpi or {}).get("runLauncherAsNode") else ():
         if needed not in names and nodes > 1:
             place = runtime.locate(("spec", "mlPolicy", "mpi", "runLauncherAsNode"), key=True)
             where = f"runLauncherAsNode with {nodes} nodes"
             why = f"the runtime has no replicatedJob '{needed}'"
             yield not_compiled(place, where, why, "add one, or leave runLauncherAsNode out")
-
-
-def _reserved(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Variables that the runtime's policy sets itself (reference 5.1, 5.4, 5.6)."""
-    policy = runtime.data["spec"].get("mlPolicy", {})
     reserved = {
         name for framework in RESERVED if framework in policy for name in RESERVED[framework]
     }
-    for place_of, entry in enumerate(job.data["spec"].get("trainer", {}).get("env", ())):
+    for number, entry in enumerate(trainer.get("env", ())):
         if entry["name"] in reserved:
-            place = job.locate(("spec", "trainer", "env", place_of, "name"))
+            place = job.locate(("spec", "trainer", "env", number, "name"))
             why = "the runtime's policy sets it, and Trainer refuses another value"
             yield not_compiled(place, f"variable {entry['name']}", why, "remove it")
 
@@ -527,11 +473,11 @@ def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     if "torch" not in spec.get("mlPolicy", {}) or trainer.get("command") != torchtune.COMMAND:
         return
     counts, jobs = node_counts(job.data, spec), _jobs(runtime)
-    for place_of in trainers(jobs)[:1]:
-        if not (container := policies.main_of(jobs[place_of])):
+    for number in trainers(jobs)[:1]:
+        if not (container := policies.main_of(jobs[number])):
             return
-        made = with_resources(Traced(container, runtime), job, spec).value
-        facts = NodeFacts(job.data, spec, made, counts[place_of][0], "")
+        resources = with_resources(Traced(container, runtime), job, spec).value
+        facts = NodeFacts(job.data, spec, resources, counts[number][0], "")
         name, args = runtime.data["metadata"]["name"], trainer.get("args", ())
         for field, why in torchtune.problems(facts, name, args):
             place = job.locate(("spec", "trainer", field))
@@ -539,11 +485,6 @@ def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
             yield not_compiled(place, f"{field} of tune run", why, advice)
 
 
-def _refused(source: Source, path: ValuePath, why: str, advice: str) -> Iterator[Diagnostic]:
-    if value_at(source.data, path) is not None:
-        yield not_compiled(source.locate(path, key=True), dotted(path), why, advice)
-
-
 def _jobs(runtime: Source) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = runtime.data["spec"]["template"]["spec"]["replicatedJobs"]
-    return found
+    jobs: Sequence[Mapping[str, Any]] = runtime.data["spec"]["template"]["spec"]["replicatedJobs"]
+    return jobs
