@@ -2,20 +2,18 @@
 
 The schemas are the bundle in `schemas/kubernetes/` (its README says where they come from): a
 small file a version with what every run needs, and `rest.json` with all other kinds, which is
-opened only when one of them appears. What no schema can say about a Pod is in `pods`.
+opened only when one of them appears. What no schema can say about a Pod is in `pod_rules`.
 """
 
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile import data
-from etcompile.check.corrections import with_fix
-from etcompile.check.explain import Fault, Problem, faults
-from etcompile.check.validator import Validator
-from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
+from etcompile.check.faults import Fault, Problem, faults, with_fix
+from etcompile.check.json_schemas import Validator, needed_definitions
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import value_at
 from etcompile.model import quantity
@@ -33,37 +31,23 @@ _PROBLEMS: dict[Problem, str] = {
 _BASE64_ADVICE = "encode it with base64; in a Secret, write it under stringData instead"
 
 
+@functools.cache
 def versions() -> tuple[str, ...]:
     """The Kubernetes versions that can be checked against, newest last: `1.25` and so on."""
-    return _versions()
-
-
-def check_pod_template(source: Source, path: ValuePath, version: str) -> list[Diagnostic]:
-    """What a Kubernetes version has against a Pod template.
-
-    Args:
-        source: The document that holds it.
-        path: Where; a template that is not there has no faults.
-        version: One of `versions()`.
-
-    Returns:
-        An error for each fault, at its place.
-
-    Raises:
-        ValueError: the version is unknown.
-    """
-    return [
-        diagnostic(source, fault, version) for fault in template_faults(source.data, path, version)
-    ]
+    files = (re.fullmatch(r"1\.(\d+)\.json", entry.name) for entry in _folder().iterdir())
+    return tuple(f"1.{minor}" for minor in sorted(int(name[1]) for name in files if name))
 
 
 def template_faults(value: Any, path: ValuePath, version: str) -> list[Fault]:
-    """The same, as faults.
+    """What a Kubernetes version has against a Pod template.
 
     Args:
-        value: The document that holds the template, JSON.
-        path: Where.
+        value: The document that holds it, JSON.
+        path: Where; a template that is not there has no faults.
         version: One of `versions()`.
+
+    Raises:
+        ValueError: the version is unknown.
     """
     template = value_at(value, path)
     if template is None:
@@ -79,9 +63,6 @@ def check_claim_template(source: Source, path: ValuePath, version: str) -> list[
         path: Where it has the template: a PersistentVolumeClaim without apiVersion and kind.
         version: One of `versions()`.
 
-    Returns:
-        An error for each fault, at its place.
-
     Raises:
         ValueError: the version is unknown.
     """
@@ -89,8 +70,8 @@ def check_claim_template(source: Source, path: ValuePath, version: str) -> list[
     template = value_at(source.data, path)
     if definition is None or template is None:
         return []
-    found = _faults(template, version, definition, root="the claim", at=path)
-    return [diagnostic(source, fault, version) for fault in found]
+    problems = _faults(template, version, definition, root="the claim", at=path)
+    return [diagnostic(source, fault, version) for fault in problems]
 
 
 def check_object(source: Source, version: str) -> list[Diagnostic]:
@@ -107,7 +88,29 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
     Raises:
         ValueError: the version is unknown.
     """
-    return _object(source.data, version, source)
+    value = source.data
+    kind = value["kind"]
+    definition = _definition(version, value["apiVersion"], kind)
+    if definition is None:
+        facts = {"kind": kind, "version": value["apiVersion"], "kubernetes": version}
+        return [diagnose(codes.KUBERNETES_UNKNOWN_KIND, source.locate(("kind",)), **facts)]
+    # A status is what some cluster wrote, maybe of another version; it never leaves etcompile.
+    hidden = {"status"}
+    if isinstance(value.get("sops"), dict):
+        hidden |= {"sops", "data", "stringData"}  # what it holds, only SOPS can tell
+    declared = {field: part for field, part in value.items() if field not in hidden}
+    problems = _faults(declared, version, definition, root=kind)
+    if problems:
+        return [diagnostic(source, fault, version) for fault in problems]
+    # No schema forbids an object without a name, and every API server refuses it. A review is a
+    # question to the API server and a list holds objects: neither is stored.
+    metadata = value.get("metadata") or {}
+    is_stored = not kind.endswith(("Review", "List")) and kind != "TokenRequest"
+    if is_stored and not metadata.get("name") and not metadata.get("generateName"):
+        place = source.locate(("metadata",), key=True)
+        facts = {"where": "metadata", "problem": "needs 'name'", "advice": ""}
+        return [diagnose(codes.KUBERNETES_INVALID, place, **facts)]
+    return []
 
 
 def check_types(source: Source, version: str) -> list[Diagnostic]:
@@ -125,112 +128,42 @@ def check_types(source: Source, version: str) -> list[Diagnostic]:
     """
     value: dict[str, Any] = dict(source.data)
     status = value.pop("status", None)
-    found: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
     if status is not None and not isinstance(status, dict):
         facts = {"where": "status", "problem": "must be a mapping", "advice": ""}
-        found.append(diagnose(codes.KUBERNETES_INVALID, source.locate(("status",)), **facts))
+        problems.append(diagnose(codes.KUBERNETES_INVALID, source.locate(("status",)), **facts))
     if definition := _definition(version, value["apiVersion"], value["kind"]):
-        faults = _faults(value, version, definition, root=value["kind"])
-        found += [diagnostic(source, fault, version) for fault in faults if fault.problem == "type"]
-    return found
+        by_schema = _faults(value, version, definition, root=value["kind"])
+        mistyped = (fault for fault in by_schema if fault.problem == "type")
+        problems += (diagnostic(source, fault, version) for fault in mistyped)
+    return problems
 
 
-def check_value(value: dict[str, Any], version: str) -> list[Diagnostic]:
-    """The same as `check_object` for an object that was never written down.
-
-    Args:
-        value: The object: a mapping with apiVersion and kind.
-        version: One of `versions()`.
-
-    Returns:
-        The same diagnostics, without locations.
-
-    Raises:
-        ValueError: the version is unknown.
-    """
-    return _object(value, version, None)
-
-
-def _object(value: dict[str, Any], version: str, source: Source | None) -> list[Diagnostic]:
-    definition = _definition(version, value["apiVersion"], value["kind"])
-    if definition is None:
-        facts = {"kind": value["kind"], "version": value["apiVersion"], "kubernetes": version}
-        return [diagnose(codes.KUBERNETES_UNKNOWN_KIND, _place(source, ("kind",)), **facts)]
-    # A status is what some cluster wrote, maybe of another version; it never leaves etcompile.
-    hidden = {"status"}
-    if isinstance(value.get("sops"), dict):
-        hidden |= {"sops", "data", "stringData"}  # what it holds, only SOPS can tell
-    declared = {field: part for field, part in value.items() if field not in hidden}
-    found = _faults(declared, version, definition, root=value["kind"])
-    problems = [diagnostic(source, fault, version) for fault in found]
-    return problems or list(_nameless(value, source))
-
-
-def _nameless(value: dict[str, Any], source: Source | None) -> Iterator[Diagnostic]:
-    """An object without a name, which no schema forbids and every API server refuses."""
-    # A review is a question to the API server and a list holds objects: neither is stored.
-    if value["kind"].endswith(("Review", "List")) or value["kind"] == "TokenRequest":
-        return
-    metadata = value.get("metadata") or {}
-    if not metadata.get("name") and not metadata.get("generateName"):
-        place = _place(source, ("metadata",), at_key=True)
-        facts = {"where": "metadata", "problem": "needs 'name'", "advice": ""}
-        yield diagnose(codes.KUBERNETES_INVALID, place, **facts)
-
-
-def _faults(
-    value: object, version: str, definition: str, *, root: str, at: ValuePath = ()
-) -> list[Fault]:
-    validator = _validator(version, definition)
-    # Valid with its nulls is valid without: the bundle has no type that null is of.
-    if validator.is_valid(value):
-        return []
-    return faults(validator, without_nulls(value), root=root, at=at)
-
-
-def diagnostic(source: Source | None, fault: Fault, version: str) -> Diagnostic:
-    """The error that a fault of a Pod template or an object is."""
-    told = _told(source, fault, version)
-    if fault.problem == "unknown" and _elsewhen(fault.definition or "", fault.facts["field"]):
-        return told  # it is spelt as it should be
-    return with_fix(told, fault, source)
-
-
-def _told(source: Source | None, fault: Fault, version: str) -> Diagnostic:
+def diagnostic(source: Source, fault: Fault, version: str) -> Diagnostic:
+    """The error that a fault of a Pod template or an object is, with a correction if known."""
     path, at_key = fault.place
-    place = _place(source, path, at_key=at_key)
+    place = source.locate(path, key=at_key)
     facts = dict(fault.facts)
     # A Secret that a program passes has no text that says what to hide.
-    of_secret = source is not None and value_at(source.data, ("kind",)) == "Secret"
-    if "found" in facts and (of_secret or (place is not None and place.hidden)):
+    if "found" in facts and (place.hidden or value_at(source.data, ("kind",)) == "Secret"):
         facts["found"] = "(hidden)"
     if fault.problem == "unknown":
-        kind = (fault.definition or "").rpartition(".")[2] or facts["where"]
-        if fault.definition:
-            facts["advice"] = _elsewhen(fault.definition, facts["field"]) or facts["advice"]
-        return diagnose(codes.KUBERNETES_UNKNOWN_FIELD, place, **facts, kind=kind, version=version)
+        definition, field = fault.definition or "", facts["field"]
+        elsewhen = _elsewhen(definition, field)
+        facts["advice"] = elsewhen or facts["advice"]
+        facts |= {"kind": definition.rpartition(".")[2] or facts["where"], "version": version}
+        problem = diagnose(codes.KUBERNETES_UNKNOWN_FIELD, place, **facts)
+        # A field of another version is spelt as it should be.
+        return problem if elsewhen else with_fix(problem, fault, source)
+    what = _PROBLEMS[fault.problem].format_map(facts)
     if fault.definition == "byte":
         facts["advice"] = _BASE64_ADVICE
-    problem = _PROBLEMS[fault.problem].format_map(facts)
-    if fault.definition == "api.resource.Quantity" and fault.problem == "form":
-        problem = f"'{facts['found']}' is not a quantity"
-        facts["advice"] = _meant_quantity(facts["found"])
-    return diagnose(
-        codes.KUBERNETES_INVALID,
-        place,
-        where=facts["where"],
-        problem=problem,
-        advice=facts["advice"],
-    )
-
-
-def _meant_quantity(found: str) -> str:
-    meant = quantity.probably(found)
-    return f"did you mean '{meant}'?" if meant else "for example 500m, 2, 4Gi"
-
-
-def _place(source: Source | None, path: ValuePath, *, at_key: bool = False) -> Location | None:
-    return source.locate(path, key=at_key) if source else None
+    elif fault.definition == "api.resource.Quantity" and fault.problem == "form":
+        what = f"'{facts['found']}' is not a quantity"
+        meant = quantity.probably(facts["found"])
+        facts["advice"] = f"did you mean '{meant}'?" if meant else "for example 500m, 2, 4Gi"
+    said = {"where": facts["where"], "problem": what, "advice": facts["advice"]}
+    return with_fix(diagnose(codes.KUBERNETES_INVALID, place, **said), fault, source)
 
 
 def _elsewhen(definition: str, field: str) -> str:
@@ -247,35 +180,17 @@ def _elsewhen(definition: str, field: str) -> str:
     return f"only Kubernetes {known[0]} to {known[-1]} have it; remove it"
 
 
-def pod_template_schema(version: str) -> Mapping[str, Any]:
-    """The JSON Schema of a Pod template; not to be changed.
-
-    Args:
-        version: One of `versions()`.
-
-    Raises:
-        ValueError: the version is unknown.
-    """
-    return _validator(version, _POD_TEMPLATE).rules
-
-
-def object_schema(api_version: str, kind: str, version: str) -> Mapping[str, Any] | None:
-    """The JSON Schema of a built-in kind; None if this version has none.
-
-    Raises:
-        ValueError: the version is unknown.
-    """
-    definition = _definition(version, api_version, kind)
-    return None if definition is None else _validator(version, definition).rules
+def _faults(
+    value: object, version: str, definition: str, *, root: str, at: ValuePath = ()
+) -> list[Fault]:
+    validator = _validator(version, definition)
+    # Valid with its nulls is valid without: the bundle has no type that null is of.
+    if validator.compiled.is_valid(value):
+        return []
+    return faults(validator, without_nulls(value), root=root, at=at)
 
 
 # The bundle -----------------------------------------------------------------------------------
-
-
-@functools.cache
-def _versions() -> tuple[str, ...]:
-    files = (re.fullmatch(r"1\.(\d+)\.json", entry.name) for entry in _folder().iterdir())
-    return tuple(f"1.{minor}" for minor in sorted(int(name[1]) for name in files if name))
 
 
 def _folder() -> Any:
@@ -284,8 +199,8 @@ def _folder() -> Any:
 
 @functools.cache
 def _bundle(version: str) -> dict[str, Any]:
-    if version not in _versions():
-        known = f"{_versions()[0]} to {_versions()[-1]}"
+    if version not in versions():
+        known = f"{versions()[0]} to {versions()[-1]}"
         raise ValueError(f"no schemas of Kubernetes {version}; there are {known}")
     return _read(f"{version}.json")
 
@@ -296,9 +211,10 @@ def _read(name: str) -> dict[str, Any]:
     return content
 
 
+@functools.cache
 def _rest(table: str, version: str) -> dict[str, Any]:
     """A table of `rest.json` as of a version: its entries are [first, last, value]."""
-    order = _versions()
+    order = versions()
     here = order.index(version)
     return {
         name: value
@@ -317,22 +233,13 @@ def _definition(version: str, api_version: str, kind: str) -> str | None:
     group = api_version.rpartition("/")[0]
     if "." in group and not group.endswith(".k8s.io"):
         return None  # a custom resource: Kubernetes' own groups look otherwise
-    return _rest_kinds(version).get(name)
-
-
-@functools.cache
-def _rest_kinds(version: str) -> dict[str, str]:
-    return _rest("kinds", version)
+    return _rest("kinds", version).get(name)
 
 
 @functools.cache
 def _validator(version: str, definition: str) -> Validator:
     definitions = _bundle(version)["$defs"]
     if definition not in definitions:
-        definitions = {**definitions, **_rest_definitions(version)}
-    return Validator({"$ref": f"#/$defs/{definition}", "$defs": definitions})
-
-
-@functools.cache
-def _rest_definitions(version: str) -> dict[str, Any]:
-    return _rest("definitions", version)
+        definitions = {**definitions, **_rest("definitions", version)}
+    rules = {"$ref": f"#/$defs/{definition}"}
+    return Validator({**rules, "$defs": needed_definitions(rules, definitions)})

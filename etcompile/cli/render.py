@@ -98,9 +98,9 @@ def command(ctx: click.Context, options: RenderOptions) -> None:
     compilation = compile(options.paths, replace(chosen, output=output))
     has_one_stage = output is not None and options.folder.layout == "jobs"
     if has_one_stage and "flux" in compilation.settings.profiles:
-        from etcompile.check.stages import unstaged
+        from etcompile.check.output_rules import check_flux_stage
 
-        problems = unstaged([(group.origin, group.objects) for group in compilation.groups])
+        problems = check_flux_stage([(group.origin, group.objects) for group in compilation.groups])
         diagnostics = (*compilation.diagnostics, *problems)
         compilation = replace(compilation, diagnostics=diagnostics)
     if refuses(compilation.diagnostics, options):

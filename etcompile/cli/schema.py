@@ -11,8 +11,8 @@ import click
 from msgspec import Struct
 
 from etcompile import frontends, overlays
-from etcompile.check.bundled import bundled_schema
-from etcompile.check.fields import table
+from etcompile.check.json_schemas import bundled_schema
+from etcompile.check.schema_table import table
 from etcompile.cli import completion
 from etcompile.cli.framework import argument, did_you_mean, option, subcommand
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION

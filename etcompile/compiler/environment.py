@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from etcompile import backend, overlays
-from etcompile.check import kubernetes, schema
+from etcompile.check import kubernetes
+from etcompile.check.document_rules import check_schema
 from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.load import Document
@@ -56,11 +57,8 @@ def environment(options: Options) -> Environment:
         return Environment(options.settings, diagnostics=tuple(undeclared))
     loaded = overlays.overlay_documents(options.overlays, options.limits)
     problems = [*loaded.diagnostics]
-    problems += (
-        schema.diagnostic(document, fault)
-        for document in loaded.documents
-        for fault in schema.document_faults(document.data, overlays.SCHEMA)
-    )
+    for document in loaded.documents:
+        problems += check_schema(document, overlays.SCHEMA)
     files = tuple(dict.fromkeys(document.file for document in loaded.documents))
     if has_errors(problems):
         made = Environment(options.settings)

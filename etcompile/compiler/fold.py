@@ -15,7 +15,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from etcompile import backend
-from etcompile.check import job as job_rules
+from etcompile.check.job_rules import check_longest_name
 from etcompile.compiler import scaleplans
 from etcompile.compiler.run import run_of
 from etcompile.diagnostics import Diagnostic, codes, diagnose
@@ -65,7 +65,7 @@ def fold_job(job: Job, intents: Sequence[Intent], settings: Settings) -> FoldedJ
     # Where there are runs, workers may be named as the Pods of a run are, whichever run it was.
     run_names_count = settings.run is not None or job.run.run_id is not None
     folded, highest, problems = _with_intents(job, intents, run_names_count=run_names_count)
-    problems += job_rules.check_folded(run_of(folded, settings).job, highest)
+    problems += check_longest_name(run_of(folded, settings).job, highest)
     if job.namespace is None and (reason := backend.namespace_reason(folded, settings)):
         place = job.origin.locate("metadata", "name")
         problems.append(diagnose(codes.ASSUMED_NAMESPACE, place, job=job.name, reason=reason))

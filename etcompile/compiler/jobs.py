@@ -10,7 +10,14 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, overlays
-from etcompile.check import counts, kubernetes, objects, sizes, variables
+from etcompile.check.counts import check_lists
+from etcompile.check.output_rules import (
+    check_autoscalers,
+    check_compiled,
+    check_jobs,
+    check_others,
+)
+from etcompile.check.pod_rules import check_object
 from etcompile.compiler import run
 from etcompile.compiler.advice import Advice, advice
 from etcompile.compiler.encryption import KeySource, filled
@@ -107,11 +114,10 @@ def built(
     neighbours, found = _neighbour_objects(others, options, patched.sources)
     problems += found
     made = [(job, group.objects) for job, group in by_job]
-    problems += objects.check_jobs(made) if whole else ()
+    problems += check_jobs(made) if whole else ()
     plain = options.allow_plain_secrets
-    problems += objects.check_neighbours(others, made, allow_plain_secrets=plain)
-    problems += sizes.check_neighbour_sizes(others, options.settings.profiles)
-    problems += objects.check_autoscalers(others, lowered.jobs)
+    problems += check_others(others, made, options.settings.profiles, allow_plain_secrets=plain)
+    problems += check_autoscalers(others, lowered.jobs)
     groups = [group for _, group in by_job]
     # What an overlay changes in a job that is skipped, or was not built, cannot be seen.
     all_seen = whole and not lowered.skipped and all(group.objects for group in groups)
@@ -153,7 +159,7 @@ def job_objects(
     sources |= _overlays_of([job.origin.source], changed_by)
     made: tuple[Mapping[str, Any], ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
-    too_large = counts.check_variables(job)
+    too_large = check_lists(job)
     try:
         if _hosts_size(job) > STORED_LIMIT / 2:
             too_large += _config_problems(job, settings, texts)
@@ -181,13 +187,8 @@ def job_objects(
         problems.append(diagnose(codes.TEMPLATE, own, **facts))
     problems += too_large
     problems += advice(job, settings, made) if advice and not has_errors(problems) else ()
-    problems += (
-        diagnostic
-        for diagnostic in objects.check_compiled(job, made)
-        if diagnostic not in too_large
-    )
-    problems += [*variables.check_variables(job, made)]
-    problems += sizes.check_sizes(job, made, settings.profiles)
+    compiled = check_compiled(job, made, settings.profiles)
+    problems += (problem for problem in compiled if problem not in too_large)
     group = JobObjects(
         job.name,
         job.namespace,
@@ -225,29 +226,19 @@ def _config_problems(job: Job, settings: Settings, texts: backend.Texts) -> list
     Asked before anything is made for each replica of a large job.
     """
     made = (run.config_map(job, settings, texts),)
-    problems = objects.check_compiled(job, made)
-    if not has_errors(problems):
-        return []  # they are told with those of the other objects
-    return [*problems, *sizes.check_sizes(job, made, settings.profiles)]
+    problems = check_compiled(job, made, settings.profiles)
+    # Warnings are reported with those of the other objects.
+    return problems if has_errors(problems) else []
 
 
 def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> list[Diagnostic]:
     """What Kubernetes has against patched objects."""
     problems: list[Diagnostic] = []
     for value in patched.changed:
-        from etcompile.check import rules  # noqa: PLC0415 - only overlays need it
-
-        found = kubernetes.check_object(value, settings.kubernetes_version)
-        found += rules.check_object(
-            value,
-            settings.kubernetes_version,
-            found,
-            namespaced=may_have_namespace(value.data),
-        )
+        namespaced = may_have_namespace(value.data)
+        refusals = check_object(value, settings.kubernetes_version, namespaced=namespaced)
         # A kind of somebody else's that we made is no news.
-        problems += (
-            diagnostic for diagnostic in found if diagnostic.code != codes.KUBERNETES_UNKNOWN_KIND
-        )
+        problems += (d for d in refusals if d.code != codes.KUBERNETES_UNKNOWN_KIND)
     return problems
 
 

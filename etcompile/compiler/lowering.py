@@ -9,13 +9,13 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile import frontends
-from etcompile.check import job as job_rules
-from etcompile.check import kubernetes, metadata
-from etcompile.check.document import Rules, Template, findings
-from etcompile.check.explain import closest
+from etcompile.check.document_rules import Rules, Template, check_metadata, findings
+from etcompile.check.job_rules import check_spec
+from etcompile.check.pod_rules import check_object
 from etcompile.compiler.misplaced import placed
 from etcompile.compiler.neighbours import may_have_namespace
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
+from etcompile.diagnostics.spelling import closest
 from etcompile.frontends import Kind
 from etcompile.frontends.kind import MULTIKUEUE
 from etcompile.load import Document
@@ -74,18 +74,11 @@ def lowered(
                 if managed == "refuse":
                     problems += _managed(in_place.document, kind)
         elif not (problems := _unknown_version(document)):
-            problems = metadata.check_metadata(document)
+            problems = check_metadata(document)
             if not problems:
                 others.append(document)
-                problems = kubernetes.check_object(document, kubernetes_version)
-                from etcompile.check import rules  # noqa: PLC0415 - many inputs hold jobs alone
-
-                problems += rules.check_object(
-                    document,
-                    kubernetes_version,
-                    problems,
-                    namespaced=may_have_namespace(document.data),
-                )
+                namespaced = may_have_namespace(document.data)
+                problems = check_object(document, kubernetes_version, namespaced=namespaced)
         diagnostics += problems
     return LoweredDocuments(
         jobs=tuple(value for value in values if isinstance(value, Job)),
@@ -129,7 +122,7 @@ def _lowered(
     lowered = kind.lower(document)
     problems += lowered.diagnostics
     if isinstance(lowered.value, Job):
-        problems += job_rules.check_spec(lowered.value)
+        problems += check_spec(lowered.value)
     return lowered.value, problems
 
 
@@ -139,8 +132,10 @@ def _rules(value: Any, kind: Kind, version: str) -> Rules:
 
 def _templates(value: Any, kind: Kind) -> list[Template]:
     # reference/training-operator.md 2.4
-    beside = kind.api_version == "kubeflow.org/v1"
-    return [Template(path, path[-2] in kind.completed, beside) for path in kind.templates_of(value)]
+    exit_codes = kind.api_version == "kubeflow.org/v1"
+    return [
+        Template(path, path[-2] in kind.completed, exit_codes) for path in kind.templates_of(value)
+    ]
 
 
 def _unknown_version(document: Document) -> list[Diagnostic]:

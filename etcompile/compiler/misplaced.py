@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.check.schema import rules
+from etcompile.check.document_rules import schema_rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.diagnostics.spelling import bare
 from etcompile.frontends import Kind
@@ -138,7 +138,7 @@ def _strays(
 @functools.cache
 def _homes(schema: str | Path) -> Mapping[ValuePath, frozenset[str]]:
     """The fields that a kind has in each place; empty for a kind without a `runPolicy`."""
-    whole = rules(schema)
+    whole = schema_rules(schema)
     found: dict[ValuePath, frozenset[str]] = {}
     for home in _HOMES:
         value = whole

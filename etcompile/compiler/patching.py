@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from etcompile import frontends, overlays
-from etcompile.check import job as job_rules
+from etcompile.check.job_rules import check_run
 from etcompile.compiler.environment import Environment
 from etcompile.compiler.inputs import wanted, without_library
 from etcompile.compiler.lowering import is_skipped
@@ -46,7 +46,7 @@ def patched(
         placed = [_placed(document, default) for document in placed]
     if options.dlrover_version is not None:
         placed = [_of_version(document, options.dlrover_version) for document in placed]
-    problems += [*more, *job_rules.check_run(options.settings.run, environment.place_of("run"))]
+    problems += [*more, *check_run(options.settings.run, environment.place_of("run"))]
     kinds = overlays.Kinds(_templates, is_namespaced, options.namespace)
     result = overlays.patched_documents(placed, environment.edits, kinds)
     library = overlays.patched_documents(

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from etcompile.check import kubernetes
-from etcompile.check.objects import Identity, identity
+from etcompile.check.output_rules import Identity, identity
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
 from etcompile.diagnostics.excerpts import excerpts
 from etcompile.emit import HEADER, Comparison

@@ -112,6 +112,6 @@ def credential_notes(documents: Sequence[Document]) -> list[Diagnostic]:
     ]
     if not doubtful:
         return []
-    from etcompile.check.credentials import check_credentials  # noqa: PLC0415
+    from etcompile.check.plain_credentials import check_credentials  # noqa: PLC0415
 
     return [*check_credentials(doubtful)]

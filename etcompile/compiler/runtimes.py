@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile import data
-from etcompile.check import kubernetes, schema
-from etcompile.check.document import Rules, Template, findings
-from etcompile.check.explain import Fault
+from etcompile.check import kubernetes
+from etcompile.check.document_rules import Rules, Template, findings, schema_faults
+from etcompile.check.faults import Fault
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document, parse
@@ -186,11 +186,8 @@ def is_runtime(document: Document) -> bool:
 
 def _is_faulty(job: Document, runtime: Document) -> bool:
     """Whether one of the two cannot be read; what is wrong is told elsewhere."""
-    faults = schema.document_faults(job.data, "TrainJob.json")
-    return (
-        bool(faults or schema.document_faults(runtime.data, RUNTIME_SCHEMA))
-        or "runtime" in job.data
-    )
+    faults = schema_faults(job.data, "TrainJob.json")
+    return bool(faults or schema_faults(runtime.data, RUNTIME_SCHEMA)) or "runtime" in job.data
 
 
 def _with_patches(job: Document) -> tuple[Document, list[Diagnostic]]:

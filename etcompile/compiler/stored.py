@@ -13,7 +13,7 @@ from typing import Any, get_args
 from msgspec import Struct, structs
 
 from etcompile import frontends, overlays
-from etcompile.check import counts
+from etcompile.check.counts import check_counts
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.k8s.names import is_run, is_subdomain
 from etcompile.k8s.objects import without_nulls
@@ -239,8 +239,8 @@ def read_declared(value: Mapping[str, Any]) -> Job:
     lowered = None
     if kind is not None:
         source = _Unlocated(document)
-        if problems := counts.check_counts(source, kind.counts_of(document), ()):
-            raise StoredJobError(problems[0].message)
+        if problems := check_counts(source, kind.counts_of(document), ()):
+            raise StoredJobError(problems[0][1].message)
         lowered = kind.lower(source).value
     if not isinstance(lowered, Job):
         raise StoredJobError(f"its {document.get('kind')} does not compile")

@@ -14,6 +14,15 @@ def probably(name: str, known: Collection[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, known, n=1)), None)
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, whatever its case; None if none is near."""
+    import difflib  # noqa: PLC0415 - only a complaint needs it
+
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[near[0]] if near else None
+
+
 def bare(name: str) -> str:
     """A name in lower case without hyphens, underscores and blanks."""
     return _FILLING.sub("", name).lower()

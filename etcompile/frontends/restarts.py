@@ -2,7 +2,7 @@
 
 Apart from the kinds, because all of them read the same annotations. What differs is which roles
 restart and whether they do so together, which a kind says itself. What a Pod template may not have
-then is checked where the whole job is known (`etcompile.check.in_place`).
+then is checked where the whole job is known (`etcompile.check.job_rules`).
 """
 
 import re

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from etcompile.check.bundled import bundled_schema
+from etcompile.check.json_schemas import bundled_schema
 
 
 def write(folder, **files):

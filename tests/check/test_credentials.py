@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 import etcompile
-from etcompile.check.credentials import check_credentials
+from etcompile.check.plain_credentials import check_credentials
 from etcompile.cli import check
 from etcompile.load import load, parse
 

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
-from etcompile.check.bundled import bundled_schema
-from etcompile.check.schema import check_document
+from etcompile.check.document_rules import check_schema
+from etcompile.check.json_schemas import bundled_schema
 from etcompile.load import from_values, parse
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ def changed(schema, path, value):
 
 def check(schema, document):
     (loaded,) = from_values([document]).documents
-    return [f"{found.code} {found.message}" for found in check_document(loaded, f"{schema}.json")]
+    return [f"{found.code} {found.message}" for found in check_schema(loaded, f"{schema}.json")]
 
 
 @pytest.mark.parametrize("schema", ROLES)
@@ -392,7 +392,7 @@ def test_a_misspelt_type_is_pointed_at_and_the_right_one_named():
     document = changed("TFJob", "spec.tfReplicaSpecs.Wroker", {"template": template()})
     text = yaml.safe_dump(document)
     [loaded] = parse(text).documents
-    [found] = check_document(loaded, "TFJob.json")
+    [found] = check_schema(loaded, "TFJob.json")
     assert text.splitlines()[found.location.line - 1].strip() == "Wroker:"
     assert found.hint == "did you mean 'Worker'?"
 
@@ -577,5 +577,5 @@ def test_upstreams_examples_are_valid_but_for_two(operator):
         for document in parse(file.read_text()).documents:
             if document.api_version.startswith("kubeflow.org/"):
                 version = "V2" if document.api_version.endswith("v2beta1") else ""
-                found = check_document(document, f"{document.kind}{version}.json")
+                found = check_schema(document, f"{document.kind}{version}.json")
                 assert {one.message for one in found} == AGREED.get(file.name, set()), file.name

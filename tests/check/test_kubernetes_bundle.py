@@ -10,8 +10,8 @@ import pytest
 
 from etcompile import data
 from etcompile.check import kubernetes
-from etcompile.check.kubernetes import check_object, check_pod_template, check_value
-from etcompile.load import parse
+from etcompile.check.kubernetes import check_object
+from etcompile.load import from_values, parse
 from kubernetes_schemas import is_valid as the_full_schema_accepts
 
 CHECKED = ("1.25", "1.31", "1.37")
@@ -139,6 +139,11 @@ def the_package_accepts(whole, version):
     return True
 
 
+def check_value(whole, version):
+    (document,) = from_values([whole]).documents
+    return check_object(document, version)
+
+
 def accepted(whole, version):
     # No schema asks for the object's own name; the full ones do not either.
     problems = [one.message for one in check_value(whole, version)]
@@ -220,8 +225,9 @@ def test_kinds_of_every_run_never_open_the_file_of_the_rest():
     program = """\
 import json, sys
 from etcompile.check import kubernetes
-for value in json.load(sys.stdin):
-    assert kubernetes.check_value(value, "1.31") == [], value
+from etcompile.load import from_values
+for document in from_values(json.load(sys.stdin)).documents:
+    assert kubernetes.check_object(document, "1.31") == [], document
 print(kubernetes._read.cache_info().currsize)
 """
     every_run = ("Pod", "Service", "ConfigMap", "Secret", "RoleBinding", "Job")
@@ -237,6 +243,11 @@ print(kubernetes._read.cache_info().currsize)
         )
         opened.append(int(ran.stdout))
     assert opened == [1, 2]
+
+
+def check_template(document, path, version):
+    faults = kubernetes.template_faults(document.data, path, version)
+    return [kubernetes.diagnostic(document, fault, version) for fault in faults]
 
 
 # What a user reads ----------------------------------------------------------------------------
@@ -386,7 +397,7 @@ def test_what_a_cluster_wrote_into_the_status_does_not_matter():
 
 def test_a_pod_template_is_checked_where_it_stands():
     job = OBJECTS["Deployment"].replace("name: a, image: b", "name: a, image: b, tty: yess")
-    found = only(check_pod_template(parse(job).documents[0], ("spec", "template"), "1.31"))
+    found = only(check_template(parse(job).documents[0], ("spec", "template"), "1.31"))
     assert found.message == (
         "spec.template.spec.containers[0].tty: must be true or false, not the text 'yess'"
     )
@@ -395,4 +406,4 @@ def test_a_pod_template_is_checked_where_it_stands():
 
 def test_a_template_that_is_not_there_has_no_faults():
     (document,) = parse(POD).documents
-    assert check_pod_template(document, ("spec", "absent", 3, "template"), "1.31") == []
+    assert check_template(document, ("spec", "absent", 3, "template"), "1.31") == []

@@ -14,7 +14,7 @@ import pytest
 
 import etcompile
 from etcompile import Options, frontends
-from etcompile.check.bundled import bundled_schema
+from etcompile.check.json_schemas import bundled_schema
 from etcompile.frontends import Kind
 from etcompile.load import parse
 

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.server import ADMIN_TOKEN
 from etcompile.check import kubernetes
-from etcompile.check.pods import check_pod_template
+from etcompile.check.pod_rules import check_pod_template
 from etcompile.load import from_values
 
 SERVED = 34
@@ -118,7 +118,7 @@ def create(control_plane):
 
 def problems(value, version):
     (document,) = from_values([value]).documents
-    return check_pod_template(document, (), version)
+    return [problem for _, problem in check_pod_template(document, (), version)]
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)

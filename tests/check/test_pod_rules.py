@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etcompile.check import kubernetes
-from etcompile.check.pods import check_images, check_pod_template
+from etcompile.check.pod_rules import check_images, check_pod_template
 from etcompile.diagnostics import Severity
 from etcompile.load import from_values, parse
 
@@ -36,9 +36,17 @@ template:
 AT = ("template",)
 
 
+def problems(document, path, *version, **options):
+    return [problem for _, problem in check_pod_template(document, path, *version, **options)]
+
+
+def image_problems(document):
+    return [problem for _, problem in check_images(document, AT)]
+
+
 def check(text, **options):
     (document,) = parse(text).documents
-    return check_pod_template(document, AT, **options)
+    return problems(document, AT, **options)
 
 
 def changed(old, new, **options):
@@ -60,7 +68,7 @@ def with_spec(**spec):
     spec = {"containers": [{"name": "main", "image": "trainer:1"}], **spec}
     value = {"apiVersion": "v1", "kind": "PodTemplate", "template": {"spec": spec}}
     (document,) = from_values([value]).documents
-    return check_pod_template(document, AT)
+    return problems(document, AT)
 
 
 def test_a_sound_template_has_no_faults():
@@ -226,7 +234,8 @@ def test_what_the_api_server_refuses_is_told_before_it_is_asked(old, new, where,
 )
 def test_a_quantity_with_a_wrong_unit_suggests_the_right_one(old, new, where, hint):
     (document,) = parse(TEMPLATE.replace(old, new)).documents
-    told = only(kubernetes.check_pod_template(document, AT, "1.34"))
+    fault = only(kubernetes.template_faults(document.data, AT, "1.34"))
+    told = kubernetes.diagnostic(document, fault, "1.34")
     assert re.fullmatch(rf".*{where}: '.*' is not a quantity", told.message)
     assert told.hint == hint
 
@@ -283,9 +292,9 @@ def test_a_rule_holds_for_the_versions_that_have_it():
     value = {"template": {"spec": {"containers": [{"name": "m", "image": "a:1"}]}}}
     value["template"]["spec"]["containers"][0]["env"] = [{"name": "a/b", "value": "c"}]
     (document,) = from_values([{"apiVersion": "v1", "kind": "PodTemplate", **value}]).documents
-    assert len(check_pod_template(document, AT, "1.31")) == 1
-    assert check_pod_template(document, AT, "1.32") == []
-    assert check_pod_template(document, AT) == []
+    assert len(problems(document, AT, "1.31")) == 1
+    assert problems(document, AT, "1.32") == []
+    assert problems(document, AT) == []
 
 
 def test_thousands_of_bad_mounts_get_short_advice():
@@ -323,7 +332,7 @@ def test_a_sidecar_may_have_probes():
 )
 def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
     (document,) = parse(TEMPLATE.replace("trainer:1", image)).documents
-    found = check_images(document, AT)
+    found = image_problems(document)
     expected = [("ET2040", f"image '{image}' can change under the same name", 13)]
     assert [(one.code, one.message, one.location.line) for one in found] == expected * mutable
 
@@ -359,7 +368,7 @@ def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
 )
 def test_an_image_that_no_runtime_can_pull_is_warned_about(image, problem, hint):
     (document,) = parse(TEMPLATE.replace("trainer:1", json.dumps(image))).documents
-    found = only(check_images(document, AT))
+    found = only(image_problems(document))
     assert (found.code, found.location.line) == ("ET4020", 13)
     assert found.severity == Severity.WARNING
     assert found.message.startswith(f"image '{image}' can never be pulled: ")
@@ -378,12 +387,12 @@ def test_an_image_that_no_runtime_can_pull_is_warned_about(image, problem, hint)
 )
 def test_an_image_that_a_runtime_may_pull_is_none(image):
     (document,) = parse(TEMPLATE.replace("trainer:1", json.dumps(image))).documents
-    assert check_images(document, AT) == []
+    assert image_problems(document) == []
 
 
 def test_images_of_init_containers_count_too():
     (document,) = parse(TEMPLATE.replace("fetch:1", "fetch")).documents
-    assert only(check_images(document, AT)).location.line == 10
+    assert only(image_problems(document)).location.line == 10
 
 
 JSON = st.recursive(
@@ -419,7 +428,7 @@ def test_a_template_of_any_shape_gives_diagnostics_never_a_traceback(template):
     value = {"apiVersion": "v1", "kind": "PodTemplate", "template": template}
     for document in from_values([value]).documents:
         found = [*check_pod_template(document, AT), *check_images(document, AT)]
-        assert {one.code for one in found} <= {"ET4002", "ET4004", "ET2040"}
+        assert {problem.code for _, problem in found} <= {"ET4002", "ET4004", "ET2040"}
 
 
 def test_a_misspelt_image_is_not_told_a_second_time_as_a_missing_one():

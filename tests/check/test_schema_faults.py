@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from etcompile import data
-from etcompile.check.schema import check_document
+from etcompile.check.document_rules import check_schema
 from etcompile.load import from_values, parse
 
 GROUP = "kai.alibabacloud.com/v1alpha1"
@@ -51,7 +51,7 @@ def check(text):
     loaded = parse(text)
     assert loaded.diagnostics == ()
     (document,) = loaded.documents
-    return check_document(document, f"{document.kind}.json")
+    return check_schema(document, f"{document.kind}.json")
 
 
 def job(old, new):
@@ -347,7 +347,7 @@ def test_an_intent_needs_a_name_or_a_prefix_of_one():
 
 def test_a_document_from_python_is_checked_without_a_position():
     (document,) = from_values([{"apiVersion": GROUP, "kind": "ScaleIn"}]).documents
-    found = check_document(document, "ScaleIn.json")
+    found = check_schema(document, "ScaleIn.json")
     assert [one.message for one in found] == ["ScaleIn needs 'metadata'", "ScaleIn needs 'spec'"]
     assert {one.location.line for one in found} == {None}
 
@@ -356,9 +356,9 @@ def test_a_schema_may_stand_outside_of_the_package(tmp_path):
     path = tmp_path / "Widget.json"
     path.write_text(json.dumps({"oneOf": [{"type": "string"}, {"required": ["size"]}]}))
     (document,) = parse("apiVersion: example.com/v1\nkind: Widget\n").documents
-    assert len(check_document(document, path)) == 1
+    assert len(check_schema(document, path)) == 1
     (document,) = parse("apiVersion: example.com/v1\nkind: Widget\nsize: 1\n").documents
-    assert check_document(document, path) == []
+    assert check_schema(document, path) == []
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_any_keyword_of_a_schema_gives_one_error_at_its_field(rules, value, mess
     path = tmp_path / "Widget.json"
     path.write_text(json.dumps({"properties": {"v": rules}}))
     (document,) = parse(f"apiVersion: example.com/v1\nkind: Widget\nv: {value}\n").documents
-    found = only(check_document(document, path))
+    found = only(check_schema(document, path))
     assert message in found.message
     assert found.location.line == 3
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from etcompile import frontends
-from etcompile.check.fields import table
+from etcompile.check.schema_table import table
 
 PAGES = Path(__file__).parents[2] / "docs" / "kinds"
 HEADING = "## Fields\n\n"

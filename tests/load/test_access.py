@@ -15,7 +15,7 @@ PACKAGE = Path(access.__file__).parents[1]
 OWN_READERS = {
     "load/access.py": "it is the one function",
     # Files of the package itself, beside its code.
-    "check/bundled.py": "reads our schemas",
+    "check/json_schemas.py": "reads our schemas",
     "check/kubernetes.py": "reads our schemas",
     "k8s/validation/engine.py": "reads our rules of the API server",
     "backend/texts.py": "compares the templates that we ship",

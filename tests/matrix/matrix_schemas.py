@@ -14,7 +14,7 @@ import yaml
 
 import kubernetes_schemas
 from definitions import CRDS, structural_schemas
-from etcompile.check.bundled import bundled_schema
+from etcompile.check.json_schemas import bundled_schema
 
 DEFINITIONS = sorted(CRDS.rglob("*.yaml"))
 

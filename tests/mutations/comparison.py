@@ -13,9 +13,9 @@ from msgspec import Struct
 
 import etcompile
 from etcompile import frontends
-from etcompile.check.explain import value_at
 from etcompile.diagnostics import Severity
 from etcompile.frontends import Kind
+from etcompile.k8s.path import value_at
 from mutations.cluster import Cluster
 from mutations.corpus import Documents
 from mutations.values import VERSION

@@ -11,7 +11,7 @@ import yaml
 
 from commandline import etcompile
 from etcompile import data, frontends
-from etcompile.check.bundled import bundled_schema
+from etcompile.check.json_schemas import bundled_schema
 
 TOOLS = ("argocd", "flux", "none")
 COMMON = {

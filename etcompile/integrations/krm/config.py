@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile import frontends
-from etcompile.check import schema
+from etcompile.check.document_rules import check_schema
 from etcompile.compiler.options import Input, Options
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.suppression import codes_of
@@ -58,7 +58,7 @@ def work(config: Mapping[str, Any] | None, options: Options) -> Work:
         found = f"{source.kind or 'nothing'} ({source.api_version})"
         facts = {"found": found, "known": " or ".join(CONFIG_KINDS), "version": API_VERSION}
         return Work((), options, diagnostics=(diagnose(codes.FUNCTION_CONFIG, place, **facts),))
-    problems = schema.check_document(source, SCHEMAS[source.kind])
+    problems = check_schema(source, SCHEMAS[source.kind])
     if has_errors(problems):
         return Work((), options, diagnostics=tuple(problems))
     spec = source.data.get("spec") or {}

@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile import compiler, frontends
-from etcompile.check import kubernetes, metadata
+from etcompile.check import kubernetes
+from etcompile.check.document_rules import check_metadata
 from etcompile.compiler import Compilation, JobObjects, Options, compile, former  # noqa: A004
 from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
@@ -156,7 +157,7 @@ def _resource(document: Document) -> str:
 def _odd(objects: Iterable[Document], version: str) -> Iterator[Diagnostic]:
     """What no cluster gives out: objects are compared on the word that they have these types."""
     for document in objects:
-        yield from metadata.check_metadata(document) or kubernetes.check_types(document, version)
+        yield from check_metadata(document) or kubernetes.check_types(document, version)
 
 
 def _overlay(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from etcompile.diagnostics.spelling import closest
 from etcompile.k8s.names import is_key, is_port_name
 from etcompile.k8s.path import mapping_at, mappings_of, value_at
 from etcompile.k8s.validation.forms import is_amount
@@ -142,11 +143,8 @@ def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
 
 
 def _near(name: str, volumes: Sequence[str]) -> str:
-    import difflib  # noqa: PLC0415 - only a complaint needs it
-
-    by_lower = {volume.lower(): volume for volume in volumes}
-    if near := difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7):
-        return f"did you mean '{by_lower[near[0]]}'?"
+    if near := closest(name, volumes):
+        return f"did you mean '{near}'?"
     if not volumes:
         return "the Pod has no volumes"
     more = len(volumes) - _LISTED

@@ -36,13 +36,9 @@ def check_credentials(sources: Iterable[Source]) -> Iterator[Diagnostic]:
     for source in sources:
         if source.data.get("kind") in _ENCRYPTED or "sops" in source.data:
             continue
-        for path, where, what, advice in search.found((), source.data):
+        for path, where, what, advice in search.credentials((), source.data):
             place = structs.replace(source.locate(path), text=None, hidden=True)
             yield diagnose(codes.PLAIN_CREDENTIAL, place, where=where, what=what, advice=advice)
-
-
-_Found = tuple[ValuePath, str, str, str]
-"""Where a credential stands, that place in words, what it is, and what to do about it."""
 
 
 class _Search:
@@ -52,57 +48,43 @@ class _Search:
         self._form_of = functools.cache(form_of)
         self._spans = functools.cache(credential_spans)
 
-    def found(self, path: ValuePath, value: Any) -> Iterator[_Found]:
-        """The credentials in a value that stands at a path."""
+    def credentials(self, path: ValuePath, value: Any) -> Iterator[tuple[ValuePath, str, str, str]]:
+        """The credentials in a value that stands at a path.
+
+        Yields:
+            Where a credential stands, that place in words, what it is, and what to do about it.
+        """
         if isinstance(value, Mapping):
-            yield from self._in_mapping(path, value)
+            name, text = value.get("name"), value.get("value")
+            is_variable = isinstance(name, str) and isinstance(text, str)
+            if isinstance(name, str) and isinstance(text, str):
+                what = self._form_of(text) or (_BY_NAME if is_credential(name, text) else None)
+                if what:
+                    advice = _ENV.format(name=name)
+                    yield (*path, "value"), f"the environment variable '{name}'", what, advice
+            for key, inner in value.items():
+                here = (*path, key)
+                if is_variable and key == "value":
+                    continue
+                keyed = path and path[-1] in _KEYED and isinstance(inner, str)
+                if keyed and not self._form_of(inner) and is_credential(key, inner):
+                    yield here, _where(here), _BY_NAME, _OTHER
+                else:
+                    yield from self.credentials(here, inner)
         elif isinstance(value, list):
             for index, item in enumerate(value):
-                here = (*path, index)
-                if isinstance(item, str) and index and _is_option_value(value[index - 1], item):
-                    yield (
-                        here,
-                        _where(path),
-                        f"a credential, by the name of {value[index - 1]}",
-                        _ARGS,
-                    )
+                option: Any = value[index - 1] if index else None
+                named = isinstance(option, str) and isinstance(item, str)
+                if named and _OPTION.fullmatch(option) and is_credential(option, item):
+                    what = f"a credential, by the name of {option}"
+                    yield (*path, index), _where(path), what, _ARGS
                 else:
-                    yield from self.found(here, item)
+                    yield from self.credentials((*path, index), item)
         elif isinstance(value, str):
-            what = self._form_of(value) or (self._spans(value) and _BY_NAME)
+            what = self._form_of(value) or (_BY_NAME if self._spans(value) else None)
             if what:
-                yield path, _where(path), what, _ARGS if _is_command(path) else _OTHER
-
-    def _in_mapping(self, path: ValuePath, value: Mapping[str, Any]) -> Iterator[_Found]:
-        name, text = value.get("name"), value.get("value")
-        variable = isinstance(name, str) and isinstance(text, str)
-        if variable:
-            named = _BY_NAME if is_credential(str(name), str(text)) else None
-            what = self._form_of(str(text)) or named
-            if what:
-                advice = _ENV.format(name=name)
-                yield (*path, "value"), f"the environment variable '{name}'", what, advice
-        for key, inner in value.items():
-            here = (*path, key)
-            if variable and key == "value":
-                continue
-            keyed = path and path[-1] in _KEYED and isinstance(inner, str)
-            if keyed and not self._form_of(inner) and is_credential(key, inner):
-                yield here, _where(here), _BY_NAME, _OTHER
-            else:
-                yield from self.found(here, inner)
-
-
-def _is_option_value(option: object, value: str) -> bool:
-    return (
-        isinstance(option, str)
-        and _OPTION.fullmatch(option) is not None
-        and is_credential(option, value)
-    )
-
-
-def _is_command(path: ValuePath) -> bool:
-    return "args" in path or "command" in path
+                is_command = "args" in path or "command" in path
+                yield path, _where(path), what, _ARGS if is_command else _OTHER
 
 
 def _where(path: ValuePath) -> str:

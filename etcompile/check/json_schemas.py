@@ -1,16 +1,17 @@
-"""A schema and the files it refers to, as one schema that stands alone.
+"""JSON Schemas that stand alone, and the values that they are held against.
 
-Schemas of several kinds share definitions by a file's name: `kubeflow.json#/$defs/RunPolicy`.
-A validator gets, and an editor is given, the one schema that this makes of them. Apart from
-`schema`, because the command that prints a schema needs it too.
+Schemas of several kinds share definitions by a file's name: `kubeflow.json#/$defs/RunPolicy`. A
+validator and an editor get the one schema that this makes of them.
 """
 
+import functools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 
 from etcompile import data
@@ -18,6 +19,26 @@ from etcompile import data
 # Looked for in the text: every run needs a schema, and a walk takes ten times as long. Inside
 # of a JSON string the quotes would be escaped.
 _REFERENCE = re.compile(rb'"\$ref":\s*"([^"#]*)#/\$defs/([^"/]+)')
+
+
+class Validator:
+    """A schema (draft 2020-12) whose references lead to its own `$defs`, compiled when needed.
+
+    Args:
+        rules: The schema; not to be changed afterwards.
+    """
+
+    def __init__(self, rules: dict[str, Any]) -> None:
+        self.rules = rules
+
+    @functools.cached_property
+    def compiled(self) -> jsonschema_rs.Validator:
+        """The schema, compiled.
+
+        Raises:
+            ValueError: it is not a JSON Schema.
+        """
+        return jsonschema_rs.Draft202012Validator(self.rules)
 
 
 def bundled_schema(path: str | Path) -> dict[str, Any]:
@@ -52,10 +73,7 @@ def bundled_schema(path: str | Path) -> dict[str, Any]:
             raise ValueError(f"{file}: '{min(twice)}' is defined in another file too")
         shared |= theirs
         waiting |= further
-    reached = needed(schema, own | shared)
-    if definitions := own | {
-        name: definition for name, definition in shared.items() if name in reached
-    }:
+    if definitions := own | needed_definitions(schema, own | shared):
         schema["$defs"] = definitions
     return schema
 
@@ -74,8 +92,8 @@ def _normal(file: Path) -> Path:
     return Path(os.path.normpath(file))
 
 
-def needed(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> set[str]:
-    """The definitions that a schema leads to, through others too.
+def needed_definitions(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """The definitions that a schema leads to, through others too, in their order.
 
     Args:
         schema: A schema; the `$defs` in it count as its own parts.
@@ -84,17 +102,14 @@ def needed(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> set[str
     Raises:
         ValueError: a reference leads nowhere.
     """
-    found: set[str] = set()
-    waiting = set(_named(schema))
+    needed: set[str] = set()
+    waiting = [schema]
     while waiting:
-        name = waiting.pop()
-        if name not in definitions:
-            raise ValueError(f"no file defines '{name}'")
-        found.add(name)
-        waiting |= set(_named(definitions[name])) - found
-    return found
-
-
-def _named(node: Mapping[str, Any]) -> Iterator[str]:
-    for reference in _REFERENCE.finditer(msgspec.json.encode(node)):
-        yield reference[2].decode()
+        for reference in _REFERENCE.finditer(msgspec.json.encode(waiting.pop())):
+            name = reference[2].decode()
+            if name not in definitions:
+                raise ValueError(f"no file defines '{name}'")
+            if name not in needed:
+                needed.add(name)
+                waiting.append(definitions[name])
+    return {name: definition for name, definition in definitions.items() if name in needed}

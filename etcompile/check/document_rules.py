@@ -1,0 +1,231 @@
+"""Everything that is wrong with a document of a kind of ours, each problem once.
+
+Several checks look at one document: the schema of its kind, that of Kubernetes for its Pod
+templates, the rules of Pods, the number of replicas. None of them waits for another; what two of
+them find at one place is one problem. A frontend then reads the document without looking twice.
+
+The schemas (`schemas/KIND.json`) are stricter than the CRDs they describe: what crashes the
+operator or silently means something else is refused here (reference/et-operator.md 6, defects 3
+and 19).
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.check import kubernetes
+from etcompile.check.counts import check_counts
+from etcompile.check.faults import MOST_FAULTS, Fault, Problem, faults, with_fix, without_echoes
+from etcompile.check.json_schemas import Validator, bundled_schema
+from etcompile.check.pod_rules import PlacedDiagnostic, check_images, check_pod_template
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.k8s.objects import without_nulls
+from etcompile.k8s.path import dotted, value_at
+
+_CODES: dict[Problem, str] = {
+    "unknown": codes.UNKNOWN_FIELD,
+    "missing": codes.MISSING_FIELD,
+    "type": codes.WRONG_TYPE,
+    "choice": codes.NOT_ALLOWED,
+    "range": codes.OUT_OF_RANGE,
+    "form": codes.MALFORMED,
+    "empty": codes.EMPTY,
+    "other": codes.INVALID,
+}
+
+
+class Template(Struct, frozen=True):
+    """A Pod template of a document.
+
+    Args:
+        path: Where it stands.
+        partial: The job fills in what it lacks.
+        exit_codes: The replicas around it have the restartPolicy, and a word more than Pods have:
+            `ExitCode`.
+    """
+
+    path: ValuePath
+    partial: bool
+    exit_codes: bool = False
+
+
+class Rules(Struct, frozen=True):
+    """What a document is held against.
+
+    Args:
+        schema: The JSON Schema of its kind.
+        version: The version of Kubernetes whose schema its Pod templates must satisfy.
+        volumes: Volumes that its Pods have besides the template's own.
+        pod_counts: Where it says how many Pods there are to be.
+    """
+
+    schema: str | Path
+    version: str
+    volumes: tuple[str, ...] = ()
+    pod_counts: tuple[ValuePath, ...] = ()
+
+
+def findings(source: Source, templates: Sequence[Template], rules: Rules) -> list[Diagnostic]:
+    """What is wrong with a document, and what is to be said about its Pod templates.
+
+    Returns:
+        One diagnostic for each problem: what follows from another problem is left out.
+    """
+    by_kind = schema_faults(source.data, rules.schema)
+    by_kubernetes: list[Fault] = []
+    for template in templates:
+        policy = (*template.path, "spec", "restartPolicy")
+        allowed = template.exit_codes and value_at(source.data, policy) == "ExitCode"
+        in_template = kubernetes.template_faults(source.data, template.path, rules.version)
+        by_kubernetes += (
+            fault for fault in in_template if not (allowed and fault.field_path == policy)
+        )
+    distinct = _distinct(without_echoes([*by_kind, *by_kubernetes]))
+    of_kind = {id(fault) for fault in by_kind}
+    problems = [
+        _diagnostic(source, fault)
+        if id(fault) in of_kind
+        else kubernetes.diagnostic(source, fault, rules.version)
+        for fault in distinct[:MOST_FAULTS]
+    ]
+    if max(len(by_kind), len(distinct)) > MOST_FAULTS:
+        what = f"this {_kind(source.data) or 'document'}"
+        place = source.locate(("kind",))
+        problems.append(diagnose(codes.MORE_PROBLEMS, place, what=what, limit=MOST_FAULTS))
+    wrong = {fault.field_path for fault in distinct[:MOST_FAULTS]}
+    placed: list[PlacedDiagnostic] = []
+    for template in templates:
+        placed += check_pod_template(
+            source,
+            template.path,
+            rules.version,
+            known_volumes=rules.volumes,
+            partial=template.partial,
+        )
+        placed += check_images(source, template.path)
+    placed += check_counts(source, rules.pod_counts, [template.path for template in templates])
+    return [*problems, *(problem for path, problem in placed if not _leads_through(path, wrong))]
+
+
+def _distinct(all_faults: Sequence[Fault]) -> list[Fault]:
+    """Faults without those that another schema has found in the same place, or above it.
+
+    The schema of a kind says no more of a Pod template than Kubernetes' own does, in fewer words;
+    but it is the one that knows the kind.
+    """
+    by_place: dict[tuple[ValuePath, str], Fault] = {}
+    for fault in all_faults:
+        key = (fault.field_path, "" if fault.problem != "form" else str(fault.at_key))
+        by_place.setdefault(key, fault)
+    mistyped = {fault.field_path for fault in by_place.values() if fault.problem == "type"}
+    return [
+        fault for fault in by_place.values() if not _leads_through(fault.field_path[:-1], mistyped)
+    ]
+
+
+def _leads_through(path: ValuePath, paths: set[ValuePath]) -> bool:
+    """Whether a path is one of these or leads through one of them."""
+    return any(path[:length] in paths for length in range(len(path), 0, -1))
+
+
+def _kind(value: object) -> str | None:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) and kind else None
+
+
+# Its schema -----------------------------------------------------------------------------------
+
+
+def check_schema(source: Source, schema: str | Path) -> list[Diagnostic]:
+    """What is wrong with a document by the schema of its kind.
+
+    A field that is null counts as absent, as it does to the API server.
+
+    Args:
+        source: The document.
+        schema: The schema (draft 2020-12): a file name in `schemas/`, or the path of one.
+
+    Returns:
+        An error for each fault, at the place of the field; none for a valid document.
+
+    Raises:
+        OSError: the schema cannot be read.
+        ValueError: it is not a JSON Schema.
+    """
+    return [_diagnostic(source, fault) for fault in schema_faults(source.data, schema)]
+
+
+def schema_faults(value: Any, schema: str | Path) -> list[Fault]:
+    """The same as `check_schema`, as faults of a JSON value."""
+    validator = _validator(Path(schema))
+    # Valid with its nulls is valid without: no schema of ours has a type that null is of.
+    if validator.compiled.is_valid(value):
+        return []
+    return faults(validator, without_nulls(value), root=_kind(value) or "the document")
+
+
+def schema_rules(schema: str | Path) -> Mapping[str, Any]:
+    """A schema with all it refers to, as documents are held against it; not to be changed."""
+    return _validator(Path(schema)).rules
+
+
+@functools.cache
+def _validator(path: Path) -> Validator:
+    return Validator(bundled_schema(path))
+
+
+def _diagnostic(source: Source, fault: Fault) -> Diagnostic:
+    path, at_key = fault.place
+    place = source.locate(path, key=at_key)
+    return with_fix(diagnose(_CODES[fault.problem], place, **fault.facts), fault, source)
+
+
+# The metadata of other objects ------------------------------------------------------------------
+
+
+def check_metadata(source: Source) -> list[Diagnostic]:
+    """What is wrong with the form of an object's metadata, whatever its kind.
+
+    Returns:
+        An error for each field that has another type than every object's metadata has.
+    """
+    return [
+        diagnose(
+            codes.KUBERNETES_INVALID,
+            source.locate(path),
+            where=dotted(path),
+            problem=problem,
+            advice="",
+        )
+        for path, problem in _metadata_problems(source.data.get("metadata"))
+    ]
+
+
+def _metadata_problems(metadata: object) -> Iterator[tuple[ValuePath, str]]:
+    if not isinstance(metadata, dict):
+        yield ("metadata",), "needs a mapping with a name"
+        return
+    if all(metadata.get(name) in (None, "") for name in ("name", "generateName")):
+        yield ("metadata", "name"), "needs a name, as text"
+    for field in ("name", "generateName", "namespace"):
+        value = metadata.get(field)
+        if isinstance(value, bool | int | float):
+            yield ("metadata", field), "must be text: put it in quotes"
+        elif value is not None and not isinstance(value, str):
+            yield ("metadata", field), "must be text"
+    for field in ("labels", "annotations"):
+        values = metadata.get(field, {})
+        if not isinstance(values, dict):
+            yield ("metadata", field), "must be a mapping"
+            continue
+        for key, value in values.items():
+            if not isinstance(value, str):
+                yield ("metadata", field, key), "must be text: put it in quotes"
+    lists = (("finalizers", str, "texts"), ("ownerReferences", dict, "mappings"))
+    for field, item, words in lists:
+        values = metadata.get(field) or []
+        if not isinstance(values, list) or not all(isinstance(entry, item) for entry in values):
+            yield ("metadata", field), f"must be a list of {words}"

@@ -1,0 +1,504 @@
+"""What a JSON Schema validator found, as faults in people's words, with corrections.
+
+A validator speaks of keywords and patterns; a user wants to know which field is wrong, what it
+should be and what they may have meant. The schemas of our kinds and those of Kubernetes share
+this and differ in the codes they give.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import jsonschema_rs
+from msgspec import Struct, structs
+
+from etcompile.check.json_schemas import Validator
+from etcompile.diagnostics import Diagnostic, Source, ValuePath
+from etcompile.diagnostics.fix import Fix, Quote, Rename, Replace
+from etcompile.diagnostics.spelling import bare, closest
+from etcompile.k8s.path import dotted, value_at
+from etcompile.model import quantity
+
+Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
+
+MOST_FAULTS = 200
+"""Faults of one value that are reported."""
+
+_Error = jsonschema_rs.ValidationError
+_Kind = jsonschema_rs.ValidationErrorKind
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "null",
+}
+_TRUE = frozenset({"true", "yes", "on"})
+_FALSE = frozenset({"false", "no", "off"})
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")
+_WIDEST = 60
+"""Characters of a value that a message shows."""
+_KEYS_AT_A_TIME = 100
+_LABELLINGS = frozenset({"labels", "annotations"})
+"""Fields whose keys have a form, in the schemas of etcompile's own."""
+_LISTED = 8
+"""Fields that a hint names when none of them resembles the unknown one."""
+
+
+class Fault(Struct, frozen=True):
+    """Something wrong at one place of a value.
+
+    Args:
+        problem: What sort of fault; it decides the code.
+        path: The place, from the root of the document.
+        facts: What a message names: `where` and `advice` always; `field` of an unknown or
+            missing one; `expected` and `found`; `problem` of any other.
+        at_key: The key is wrong, not its value.
+        definition: The schema's definition that says so, by its name; None outside of any.
+        fields: Of an unknown field, the known one it resembles; of a missing one, those any of
+            which would do.
+        options: Values that would do, where there are few.
+    """
+
+    problem: Problem
+    path: ValuePath
+    facts: Mapping[str, str]
+    at_key: bool = False
+    definition: str | None = None
+    fields: tuple[str, ...] = ()
+    options: tuple[Any, ...] = ()
+
+    @property
+    def place(self) -> tuple[ValuePath, bool]:
+        """What to locate: a path, and whether its key is meant.
+
+        A mapping that lacks a field is shown by its own key, where a reader would add it.
+        """
+        keyed = self.problem == "missing" and bool(self.path) and isinstance(self.path[-1], str)
+        return self.path, self.at_key or keyed
+
+    @property
+    def field_path(self) -> ValuePath:
+        """The path of what is wrong: of a field that is missing, the one that it would have."""
+        if self.problem == "missing":
+            return (*self.path, self.fields[0] if self.fields else self.facts["field"])
+        return self.path
+
+
+def faults(validator: Validator, value: object, *, root: str, at: ValuePath = ()) -> list[Fault]:
+    """Everything the validator has against a value.
+
+    Args:
+        validator: The schema.
+        value: A JSON value.
+        root: What to call the document itself, such as its kind.
+        at: Where the value stands in its document.
+
+    Returns:
+        The faults, in the validator's order; none if the value is valid.
+    """
+    errors = list(itertools.islice(_errors(validator.compiled, value), MOST_FAULTS + 1))
+    # A value of the wrong type breaks other rules too; only the type is worth saying.
+    mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
+    view = _View(validator.rules, root, at, value)
+    all_faults = [
+        fault
+        for error in errors
+        if error.kind.name == "type" or tuple(error.instance_path) not in mistyped
+        for fault in _faults(error, view)
+    ]
+    # Of two bounds that a number breaks, that of the form that was meant is the narrower.
+    bounds = {fault.path: fault for fault in all_faults if fault.problem == "range"}
+    return without_echoes(
+        [fault for fault in all_faults if fault.problem != "range" or bounds[fault.path] is fault]
+    )
+
+
+def without_echoes(all_faults: Sequence[Fault]) -> list[Fault]:
+    """Faults without those that are another one, seen again.
+
+    Args:
+        all_faults: Those of one document, by one schema or several that describe parts of it.
+    """
+    # A misspelt field is missing too, under its right name; only the misspelling is worth saying.
+    misspelt = {
+        (fault.path[:-1], field)
+        for fault in all_faults
+        if fault.problem == "unknown"
+        for field in fault.fields
+    }
+    return [
+        fault
+        for fault in all_faults
+        if fault.problem != "missing"
+        or misspelt.isdisjoint((fault.path, field) for field in fault.fields)
+    ]
+
+
+def _errors(validator: jsonschema_rs.Validator, value: object) -> Iterator[_Error]:
+    """The errors of a value, each once.
+
+    An error about a key holds a copy of the whole mapping: those of thousands of labels would need
+    gigabytes. So long mappings of labels are looked at a few keys at a time.
+    """
+    longest = max(map(len, _labellings(value)), default=0)
+    if longest <= _KEYS_AT_A_TIME:
+        yield from validator.iter_errors(value)
+        return
+    seen: set[tuple[object, ...]] = set()
+    for start in range(0, longest, _KEYS_AT_A_TIME):
+        for error in validator.iter_errors(_sliced(value, start)):
+            kind = error.kind
+            key = str(kind.error.instance) if isinstance(kind, _Kind.PropertyNames) else ""
+            identity = (*error.instance_path, None, *error.schema_path, None, key)
+            if identity not in seen:
+                seen.add(identity)
+                yield error
+
+
+def _labellings(value: object) -> Iterator[Mapping[str, Any]]:
+    """The mappings of labels and annotations in a value."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in _LABELLINGS and isinstance(inner, Mapping):
+                yield inner
+            yield from _labellings(inner)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _labellings(item)
+
+
+def _sliced(value: Any, start: int) -> Any:
+    """The value with some of the keys of each mapping of labels or annotations."""
+    if isinstance(value, Mapping):
+        return {
+            key: dict(itertools.islice(inner.items(), start, start + _KEYS_AT_A_TIME))
+            if key in _LABELLINGS and isinstance(inner, Mapping)
+            else _sliced(inner, start)
+            for key, inner in value.items()
+        }
+    return [_sliced(item, start) for item in value] if isinstance(value, list) else value
+
+
+# One error ------------------------------------------------------------------------------------
+
+
+class _View(Struct, frozen=True):
+    """What an error is looked at with: the schema, and where in a document the value stands."""
+
+    schema: Mapping[str, Any]
+    root: str
+    at: ValuePath
+    value: Any
+
+    def path(self, error: _Error) -> ValuePath:
+        """The path of the error in the document.
+
+        To the validator, the key '30' of a mapping is a number.
+        """
+        value, path = self.value, [*self.at]
+        for step in error.instance_path:
+            if isinstance(value, dict) and isinstance(step, int):
+                same = (key for key in value if key.isdecimal() and int(key) == step)
+                step = str(step) if str(step) in value else next(same, str(step))  # noqa: PLW2901
+            value = value_at(value, (step,))
+            path.append(step)
+        return tuple(path)
+
+    def rules(self, error: _Error) -> Mapping[str, Any]:
+        """The part of the schema whose keyword failed."""
+        node: Any = self.schema
+        for step in error.schema_path[:-1]:
+            node = node[step]
+        return node if isinstance(node, Mapping) else {}
+
+
+def _fault(
+    error: _Error,
+    view: _View,
+    problem: Problem,
+    facts: Mapping[str, str],
+    *,
+    fields: Sequence[str] = (),
+    key: str | None = None,
+) -> Fault:
+    """The fault at the place of an error, or at a key of the mapping that is there."""
+    path = view.path(error)
+    steps = error.schema_path
+    return Fault(
+        problem,
+        path if key is None else (*path, key),
+        {"where": dotted(path) or view.root, "advice": "", **facts},
+        at_key=key is not None,
+        definition=str(steps[1]) if len(steps) > 1 and steps[0] == "$defs" else None,
+        fields=tuple(fields),
+        options=_options(error, view),
+    )
+
+
+def _options(error: _Error, view: _View) -> tuple[Any, ...]:
+    """Values that would do in the place of the one that is wrong or missing."""
+    match error.kind:
+        case _Kind.Enum(options=options):
+            return tuple(options)
+        case _Kind.Constant(expected_value=only):
+            return (only,)
+        case _Kind.Minimum(limit=limit) | _Kind.Maximum(limit=limit):
+            return (limit,)
+        case _Kind.Required(property=name):
+            rules: Mapping[str, Any] = view.rules(error).get("properties", {}).get(name, {})
+            const = (rules["const"],) if "const" in rules else ()
+            return (*const, *rules.get("enum", ()), *rules.get("examples", ()))
+    return ()
+
+
+def _faults(error: _Error, view: _View) -> Iterator[Fault]:
+    rules = view.rules(error)
+    match error.kind:
+        case (
+            _Kind.AdditionalProperties(unexpected=names)
+            | _Kind.UnevaluatedProperties(unexpected=names)
+        ):
+            known = list(rules.get("properties", ()))
+            for name in names:
+                advice = ""
+                if near := closest(name, known):
+                    advice = f"did you mean '{near}'?"
+                elif known and len(known) <= _LISTED:
+                    advice = f"its fields are: {', '.join(known)}"
+                facts = {"field": name, "advice": advice}
+                fields = [near] if near else []
+                yield _fault(error, view, "unknown", facts, fields=fields, key=name)
+        case _Kind.PropertyNames(error=inner):
+            name = str(inner.instance)
+            facts = {
+                "where": f"key of {dotted(view.path(error)) or view.root}",
+                "expected": rules.get("title") or "an allowed key",
+                "found": _cut(name),
+            }
+            yield _fault(error, view, "form", facts, key=name)
+        case _Kind.AnyOf(context=branches) | _Kind.OneOfNotValid(context=branches):
+            yield from _alternatives(error, branches, view)
+        case _Kind.Pattern() if error.instance == "" and "minLength" in rules:
+            pass  # reported as empty
+        case _Kind.Required(property=name):
+            facts = {"field": name, "advice": _advice_on_missing(error, name, rules)}
+            yield _fault(error, view, "missing", facts, fields=[name])
+        case _:
+            yield _fault(error, view, *_words(error, rules))
+
+
+def _advice_on_missing(error: _Error, name: str, rules: Mapping[str, Any]) -> str:
+    """What to write in a missing field, where there is no choice."""
+    field = rules.get("properties", {}).get(name, {})
+    if name == "name" and isinstance(error.instance, dict) and "generateName" in error.instance:
+        return "write a name: generateName makes another one whenever it is applied"
+    if "const" in field:
+        return f"write {name}: {json.dumps(field['const'])}"
+    examples = field.get("examples", ())
+    return f"write {name}, for example {name}: {examples[0]}" if examples else ""
+
+
+def _words(error: _Error, rules: Mapping[str, Any]) -> tuple[Problem, dict[str, str]]:
+    """The sort of fault and its facts, for an error that is about one value."""
+    value: Any = error.instance
+    match error.kind:
+        case _Kind.Type(types=types):
+            # In quotes it would be text, and still wrong.
+            text = json.dumps(value) if isinstance(value, bool | int | float) else ""
+            if text and "string" in types and text not in rules.get("enum", (text,)):
+                return "choice", _choice(rules["enum"], value)
+            return "type", _mistyped(types, value)
+        case _Kind.Enum(options=options):
+            return "choice", _choice(options, value)
+        case _Kind.Constant(expected_value=only):
+            return "choice", _choice([only], value)
+        case _Kind.Minimum(limit=limit):
+            return "range", {"expected": f"at least {limit}", "found": _shown(value)}
+        case _Kind.Maximum(limit=limit):
+            return "range", {"expected": f"at most {limit}", "found": _shown(value)}
+        case _Kind.ExclusiveMinimum(limit=limit):
+            return "range", {"expected": f"above {limit}", "found": _shown(value)}
+        case _Kind.ExclusiveMaximum(limit=limit):
+            return "range", {"expected": f"below {limit}", "found": _shown(value)}
+        case _Kind.Pattern() | _Kind.MinItems() | _Kind.MinLength() if not value:
+            return "empty", {}
+        case _Kind.MinProperties() if not value:
+            return "empty", {}
+        case _Kind.Pattern(pattern=pattern):
+            expected = rules.get("title") or f"of the form {pattern}"
+            return "form", {"expected": expected, "found": _cut(str(value))}
+        case _Kind.Not() if "title" in rules:
+            problem = rules["title"]
+        case _Kind.MinItems(limit=limit):
+            problem = f"must have at least {limit} items, not {len(value)}"
+        case _Kind.MaxItems(limit=limit):
+            problem = f"must have at most {limit} items, not {len(value)}"
+        case _Kind.MinLength(limit=limit):
+            problem = f"must have at least {limit} characters, not {len(value)}"
+        case _Kind.MaxLength(limit=limit):
+            problem = f"must have at most {limit} characters, not {len(value)}"
+        case _Kind.UniqueItems():
+            problem = f"lists {_repeated(value)} twice"
+        case _Kind.OneOfMultipleValid():
+            problem = "fits more than one of the allowed forms, and may fit one only"
+        case _:
+            problem = _cut(error.message)
+    return "other", {"problem": problem}
+
+
+def _repeated(items: Sequence[Any]) -> str:
+    seen: set[str] = set()
+    for item in items:
+        key = json.dumps(item, sort_keys=True)
+        if key in seen:
+            return _shown(item)
+        seen.add(key)
+    return "an item"
+
+
+def _choice(options: Sequence[Any], value: object) -> dict[str, str]:
+    # Where the empty text is allowed it stands for absent, which nobody needs to be told.
+    written = [option for option in options if option]
+    words = [
+        _shown(option)[1:-1] if isinstance(option, str) else _shown(option) for option in written
+    ]
+    near = closest(value, written) if isinstance(value, str) else None
+    return {
+        "expected": words[0] if len(words) == 1 else f"one of {', '.join(words)}",
+        "found": _shown(value),
+        "advice": f"did you mean '{near}'?" if near else "",
+    }
+
+
+def _mistyped(types: Sequence[str], value: object) -> dict[str, str]:
+    """What type a value should have, and what to do about that."""
+    advice = ""
+    numeric = not {"integer", "number"}.isdisjoint(types)
+    if isinstance(value, str):
+        number = numeric and re.fullmatch(r"-?\d+", value)
+        if number or ("boolean" in types and value.lower() in _TRUE | _FALSE):
+            advice = f"remove the quotes: {value}"
+    elif "string" in types and not numeric and isinstance(value, bool | int | float):
+        advice = "put it in quotes"
+    if not advice and list(types) == ["array"]:
+        advice = "write a list: each item on its own line, after '- '"
+    elif list(types) == ["object"] and isinstance(value, list):
+        advice = "remove the '- '"
+    shown = f"the text {_shown(value)}" if isinstance(value, str) else _shown(value)
+    expected = " or ".join(_TYPES[name] for name in types)
+    return {"expected": expected, "found": shown, "advice": advice}
+
+
+def _alternatives(
+    error: _Error, branches: Sequence[Sequence[_Error]], view: _View
+) -> Iterator[Fault]:
+    """What to say of a value that fits none of several forms: something about the one meant."""
+    rules = view.rules(error)
+    choices = rules.get("anyOf") or rules.get("oneOf") or ()
+    # A form whose type or fields are absent is plainly not the one that was meant.
+    meant = [
+        errors
+        for errors in branches
+        if not any(
+            inner.kind.name in ("type", "required") and inner.instance_path == error.instance_path
+            for inner in errors
+        )
+    ]
+    inner_errors = [inner for errors in branches for inner in errors]
+    if meant:
+        for inner in min(meant, key=len):
+            yield from _faults(inner, view)
+    elif all("required" in choice for choice in choices):
+        required = [choice["required"] for choice in choices]
+        words = "' or '".join(" and ".join(names) for names in required)
+        alone = [names[0] for names in required if len(names) == 1]
+        yield _fault(error, view, "missing", {"field": words}, fields=alone)
+    elif all(inner.kind.name == "type" for inner in inner_errors):
+        types: list[str] = []
+        for inner in inner_errors:
+            types += inner.kind.types if isinstance(inner.kind, _Kind.Type) else ()
+        yield _fault(error, view, "type", _mistyped(types, error.instance))
+    else:
+        yield _fault(error, view, "other", {"problem": "fits none of the allowed forms"})
+
+
+def _shown(value: object) -> str:
+    """A value as a message shows it: text in quotes, long text cut, lists and mappings named."""
+    match value:
+        case str():
+            return f"'{_cut(value)}'"
+        case list():
+            return "a list" if value else "an empty list"
+        case dict():
+            return "a mapping" if value else "an empty mapping"
+        case _:
+            return json.dumps(value)
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _WIDEST else f"{words[:_WIDEST]}..."
+
+
+# Corrections ----------------------------------------------------------------------------------
+
+
+def with_fix(diagnostic: Diagnostic, fault: Fault, source: Source) -> Diagnostic:
+    """A diagnostic with the correction of its fault, where the author can have meant one thing.
+
+    Safe is what keeps the author's own words and only spells or types them as the schema does.
+    What resembles a known word is likely meant, and somebody should look at it.
+    """
+    fix: Fix | None = None
+    if fault.problem == "unknown":
+        fix = _rename(fault, source)
+    elif fault.path and not fault.at_key:
+        fix = _replacement(fault, source)
+    return diagnostic if fix is None else structs.replace(diagnostic, fix=fix)
+
+
+def _rename(fault: Fault, source: Source) -> Fix | None:
+    """Another name for a field of a mapping that has none of that name."""
+    mapping = value_at(source.data, fault.path[:-1])
+    name = fault.path[-1]
+    if not (fault.fields and isinstance(name, str) and isinstance(mapping, dict)):
+        return None
+    meant = fault.fields[0]
+    # Of two fields that resemble the same, nobody knows which is meant.
+    similar = [key for key in mapping if key != name and bare(key) == bare(meant)]
+    if meant in mapping or similar:
+        return None
+    change = Rename(source.locate(fault.path, key=True), meant)
+    return Fix(f"rename '{name}' to '{meant}'", (change,), bare(name) == bare(meant))
+
+
+def _replacement(fault: Fault, source: Source) -> Fix | None:
+    """Another spelling of a value, or the same one with other quotes."""
+    value = value_at(source.data, fault.path)
+    meant: str | int | None = None
+    is_safe = True
+    advice = fault.facts.get("advice", "")
+    if fault.problem == "type" and advice == "put it in quotes":
+        return Fix(advice, (Quote(source.locate(fault.path)),), is_safe)
+    if not isinstance(value, str):
+        return None
+    if fault.problem == "type" and advice.startswith("remove the quotes"):
+        if _NUMBER.fullmatch(value):
+            meant = int(value)
+        elif value.lower() in _TRUE | _FALSE:
+            meant = value.lower() in _TRUE
+    elif fault.problem == "choice":
+        words = [option for option in fault.options if isinstance(option, str) and option]
+        same = [word for word in words if bare(word) == bare(value)]
+        is_safe = len(same) == 1
+        meant = same[0] if is_safe else closest(value, words)
+    elif fault.problem == "form" and fault.definition == "api.resource.Quantity":
+        meant, is_safe = quantity.probably(value), False
+    if meant is None:
+        return None
+    title = f"write {meant if isinstance(meant, str) else json.dumps(meant)}"
+    return Fix(title, (Replace(source.locate(fault.path), meant),), is_safe)

@@ -1,0 +1,339 @@
+"""Rules that need the whole job: names, bounds, and what the template may not take.
+
+They hold for every kind, so they look at the model and not at a document; each diagnostic
+still points into the document the value came from.
+"""
+
+import re
+from collections.abc import Iterator
+
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.k8s.names import is_run
+from etcompile.k8s.path import dotted
+from etcompile.launch.commands import launch_program, may_launch
+from etcompile.model import Env, FieldEnv, InPlace, Job, Member, Port, Role, protocol
+from etcompile.model.run import LONGEST_RUN
+from etcompile.model.supervision import SUPERVISOR_PORT
+
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_NAME_LIMIT = 63
+_WITHOUT_SHELL = r"gcr\.io/distroless/(?!.*:[\w.-]*debug)|cgr\.dev/chainguard/static(?![\w-])"
+
+_OWN_VOLUMES = (
+    protocol.SCRIPTS,
+    protocol.HOSTS,
+    protocol.STATUS,
+    protocol.RUN_STATE,
+    protocol.SSH,
+    f"{protocol.SSH}-home",
+    protocol.USERS,
+)
+_OWN_INITS = ("wait-for-workers", "copy-ssh-keys", protocol.USERS)
+
+
+def check_spec(job: Job) -> list[Diagnostic]:
+    """What is wrong with a job as its document describes it, before any scale intent."""
+    problems = list(_name(job))
+    if job.run.suspended:
+        by = job.run.suspended_by
+        facts = {"job": job.name, "field": "the annotation" if "annotations" in by else dotted(by)}
+        problems.append(diagnose(codes.SUSPENDED, job.origin.locate(*by), **facts))
+    for role in job.roles:
+        problems += _bounds(role)
+        problems += _reserved(job, role)
+        problems += _overwritten(job, role)
+        problems += _sidecar_first(role)
+        problems += _container(job, role)
+    problems += _unguarded(job)
+    if any(may_launch(role.template.main_container) for role in job.roles):
+        from etcompile.check.launch_rules import check_launch  # noqa: PLC0415 - few jobs need it
+
+        # Held against the workers it starts with: scaled in later, a launcher runs on.
+        problems += check_launch(job)
+    if job.run.in_place is not None:
+        problems += _in_place(job, job.run.in_place)
+    return problems
+
+
+def check_longest_name(job: Job, highest_index: int) -> list[Diagnostic]:
+    """One error for the longest of all names, so that who shortens it does so once.
+
+    Args:
+        job: The job with its final members.
+        highest_index: The highest index a scale-out ever gave out.
+    """
+    longest: dict[str, Role] = {}
+    for role in job.roles:
+        index = highest_index if role.bounds else len(role.members) - 1
+        if role.bounds and role.bounds.maximum:
+            index = max(index, role.bounds.maximum - 1)
+        last = Member(None if role.labels.index is None else index)
+        # A Pod that nobody looks for by its name may have a longer one.
+        pod_name = "" if role.naming.service else role.pod_name(last)
+        longest.setdefault(max(role.host_name(last), pod_name, key=len), role)
+    name = max(longest, key=len, default="")
+    if len(name) <= _NAME_LIMIT:
+        return []
+    bounds = longest[name].bounds
+    facts = {
+        "name": name,
+        "length": len(name),
+        "limit": _NAME_LIMIT,
+        "excess": len(name) - _NAME_LIMIT,
+        "what": "the job's name or the ID of its run" if job.run_id else "the job's name",
+        "advice": f" or lower {bounds.names[1]}" if bounds and bounds.maximum else "",
+    }
+    return [diagnose(codes.NAME_TOO_LONG, job.origin.locate("metadata", "name"), **facts)]
+
+
+def check_run(run: str | None, place: Location | None) -> list[Diagnostic]:
+    """What is wrong with the ID of a run.
+
+    Args:
+        run: The ID; None if there is none.
+        place: Where an overlay says it; None if whoever runs the program did.
+    """
+    if run is None or is_run(run):
+        return []
+    problem = f"the ID of a run is at most {LONGEST_RUN} lower-case letters, digits and '-'"
+    advice = "name it after what changed, such as lr2, or say auto"
+    return [diagnose(codes.OPTION, place, option=f"--run '{run}'", problem=problem, advice=advice)]
+
+
+def _name(job: Job) -> Iterator[Diagnostic]:
+    if _LABEL.fullmatch(job.name):
+        return
+    if "." in job.name:
+        problem = "it contains a dot"
+    elif not job.name[:1].isalpha():
+        problem = "it does not start with a letter"
+    elif job.name.endswith("-"):
+        problem = "it ends with '-'"
+    else:
+        problem = "it contains other characters"
+    place = job.origin.locate("metadata", "name")
+    yield diagnose(codes.JOB_NAME, place, name=job.name, problem=problem)
+
+
+def _bounds(role: Role) -> Iterator[Diagnostic]:
+    """Minimum, maximum and the number of replicas contradict each other."""
+    if role.bounds is None:
+        return
+    others = role.bounds.beside
+    replicas, low = len(role.members) + others, role.bounds.minimum + others
+    high = None if role.bounds.maximum is None else role.bounds.maximum + others
+    least, most = role.bounds.names
+    count, written = role.bounds.count or (f"{role.name}.replicas", role.origin.at("replicas"))
+    facts = {"where": count, "replicas": replicas, "minimum": low, "maximum": high}
+    facts |= {"least": least, "most": most}
+    if high is not None and low > high:
+        place = (role.bounds.origin or role.origin).locate("minReplicas")
+        yield diagnose(codes.MIN_ABOVE_MAX, place, **{**facts, "where": role.name})
+    elif high is not None and replicas > high:
+        yield diagnose(codes.REPLICAS_ABOVE_MAX, written.locate(), **facts)
+    elif replicas < low:
+        yield diagnose(codes.REPLICAS_BELOW_MIN, written.locate(), **facts)
+
+
+def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
+    """Names and paths in a template that the compiled Pod needs for itself."""
+    spec, origin = role.template.spec, role.template.origin
+    volumes = {volume.name for volume in role.additions.volumes} | set(_OWN_VOLUMES)
+    paths = {mount.path for mount in role.additions.mounts}
+    if (ssh := job.credentials) and ssh.is_for(role.name):
+        paths |= {ssh.mount_path.rstrip("/")}
+        volumes |= {ssh.volume} if ssh.volume else set()
+    inits = {*_OWN_INITS, *(init.name for init in role.additions.setup)}
+    inits |= {role.additions.gate.name} if role.additions.gate else set()
+    lists = (
+        ("volumes", "volume", volumes),
+        ("initContainers", "init container", inits),
+        ("containers", "container", inits),
+    )
+    for field, where, names in lists:
+        for index, item in enumerate(spec.get(field, ())):
+            if item["name"] in names:
+                place = origin.locate("spec", field, index, "name")
+                facts = {"where": where, "name": item["name"], "what": "name"}
+                yield diagnose(codes.RESERVED_NAME, place, **facts)
+    for index, mount in enumerate(role.template.main_container.get("volumeMounts", ())):
+        path = str(mount["mountPath"]).rstrip("/")
+        if path in paths or f"{path}/".startswith("/etc/etcompile/"):
+            place = role.template.main_origin.locate("volumeMounts", index, "mountPath")
+            yield diagnose(codes.RESERVED_NAME, place, where="mount path", name=path, what="path")
+
+
+def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
+    """What a template sets and the compiled Pod sets otherwise."""
+    origin = role.template.origin
+    # The labels that replace a template's; None for a value of each replica.
+    numbered = (role.labels.index, role.labels.rank, role.labels.relaunch)
+    own: dict[str, str | None] = {
+        **dict.fromkeys(label for label in (*numbered, *protocol.OWN_LABELS) if label),
+        **job.selector,
+        **role.labels.common,
+        **role.labels.objects,
+        **role.labels.pods,
+        **role.labels.leader,
+    }
+    for label, value in role.template.labels.items():
+        if label in own and own[label] != value:
+            place = origin.locate("metadata", "labels", label)
+            facts = {"name": label, "reason": "it is how the job finds its Pods"}
+            facts |= {"where": "label", "advice": "use another label"}
+            yield diagnose(codes.OVERWRITTEN, place, **facts)
+    for name, reason in protocol.POD_ANNOTATIONS.items():
+        if name in role.template.annotations:
+            place = origin.locate("metadata", "annotations", name)
+            facts = {"where": "annotation", "advice": "remove it", "name": name, "reason": reason}
+            yield diagnose(codes.OVERWRITTEN, place, **facts)
+    for field in ("hostname", "subdomain"):
+        # Whichever way Services are asked for, such a job has one: its hosts are named by it.
+        if field in role.template.spec and job.is_behind_one_service("per-replica"):
+            reason = "the Pods' host names come from the job's name"
+            facts = {"name": str(role.template.spec[field]), "reason": reason}
+            facts |= {"where": field, "advice": "remove it"}
+            yield diagnose(codes.OVERWRITTEN, origin.locate("spec", field), **facts)
+    added = {env.name for env in role.additions.env if isinstance(env, FieldEnv) or not env.default}
+    for index, env in enumerate(role.template.main_container.get("env", ())):
+        if env["name"] in added:
+            place = role.template.main_origin.locate("env", index)
+            facts = {"name": env["name"], "reason": "the job sets it"}
+            facts |= {"where": "environment variable", "advice": ""}
+            yield diagnose(codes.OVERWRITTEN, place, **facts)
+
+
+def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
+    """A trainer that is not the first container, and no annotation that says so (defect 42)."""
+    if not role.additions.run_once or launch_program(role.template.main_container):
+        return
+    for index, container in enumerate(role.template.spec["containers"]):
+        if program := launch_program(container):
+            place = role.template.origin.locate("spec", "containers", index, "name")
+            facts = {"other": container["name"], "program": program}
+            yield diagnose(codes.PROBABLY_SIDECAR, place, first=role.template.main, **facts)
+            return
+
+
+def _container(job: Job, role: Role) -> Iterator[Diagnostic]:
+    """What the main container cannot do in the Pod that the compiler makes of it."""
+    main, origin = role.template.main_container, role.template.main_origin
+    resident = role.additions.resident
+    wrapped = (role.additions.run_once or role.recovery.serves) and main.get("command")
+    if (wrapped or resident or role.additions.gate) and re.match(
+        _WITHOUT_SHELL, str(main["image"])
+    ):
+        where = f"container '{role.template.main}' of {role.name}"
+        facts = {"where": where, "image": main["image"]}
+        yield diagnose(codes.IMAGE_WITHOUT_SHELL, origin.locate("image"), **facts)
+    port = role.privileged_ssh_port(job.credentials)
+    if port is not None and role.template.spec.get("hostNetwork"):
+        place = role.template.origin.locate("spec", "hostNetwork", key=True)
+        yield diagnose(codes.PRIVILEGED_SSH_PORT, place, role=role.name, port=port)
+    silent = resident is not None and not resident.keeps_args
+    if silent and main.get("args") and not main.get("command"):
+        yield diagnose(
+            codes.NO_EFFECT,
+            origin.locate("args", key=True),
+            where=f"args of container '{role.template.main}'",
+            reason="without a command the container serves the launcher and takes no arguments",
+            advice="write a command too, or remove the arguments",
+        )
+
+
+def _unguarded(job: Job) -> Iterator[Diagnostic]:
+    """One warning for all roles whose command is the image's own: nothing can be put before it."""
+    in_place = job.run.in_place.roles if job.run.in_place else ()  # where it is an error
+    unguarded: list[Role] = []
+    for role in job.roles:
+        main, resident = role.template.main_container, role.additions.resident
+        guarded = role.additions.run_once or role.recovery.serves
+        if not guarded or role.name in in_place or main.get("command"):
+            continue
+        # A container that serves the launcher runs nothing of its own without arguments.
+        if resident is None or (main.get("args") and resident.keeps_args):
+            unguarded.append(role)
+    if unguarded:
+        by_container: dict[str, list[str]] = {}
+        for role in unguarded:
+            by_container.setdefault(role.template.main, []).append(role.name)
+        named = [
+            f"container '{main}'" + (f" of {', '.join(roles)}" if len(job.roles) > 1 else "")
+            for main, roles in by_container.items()
+        ]
+        # "has no command" suits several only one by one.
+        where = named[0] if len(named) == 1 else f"each of {' and '.join(named)}"
+        place = unguarded[0].template.main_origin.locate()
+        yield diagnose(codes.NO_RUN_ONCE_GUARD, place, where=where)
+
+
+# Restarts in place ----------------------------------------------------------------------------
+
+_SHARED = ("shareProcessNamespace", "hostPID")
+"""Fields of a PodSpec with which a container's first process is not process 1."""
+_PORTS = ("MASTER_PORT", "RDZV_ENDPOINT")
+"""How the names of variables end that name a port on which the first replica listens."""
+
+
+def _in_place(job: Job, in_place: InPlace) -> Iterator[Diagnostic]:
+    """What keeps the commands of a job from running again in their containers.
+
+    Most of these problems would not show before the first failure.
+    """
+    for role in job.roles:
+        if role.name in in_place.roles:
+            obstacles = (*_obstacles(role, in_place), *_port_clashes(job, role, in_place.port))
+            for place, problem, advice in obstacles:
+                facts = {"job": job.name, "problem": problem, "advice": advice}
+                yield diagnose(codes.NOT_IN_PLACE, place, **facts)
+
+
+def _obstacles(role: Role, in_place: InPlace) -> Iterator[tuple[Location, str, str]]:
+    """Where something of a role stands in the way, what that is, and what to do."""
+    origin, main = role.template.origin, role.template.main_container
+    if not main.get("command"):
+        problem = (
+            f"container '{main['name']}' of {role.name} has no command, and the image's own cannot"
+            " be run again"
+        )
+        place = role.template.main_origin.locate()
+        yield place, problem, "write the command into the container's spec"
+    for field in _SHARED:
+        if role.template.spec.get(field):
+            problem = (
+                f"with {field}: true its supervisor is not process 1 of {role.name}, and cannot"
+                " end all that its command started"
+            )
+            yield origin.locate("spec", field), problem, f"remove {field}"
+    if in_place.mode == "each" and role.recovery.permanent == "all":
+        problem = f"restartPolicy Never of {role.name} says that its command is not run again"
+        advice = f"write restartPolicy: OnFailure beside the template of {role.name}"
+        yield role.origin.locate("restartPolicy"), problem, advice
+
+
+def _port_clashes(job: Job, role: Role, port: int) -> Iterator[tuple[Location, str, str]]:
+    """Who else listens on the port of the supervisors, in a Pod of a role."""
+    what, origin = f"the supervisor of {role.name} listens on port {port}", role.template.origin
+    advice = f"write another port into the annotation {SUPERVISOR_PORT}"
+    others = [opened.name for opened in role.ports if opened == Port(opened.name, port)]
+    written = (
+        (env["name"], env.get("value")) for env in role.template.main_container.get("env", ())
+    )
+    added = ((env.name, env.value) for env in role.additions.env if isinstance(env, Env))
+    for name, value in (*written, *added):
+        if name.endswith(_PORTS) and str(value).rpartition(":")[2] == str(port):
+            others.append(name)
+    if job.credentials and job.credentials.is_for(role.name) and job.credentials.port == port:
+        others.append("ssh")
+    for number, container in enumerate(role.template.spec["containers"]):
+        for index, opened in enumerate(container.get("ports", ())):
+            where = origin.locate("spec", "containers", number, "ports", index, "containerPort")
+            if opened["containerPort"] == port and opened.get("protocol") in (None, "TCP"):
+                others.clear()
+                yield where, f"{what}, and so does container '{container['name']}'", advice
+            elif opened.get("name") == "supervisor" and container["name"] == role.template.main:
+                problem = f"container '{container['name']}' has a port of the name supervisor"
+                yield where, f"{problem}, as its supervisor's is called", "rename it"
+    if others:
+        where = job.origin.locate("metadata", "annotations", SUPERVISOR_PORT)
+        yield where, f"{what}, which is also that of {others[0]}", advice

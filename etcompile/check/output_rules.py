@@ -1,0 +1,430 @@
+"""The last look at everything that is about to leave: compiled objects, and others of the input.
+
+No private key gets past it (reference/gitops.md 5), no two objects share a name, and nothing
+is larger than programs, the API server or those who apply it take. Thousands of Pods and Services
+of a role are equal but for an index: one or two of them are looked at for all where that suffices.
+"""
+
+import marshal
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
+from etcompile.diagnostics.privatekeys import holds_key, is_suspicious
+from etcompile.k8s.objects import Object
+from etcompile.k8s.references import references
+from etcompile.model import Job, Origin, Profile
+from etcompile.model.protocol import ROLE_LABEL, config_name, hosts_name, status_name
+from etcompile.model.sizes import (
+    ANNOTATIONS_LIMIT,
+    STORED_LIMIT,
+    copied_annotations,
+    stored_size,
+)
+
+_CONFIG_MAP_LIMIT = 1024 * 1024
+"""Bytes: the API server's limit on the data of one ConfigMap."""
+_VARIABLE_LIMIT = 128 * 1024
+"""Bytes of one variable, its name and the 0 at its end included: execve(2), MAX_ARG_STRLEN."""
+_PODS_WAVE = 100
+_SYNC_WAVE = "argocd.argoproj.io/sync-wave"
+_COPYING: frozenset[Profile] = frozenset({"plain", "kpt"})
+"""Profiles of tools that may keep a copy: the others are told not to, or never do."""
+_LIMITED = frozenset({"ConfigMap", "Secret"})
+"""Kinds with a limit of their own, below that of all objects."""
+
+Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+
+
+def identity(value: Object) -> Identity:
+    """What the API server tells objects apart by; `default` stands for no namespace."""
+    metadata = value["metadata"]
+    group = value["apiVersion"].rpartition("/")[0]
+    return group, value["kind"], metadata.get("namespace") or "default", metadata["name"]
+
+
+# The objects of a job -------------------------------------------------------------------------
+
+
+def check_compiled(
+    job: Job, objects: Sequence[Object], profiles: Sequence[Profile]
+) -> list[Diagnostic]:
+    """What must not leave, or should not, of a job's objects.
+
+    Args:
+        job: The job that they are made of.
+        objects: Its compiled objects.
+        profiles: The tools that they are for.
+    """
+    place = partial(job.origin.locate, "metadata", "name")
+    return [
+        *_pod_waves(job, objects),
+        *_private_keys(job, objects),
+        *_annotations_and_data(job, objects),
+        *_long_variables(job, objects),
+        *(
+            problem
+            for value in _samples(objects)
+            for problem in _sizes(value, f" of job '{job.name}'", place, profiles)
+        ),
+    ]
+
+
+def _pod_waves(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
+    """Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1)."""
+    waves: dict[str, str] = {}
+    for value in objects:
+        if value["kind"] == "Pod":
+            wave = value["metadata"].get("annotations", {}).get(_SYNC_WAVE, "0")
+            waves.setdefault(wave, value["metadata"]["name"])
+    if len(waves) > 1:
+        pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
+        place = job.origin.locate("metadata", "name")
+        yield diagnose(codes.PODS_IN_TWO_WAVES, place, job=job.name, pods=pods)
+
+
+def _private_keys(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    """Objects that contain a private key; of those that share a spec, the first."""
+    if not _may_contain_private_key(objects):
+        return
+    seen: set[int] = set()
+    for value in objects:
+        spec = value.get("spec")
+        parts = [part for key, part in value.items() if key != "spec"]
+        if spec is not None and id(spec) not in seen:
+            seen.add(id(spec))
+            parts.append(spec)
+        if _path_of_key(parts) is not None:
+            # A key that is not in the job's document comes from a patch.
+            path = _path_of_key(job.origin.source.data) or ("metadata", "name")
+            what = f"{value['kind']} {value['metadata']['name']} of job '{job.name}'"
+            yield diagnose(codes.PRIVATE_KEY, job.origin.source.locate(path), what=what)
+
+
+def _annotations_and_data(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
+    place = partial(job.origin.locate, "metadata", "name")
+    for value in objects:
+        name = value["metadata"]["name"]
+        if (size := _size(value["metadata"].get("annotations"))) > ANNOTATIONS_LIMIT:
+            what = f"{value['kind']} {name} of job '{job.name}'"
+            yield diagnose(codes.ANNOTATIONS_TOO_LARGE, place(), what=what, size=size // 1024)
+        is_config = value["kind"] == "ConfigMap"
+        if is_config and (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
+            yield diagnose(codes.CONFIG_TOO_LARGE, place(), name=name, size=size // 1024)
+
+
+def _size(texts: object) -> int:
+    """The bytes of a mapping of texts; the schema reports what a patch put there instead."""
+    pairs = texts.items() if isinstance(texts, dict) else ()
+    return sum(len(k.encode()) + len(v.encode()) for k, v in pairs if isinstance(v, str))
+
+
+def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
+    """A warning for each role whose Pods have a variable that no program can be started with.
+
+    The schema of Kubernetes takes any text, and the API server does, too; the container then fails
+    to start with "argument list too long", for as long as it is tried.
+    """
+    seen: set[str] = set()
+    for value in objects:
+        pod = value["spec"]["template"] if value["kind"] == "Job" else value
+        name = pod["metadata"].get("labels", {}).get(ROLE_LABEL) if "spec" in pod else None
+        if name is None or name in seen or "containers" not in pod["spec"]:
+            continue
+        seen.add(name)
+        if (role := job.role(name)) and (variable := _too_long(pod["spec"])):
+            size = len(variable["name"].encode()) + len(variable["value"].encode()) + 2
+            if variable["name"] not in {env.name for env in role.additions.env}:
+                advice = "put it into a file, of a ConfigMap for example"
+            elif job.names_fewer:
+                advice = f"have fewer replicas, or {job.names_fewer}"
+            else:
+                advice = "have fewer replicas: it names each of them"
+            facts = {"variable": variable["name"], "role": role.name, "size": -(-size // 1024)}
+            place = role.origin.locate(key=True)
+            yield diagnose(codes.VARIABLE_TOO_LONG, place, **facts, advice=advice)
+
+
+def _too_long(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The first variable of a Pod that is longer than Linux hands to a program."""
+    for field in ("initContainers", "containers"):
+        for container in spec.get(field) or ():
+            for variable in container.get("env") or ():
+                text = variable.get("value")
+                if not isinstance(text, str):
+                    continue
+                if len(variable["name"].encode()) + len(text.encode()) + 2 > _VARIABLE_LIMIT:
+                    found: Mapping[str, Any] = variable
+                    return found
+    return None
+
+
+def _samples(objects: Sequence[Object]) -> Iterator[Object]:
+    """The objects, of those of a role and a kind the first and the last only."""
+    first: dict[tuple[str, str], Object] = {}
+    last: dict[tuple[str, str], Object] = {}
+    for value in objects:
+        role = (value["metadata"].get("labels") or {}).get(ROLE_LABEL)
+        if role is None:
+            yield value
+        else:
+            key = (value["kind"], role)
+            first.setdefault(key, value)
+            last[key] = value
+    for key, value in first.items():
+        yield value
+        if last[key] is not value:
+            yield last[key]
+
+
+def _sizes(
+    value: Object, of_job: str, place: Callable[[], Location], profiles: Sequence[Profile]
+) -> Iterator[Diagnostic]:
+    """What is too large of an object; its place is looked up only for a diagnostic."""
+    what = f"{value['kind']} '{value['metadata'].get('name', '')}'{of_job}"
+    copied = copied_annotations(value)
+    if copied > STORED_LIMIT and value["kind"] not in _LIMITED:
+        size = stored_size(value)
+        if size > STORED_LIMIT:
+            facts = {"size": -(-size // 1024), "limit": STORED_LIMIT // 1024}
+            yield diagnose(codes.TOO_LARGE_TO_STORE, place(), what=what, **facts)
+            return
+    if copied > ANNOTATIONS_LIMIT and (not profiles or _COPYING & {*profiles}):
+        facts = {"size": -(-copied // 1024), "limit": ANNOTATIONS_LIMIT // 1024}
+        yield diagnose(codes.TOO_LARGE_FOR_CLIENT_SIDE_APPLY, place(), what=what, **facts)
+
+
+# The other objects of the input ---------------------------------------------------------------
+
+
+def check_others(
+    others: Sequence[Source],
+    compiled: Sequence[tuple[Job, Iterable[Object]]],
+    profiles: Sequence[Profile],
+    *,
+    allow_plain_secrets: bool,
+) -> list[Diagnostic]:
+    """What must not leave, or should not, of the other objects of the input.
+
+    Args:
+        others: These objects.
+        compiled: Each job with its compiled objects.
+        profiles: The tools that they are for.
+        allow_plain_secrets: Let Secrets with data pass.
+    """
+    problems = [
+        *_name_clashes(compiled, others),
+        *_generated_names([job for job, _ in compiled], others),
+        *(p for source in others for p in _other(source, allow_plain=allow_plain_secrets)),
+    ]
+    for source in others:
+        if isinstance(source.data.get("metadata"), dict):
+            place = partial(source.locate, ("metadata", "name"))
+            problems += _sizes(source.data, "", place, profiles)
+    return problems
+
+
+def _name_clashes(
+    compiled: Iterable[tuple[Job, Iterable[Object]]], others: Iterable[Source]
+) -> Iterator[Diagnostic]:
+    named = [source for source in others if (source.data.get("metadata") or {}).get("name")]
+    if not named:
+        return
+    owners = {identity(value): job.name for job, objects in compiled for value in objects}
+    for job, _ in compiled:
+        for name in (hosts_name(job.name), status_name(job.name)):
+            owners["", "ConfigMap", job.namespace or "default", name] = job.name
+    for source in named:
+        if owner := owners.get(identity(source.data)):
+            place = source.locate(("metadata", "name"))
+            yield diagnose(codes.NAME_CLASH, place, what=_what(source.data), job=owner)
+
+
+def _what(value: Object) -> str:
+    return f"{value['kind']} '{(value.get('metadata') or {}).get('name', '')}'"
+
+
+def _generated_names(jobs: Sequence[Job], others: Iterable[Source]) -> Iterator[Diagnostic]:
+    """An error for each reference of the input to a ConfigMap that only etcompile creates.
+
+    What an operator creates too, such as `J-etcompile` of an MPIJob, may be meant. These cannot be.
+    """
+    owners = {
+        (job.namespace or "default", name): job.name
+        for job in jobs
+        for name in (config_name(job.name), hosts_name(job.name), status_name(job.name))
+    }
+    users: list[tuple[str | None, str, Callable[[], Location], Mapping[str, Any]]] = [
+        (
+            job.namespace,
+            f"role '{role.name}' of job '{job.name}'",
+            role.template.origin.locate,
+            {"kind": "Pod", "spec": role.template.spec},
+        )
+        for job in jobs
+        for role in job.roles
+    ]
+    for source in others:
+        namespace = (source.data.get("metadata") or {}).get("namespace")
+        place = partial(source.locate, ("metadata", "name"))
+        users.append((namespace, _what(source.data), place, source.data))
+    for namespace, what, locate, value in users:
+        for reference in references(value):
+            key = namespace or "default", reference.name
+            if reference.kind == "ConfigMap" and key in owners:
+                facts = {"what": what, "name": reference.name, "job": owners[key]}
+                yield diagnose(codes.GENERATED_NAME, locate(), **facts)
+
+
+def _other(source: Source, *, allow_plain: bool) -> Iterator[Diagnostic]:
+    value = source.data
+    what = _what(value)
+    if (key := _path_of_key(value)) is not None:
+        yield diagnose(codes.PRIVATE_KEY, source.locate(key), what=what)
+    elif value["kind"] == "Secret" and not allow_plain:
+        for field in ("data", "stringData"):
+            if value.get(field) and not _is_encrypted(value, field):
+                yield diagnose(codes.PLAIN_SECRET, source.locate((field,), key=True), what=what)
+                break
+    for annotation in ("etcompile.dev/wave", _SYNC_WAVE):
+        wave = value.get("metadata", {}).get("annotations", {}).get(annotation, "")
+        if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > _PODS_WAVE:
+            place = source.locate(("metadata", "annotations", annotation))
+            yield diagnose(codes.LATE_WAVE, place, what=what, wave=wave)
+
+
+def _is_encrypted(value: Object, field: str) -> bool:
+    """Whether SOPS has encrypted all texts of a field."""
+    texts = value[field].values() if isinstance(value[field], dict) else [None]
+    return isinstance(value.get("sops"), dict) and all(
+        isinstance(text, str) and text.startswith("ENC[") for text in texts
+    )
+
+
+# Several jobs ---------------------------------------------------------------------------------
+
+
+def check_jobs(compiled: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnostic]:
+    """An error for each job that makes an object which another one makes already.
+
+    All that a job makes is named like it, or by its name and more. So only jobs with related
+    names are looked at: thousands of others cost nothing.
+
+    Args:
+        compiled: Each job with its compiled objects, in the order of the input.
+    """
+    names = Counter(job.name for job, _ in compiled)
+    related = {name for name, count in names.items() if count > 1}
+    for name in names:
+        parts = name.split("-")
+        if shorter := {"-".join(parts[:end]) for end in range(1, len(parts))} & names.keys():
+            related |= {name, *shorter}
+    problems = []
+    owners: dict[Identity, Job] = {}
+    for job, objects in compiled:
+        if job.name not in related:
+            continue
+        own = {identity(value): value for value in objects}
+        if twice := next((key for key in own if key in owners), None):
+            other = owners[twice]
+            facts = {
+                "job": f"{job.kind} '{job.name}'",
+                "what": f"{twice[1]} '{twice[3]}'",
+                "other": f"{other.kind} '{other.name}' of {other.api_version}",
+            }
+            place = job.origin.locate("metadata", "name")
+            problems.append(diagnose(codes.JOBS_CLASH, place, **facts))
+        else:
+            owners |= dict.fromkeys(own, job)
+    return problems
+
+
+def check_autoscalers(others: Sequence[Source], jobs: Sequence[Job]) -> list[Diagnostic]:
+    """A warning for each autoscaler of a job, which is no object that could be scaled any more.
+
+    Args:
+        others: The other objects of the input.
+        jobs: The jobs of the input.
+    """
+    by_name = {(job.kind, job.name, job.namespace or "default"): job for job in jobs}
+    problems = []
+    for source in others:
+        value = source.data
+        if value["kind"] != "HorizontalPodAutoscaler":
+            continue
+        # Kubernetes' schema has the last word on what is no mapping.
+        spec = value.get("spec")
+        target = spec.get("scaleTargetRef") if isinstance(spec, dict) else None
+        if not isinstance(target, dict):
+            continue
+        namespace = value["metadata"].get("namespace") or "default"
+        job = by_name.get((str(target.get("kind")), str(target.get("name")), namespace))
+        group = str(target.get("apiVersion") or "").rpartition("/")[0]
+        if job and group in ("", job.api_version.rpartition("/")[0]):
+            place = source.locate(("spec", "scaleTargetRef"), key=True)
+            facts = {"what": _what(value), "kind": job.kind, "job": job.name}
+            problems.append(diagnose(codes.SCALES_NOTHING, place, **facts))
+    return problems
+
+
+def check_flux_stage(
+    groups: Sequence[tuple[Origin | None, Iterable[Object]]],
+) -> Iterator[Diagnostic]:
+    """Warnings about Pods that run as an account which is created in the same Kustomization.
+
+    Flux dry-runs all objects of a stage before it applies the first of them, and accounts and Pods
+    are in one stage (reference/gitops.md 2.2, 2.3).
+
+    Args:
+        groups: What is rendered into the folder, by the job that it is made of.
+    """
+    accounts = {
+        _account(value, value["metadata"]["name"])
+        for _, objects in groups
+        for value in objects
+        if value["kind"] == "ServiceAccount"
+    }
+    for origin, objects in groups if accounts else ():
+        for value in objects:
+            name = value["spec"].get("serviceAccountName") if value["kind"] == "Pod" else None
+            if name and _account(value, name) in accounts:
+                place = origin.locate("metadata", "name") if origin else None
+                facts = {"pod": value["metadata"]["name"], "account": name}
+                yield diagnose(codes.ACCOUNT_IN_THE_SAME_STAGE, place, **facts)
+
+
+def _account(value: Object, name: str) -> tuple[str, str]:
+    return value["metadata"].get("namespace", ""), name
+
+
+# Private keys ---------------------------------------------------------------------------------
+
+
+def _may_contain_private_key(values: Sequence[Any]) -> bool:
+    """Whether it is worth looking closer; False for nearly all there is."""
+    # Every text stands in these bytes as it is, those that objects share only once.
+    starts = range(0, len(values), 256)
+    return any(is_suspicious(marshal.dumps([*values[n : n + 256]])) for n in starts)
+
+
+def _path_of_key(value: object) -> ValuePath | None:
+    """Where the first private key stands in a JSON value, in the clear or in base64."""
+    if not _may_contain_private_key([value]):
+        return None
+    return next((path for path, text in _texts(value, ()) if holds_key(text)), None)
+
+
+def _texts(value: object, at: ValuePath) -> Iterator[tuple[ValuePath, str]]:
+    if isinstance(value, str):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield (*at, key), str(key)
+            yield from _texts(inner, (*at, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, (*at, index))
