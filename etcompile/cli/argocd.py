@@ -36,13 +36,13 @@ class _Plugin(BoundedCommand):
     """A command that takes options from the variables of Argo CD, too."""
 
     def repository(self) -> str:
-        from etcompile.integrations.argocd import repository
+        from etcompile.integrations.argocd_plugin import repository
 
         return str(repository(Path.cwd(), os.environ))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from etcompile.check import kubernetes
-        from etcompile.integrations.argocd import ParameterError, Request, request
+        from etcompile.integrations.argocd_plugin import ParameterError, Request, request
 
         asked = Request()
         try:
@@ -62,7 +62,7 @@ def _generate(ctx: click.Context, options: GenerateOptions) -> None:
     of its destination (ARGOCD_APP_NAMESPACE, KUBE_VERSION) before. Objects go to standard output,
     everything else to standard error.
     """
-    from etcompile.integrations.argocd import ParameterError, repository, request
+    from etcompile.integrations.argocd_plugin import ParameterError, repository, request
 
     asked = ctx.obj
     if isinstance(asked, ParameterError):
@@ -106,10 +106,9 @@ def _parameters(_ctx: click.Context, options: ParametersOptions) -> None:
     """Print the parameters of the plugin for Argo CD's interface."""
     import json
 
-    from etcompile.integrations.argocd import announced, choices
+    from etcompile.integrations.argocd_plugin import announced
 
-    found = choices(Path.cwd(), os.environ)
-    listed = announced(found, every=options.all)
+    listed = announced(Path.cwd(), os.environ, every=options.all)
     click.echo(json.dumps(listed, ensure_ascii=False))
 
 
@@ -120,7 +119,7 @@ def _discover() -> None:
     With a plugin section in the Application these are all files with a job; without one, only
     those named *.etjob.yaml.
     """
-    from etcompile.integrations.argocd import ParameterError, job_files, repository, request
+    from etcompile.integrations.argocd_plugin import ParameterError, job_files, repository, request
     from etcompile.load import Boundary
 
     # The variable is there as soon as the Application has a plugin section, even an empty one.
@@ -137,7 +136,7 @@ def _discover() -> None:
 @command.command("plugin")
 def _plugin() -> None:
     """Write plugin.yaml, for /home/argocd/cmp-server/config/ of the sidecar."""
-    from etcompile.integrations.argocd import plugin_file
+    from etcompile.integrations.argocd_plugin import plugin_file
 
     click.echo(plugin_file().read_text("utf-8"), nl=False)
 
@@ -155,7 +154,7 @@ class SidecarOptions(Struct, frozen=True, kw_only=True):
 @subcommand("sidecar", SidecarOptions, group=command)
 def _sidecar(_ctx: click.Context, options: SidecarOptions) -> None:
     """Write the patch that adds the plugin to Argo CD's repo server."""
-    from etcompile.integrations.scaffolding import text
+    from etcompile.pages import text
 
     click.echo(text("argocd/sidecar.yaml", image=options.image), nl=False)
 
@@ -174,6 +173,6 @@ class ApplicationOptions(Struct, frozen=True, kw_only=True):
 @subcommand("application", ApplicationOptions, group=command)
 def _application(_ctx: click.Context, options: ApplicationOptions) -> None:
     """Write an Application that syncs rendered manifests, or jobs by the plugin."""
-    from etcompile.integrations.scaffolding import text
+    from etcompile.pages import text
 
     click.echo(text("argocd/application.yaml", **structs.asdict(options)), nl=False)

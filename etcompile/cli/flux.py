@@ -35,7 +35,7 @@ class KustomizationOptions(Struct, frozen=True, kw_only=True):
 @subcommand("kustomization", KustomizationOptions, group=command)
 def _kustomization(_ctx: click.Context, options: KustomizationOptions) -> None:
     """Write the Kustomization of a rendered folder, or the two of a staged one."""
-    from etcompile.integrations.scaffolding import text
+    from etcompile.pages import text
 
     kind, _, source = (options.source or options.name).rpartition("/")
     if kind not in ("", "GitRepository", "OCIRepository", "Bucket", "ExternalArtifact"):
@@ -61,6 +61,6 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
 @subcommand("source", SourceOptions, group=command)
 def _source(_ctx: click.Context, options: SourceOptions) -> None:
     """Write the GitRepository in which Flux finds a rendered folder."""
-    from etcompile.integrations.scaffolding import text
+    from etcompile.pages import text
 
     click.echo(text("flux/source.yaml", **structs.asdict(options)), nl=False)

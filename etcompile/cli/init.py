@@ -15,7 +15,7 @@ from etcompile.exitcodes import REFUSED
 from etcompile.k8s.names import is_label
 
 if TYPE_CHECKING:
-    from etcompile.integrations.scaffolding import Plan
+    from etcompile.integrations.scaffold import NewRepository
 
 _LONGEST_NAME = 52
 """Characters of a name, so that what is named after it has a valid name, too."""
@@ -65,7 +65,7 @@ def command(ctx: click.Context, options: InitOptions) -> None:
     Existing files are not overwritten. The new files render as they are, and their checks pass.
     """
     from etcompile.emit.files import refused
-    from etcompile.integrations.scaffolding import OUTPUT, existing, repository_files, write
+    from etcompile.integrations.scaffold import OUTPUT, existing, repository_files, write
 
     folder = options.folder
     files = repository_files(_plan(options))
@@ -97,13 +97,13 @@ def command(ctx: click.Context, options: InitOptions) -> None:
     _render(ctx, options)
 
 
-def _plan(options: InitOptions) -> "Plan":
+def _plan(options: InitOptions) -> "NewRepository":
     """What the repository is for.
 
     Raises:
         click.BadParameter: a value has the wrong form.
     """
-    from etcompile.integrations.scaffolding import Plan
+    from etcompile.integrations.scaffold import NewRepository
     from etcompile.operations.job_sets import normalised
 
     name = options.name or re.sub(r"[^a-z0-9]+", "-", options.folder.resolve().name.lower()).strip(
@@ -113,7 +113,7 @@ def _plan(options: InitOptions) -> "Plan":
         problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
         raise click.BadParameter(problem, param_hint="--name")
     url = options.repository or _origin(options.folder)
-    return Plan(
+    return NewRepository(
         name=name,
         gitops=options.gitops,
         namespace=options.namespace,
@@ -144,7 +144,7 @@ def _origin(folder: Path) -> str:
 def _render(ctx: click.Context, options: InitOptions) -> None:
     """`etcompile render`, as the files say it."""
     from etcompile.cli.render import command as render
-    from etcompile.integrations.scaffolding import JOBS, OUTPUT, OVERLAY
+    from etcompile.integrations.scaffold import JOBS, OUTPUT, OVERLAY
 
     folder = options.folder
     words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-d", str(folder / OUTPUT)]

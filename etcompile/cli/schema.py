@@ -16,7 +16,7 @@ from etcompile.check.schema_table import table
 from etcompile.cli import completion
 from etcompile.cli.framework import argument, did_you_mean, option, subcommand
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
-from etcompile.integrations.krm.config import SCHEMAS
+from etcompile.integrations.krm import SCHEMAS
 
 BASE = "https://etcompile.dev/schemas/"
 """Where the schemas are published."""

@@ -22,7 +22,7 @@ import etcompile
 from etcompile import emit
 from etcompile.check import kubernetes
 from etcompile.cli import argocd, render
-from etcompile.integrations.argocd import PARAMETERS
+from etcompile.integrations.argocd_plugin import PARAMETERS
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES
 from specs import kubeflow_job, training_job
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from etcompile.integrations.argocd import PARAMETERS
+from etcompile.integrations.argocd_plugin import PARAMETERS
 
 FOLDER = Path(__file__).parents[2] / "docs"
 PAGE = (FOLDER / "argocd.md").read_text("utf-8")

@@ -28,7 +28,7 @@ OWN_READERS = {
     "emit/output_state.py": "looks at what the output folder holds; enters no link",
     "load/revision.py": "writes git's files to a folder of its own",
     "integrations/migrate/files.py": "looks whether the files of a hand-over were edited",
-    "integrations/scaffolding/writer.py": "compares what is there already",
+    "integrations/scaffold.py": "compares what is there already",
     "cli/render.py": "shows how the output folder differs",
     # The user's own access to a cluster, which no repository can name.
     "kubeapi/authentication.py": "reads the token that the kubeconfig names",
@@ -41,7 +41,7 @@ OWN_READERS = {
     # What is shipped with etcompile.
     "watch/manifests.py": "reads the dashboard that is shipped",
     "cli/argocd.py": "prints the plugin.yaml that is shipped",
-    "integrations/argocd/parameters.py": "reads the plugin.yaml that is shipped",
+    "integrations/argocd_plugin.py": "reads the plugin.yaml that is shipped",
     "watch/rights.py": "reads the kustomizations that are shipped",
     "watch/room.py": "reads how much memory the process has",
     "rollout/lease.py": "reads which boot of the machine this is",

@@ -4,7 +4,6 @@ Each job in the list is replaced by the objects that it compiles to; everything 
 where it is. reference/gitops.md 6.2 has the contract between pipelines and functions.
 """
 
-from etcompile.integrations.krm.config import CONFIG_KINDS
-from etcompile.integrations.krm.function import Answer, answer
+from etcompile.integrations.krm.function import SCHEMAS, Answer, answer
 
-__all__ = ["CONFIG_KINDS", "Answer", "answer"]
+__all__ = ["SCHEMAS", "Answer", "answer"]

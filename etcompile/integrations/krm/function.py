@@ -2,27 +2,52 @@
 
 If the compiler refuses anything, the list stays as it was, with the reasons as results: a pipeline
 that went on with half of a job would apply half of it.
+
+The configuration of the function is a job, or one of our two kinds: a generator names files, a
+transformer compiles the jobs among the items. Both say how to compile with the fields of an overlay
+(docs/overlays.md).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
 from etcompile import emit, frontends
+from etcompile.check.document_rules import check_schema
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.compiler.options import Options
+from etcompile.compiler.options import Input, Options
 from etcompile.compiler.runtimes import is_runtime, named_runtimes
-from etcompile.diagnostics import Diagnostic, codes, has_errors
+from etcompile.diagnostics import RULES, Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.redaction import without_private_keys
-from etcompile.integrations.krm.config import work
-from etcompile.integrations.krm.places import PATHS, annotations, document, metadata
-from etcompile.integrations.krm.resource_list import Item, ResourceList, resource_list, written
-from etcompile.integrations.krm.results import results
+from etcompile.diagnostics.suppression import codes_of
+from etcompile.integrations.krm.resource_list import (
+    INDEXES,
+    NAME,
+    PATHS,
+    Item,
+    ItemLocation,
+    ResourceList,
+    annotations,
+    document,
+    file_of,
+    metadata,
+    resource_list,
+    written,
+)
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import dotted
 from etcompile.load import Document
 
 _LOCAL = "config.kubernetes.io/local-config"
 _FILES = (*PATHS, "internal.config.kubernetes.io/package-path")
+
+API_VERSION = "etcompile.dev/v1alpha1"
+GENERATOR, TRANSFORMER = CONFIG_KINDS = ("EtcompileGenerator", "EtcompileTransformer")
+"""The kinds of configuration."""
+
+SCHEMAS = {kind: f"etcompile/{kind}.json" for kind in CONFIG_KINDS}
 
 
 class Answer(Struct, frozen=True):
@@ -40,52 +65,44 @@ class Answer(Struct, frozen=True):
 
 
 def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
-    """What the function answers.
+    """What the function answers to a ResourceList.
 
     Args:
         data: A ResourceList, YAML or JSON.
         options: How to compile; what the functionConfig says comes after it.
         strict: Refuse warnings too.
     """
-    given = resource_list(data, options.limits)
-    if not isinstance(given, ResourceList):
-        return Answer(lambda: iter(()), given, refused=True)
-    todo = work(given.config, options)
-    sources = {
-        number: structs.replace(document(item.value), relative=f"items[{number}]")
-        for number, item in enumerate(given.items)
-        if _is_ours(item)
-    }
-    runtimes = {
-        number: read
-        for number, item in enumerate(given.items)
-        if is_runtime(read := structs.replace(document(item.value), relative=f"items[{number}]"))
-    }
-    told: tuple[Diagnostic, ...] = todo.diagnostics
+    listed = resource_list(data, options.limits)
+    if not isinstance(listed, ResourceList):
+        return Answer(lambda: iter(()), listed, refused=True)
+    todo = work(listed.config, options)
+    sources: dict[int, Document] = {}
+    runtimes: dict[int, Document] = {}
+    for number, item in enumerate(listed.items):
+        source = structs.replace(document(item.value), relative=f"items[{number}]")
+        is_known = frontends.find(source.api_version, source.kind) is not None
+        if is_known and not _is_local(item):
+            sources[number] = source
+        if is_runtime(source):
+            runtimes[number] = source
+    diagnostics: tuple[Diagnostic, ...] = todo.diagnostics
     compilation = Compilation((), ())
-    if not has_errors(told) and (todo.inputs or sources):
+    if not has_errors(diagnostics) and (todo.inputs or sources):
         known = (*runtimes.values(), *todo.options.runtimes)
         how = structs.replace(todo.options, runtimes=known)
         compilation = compile((*sources.values(), *todo.inputs), how)
         # A list of nothing but skipped jobs goes on as it came.
-        skips = bool(compilation.skipped)
-        told += tuple(
-            d for d in compilation.diagnostics if not (skips and d.code == codes.NOTHING_RENDERED)
-        )
-    refused = has_errors(told) or ((strict or todo.strict) and bool(told))
+        expected = {codes.NOTHING_RENDERED} if compilation.skipped else ()
+        diagnostics += tuple(d for d in compilation.diagnostics if d.code not in expected)
+    refused = has_errors(diagnostics) or ((strict or todo.strict) and bool(diagnostics))
 
     def texts() -> Iterator[str]:
-        items = given.items if refused else _items(given, sources, runtimes, compilation)
-        pieces = written(given.version, items, given.config, results(told))
+        items = listed.items if refused else _items(listed, sources, runtimes, compilation)
+        pieces = written(listed.version, items, listed.config, results(diagnostics))
         # The pipeline stops here, so what is refused need not be complete.
         return map(without_private_keys, pieces) if refused else pieces
 
-    return Answer(texts, told, refused=refused)
-
-
-def _is_ours(item: Item) -> bool:
-    value = item.value
-    return not _is_local(item) and frontends.find(value["apiVersion"], value["kind"]) is not None
+    return Answer(texts, diagnostics, refused=refused)
 
 
 def _is_local(item: Item) -> bool:
@@ -93,7 +110,7 @@ def _is_local(item: Item) -> bool:
 
 
 def _items(
-    given: ResourceList,
+    listed: ResourceList,
     sources: Mapping[int, Document],
     runtimes: Mapping[int, Document],
     compilation: Compilation,
@@ -104,51 +121,138 @@ def _items(
     that nobody names, or a job that stays as it is, is somebody else's and stays, too.
     """
     places = {source.relative: number for number, source in sources.items()}
-    made: dict[int | None, list[emit.Packed]] = {}
+    objects: dict[int | None, list[emit.Packed]] = {}
+    merged: set[str] = set()
     for group in compilation.groups:
-        own = next((places[name] for name in group.sources if name in places), None)
-        made.setdefault(own, []).append(group.objects)
-    left = {
-        places[skipped.relative] for skipped in compilation.skipped if skipped.relative in places
-    }
-    merged = {name for group in compilation.groups for name in group.sources}
+        merged |= {*group.sources}
+        place = next((places[name] for name in group.sources if name in places), None)
+        objects.setdefault(place, []).append(group.objects)
+    skipped = {document.relative for document in compilation.skipped}
     needed = named_runtimes(compilation.skipped)
-    taken = {
-        number
-        for number, runtime in runtimes.items()
-        if runtime.relative in merged
-        and runtime.name not in needed
-        and not _is_local(given.items[number])
-    }
-    for number, item in enumerate(given.items):
-        if number in taken:
-            continue
-        if number in sources and number not in left:
-            for objects in made.get(number, ()):
-                yield from (_noted(value, item.value) for value in objects)
-        elif not _is_echo(item, given):
+    for number, item in enumerate(listed.items):
+        runtime = runtimes.get(number)
+        if runtime is not None and runtime.relative in merged and runtime.name not in needed:
+            if _is_local(item):
+                yield item
+        elif number in sources and sources[number].relative not in skipped:
+            # The pipeline's notes say which file an object goes to: that of its job.
+            notes = {name: note for name in _FILES if (note := annotations(item.value).get(name))}
+            for group_objects in objects.get(number, ()):
+                for value in group_objects:
+                    yield _annotated(value, notes) if notes else value
+        elif not _is_echo(item, listed):
             yield item
-    yield from emit.merged(made.get(None, ()))
+    yield from emit.merged(objects.get(None, ()))
 
 
-def _is_echo(item: Item, given: ResourceList) -> bool:
+def _annotated(value: Object, notes: Mapping[str, str]) -> Object:
+    about = value["metadata"]
+    own = about.get("annotations") or {}
+    return {**value, "metadata": {**about, "annotations": {**own, **notes}}}
+
+
+def _is_echo(item: Item, listed: ResourceList) -> bool:
     """Whether an item is the configuration, which kustomize gives to generators as one, too.
 
     A generator has no other items. Elsewhere, an item of that name is a file of somebody's.
     """
-    config = given.config
-    if config is None or len(given.items) > 1 or not _is_local(item):
+    config = listed.config
+    if config is None or len(listed.items) > 1 or not _is_local(item):
         return False
     return all(
         item.value.get(field) == config.get(field) for field in ("apiVersion", "kind")
     ) and metadata(item.value).get("name") == metadata(config).get("name")
 
 
-def _noted(value: Object, item: Object) -> Object:
-    """An object with the pipeline's notes on which file it goes to: that of its job."""
-    notes = {name: note for name in _FILES if (note := annotations(item).get(name))}
-    if not notes:
-        return value
-    about = value["metadata"]
-    own = about.get("annotations") or {}
-    return {**value, "metadata": {**about, "annotations": {**own, **notes}}}
+# The configuration --------------------------------------------------------------------------------
+
+
+class Work(Struct, frozen=True):
+    """What a run of the function does.
+
+    Args:
+        inputs: What is compiled besides the items: files, or the configuration itself.
+        options: How to compile.
+        strict: Warnings are refused too.
+        diagnostics: What is wrong with the configuration.
+    """
+
+    inputs: tuple[Input, ...]
+    options: Options
+    strict: bool = False
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def work(config: Mapping[str, Any] | None, options: Options) -> Work:
+    """What a function with this configuration does; the options of the command line win."""
+    if config is None:
+        return Work((), options)
+    source = document(config, in_file=False)
+    if frontends.find(source.api_version, source.kind) is not None:
+        return Work((source,), options)
+    if source.api_version != API_VERSION or source.kind not in CONFIG_KINDS:
+        place = source.locate(("kind",))
+        named = f"{source.kind or 'nothing'} ({source.api_version})"
+        facts = {"found": named, "known": " or ".join(CONFIG_KINDS), "version": API_VERSION}
+        return Work((), options, diagnostics=(diagnose(codes.FUNCTION_CONFIG, place, **facts),))
+    problems = check_schema(source, SCHEMAS[source.kind])
+    if has_errors(problems):
+        return Work((), options, diagnostics=tuple(problems))
+    spec = source.data.get("spec") or {}
+    overlays = [*(spec.get("overlays") or ())]
+    if settings := spec.get("settings"):
+        # Last, as an overlay of its own: they stand in the one file that is about this very run.
+        data = {"apiVersion": API_VERSION, "kind": "Overlay", "settings": settings}
+        overlays.append(structs.replace(source, data=data, path=("spec",)))
+    templates = spec.get("templates")
+    chosen = structs.replace(
+        options,
+        namespace=options.namespace or spec.get("namespace"),
+        overlays=(*overlays, *options.overlays),
+        runtimes=(*(spec.get("runtimes") or ()), *options.runtimes),
+        templates=options.templates or (Path(templates) if templates else None),
+        ignore_managed_by=options.ignore_managed_by or bool(spec.get("ignoreManagedBy")),
+        skip_managed_by=options.skip_managed_by or bool(spec.get("skipManagedBy")),
+        allow_plain_secrets=options.allow_plain_secrets or bool(spec.get("allowPlainSecrets")),
+        dlrover_version=options.dlrover_version or spec.get("dlroverVersion"),
+        ignore=(*codes_of(options.ignore), *codes_of(spec.get("ignore") or ())),
+    )
+    return Work(
+        inputs=tuple(spec.get("inputs") or ()),
+        options=chosen,
+        strict=bool(spec.get("strict")),
+        diagnostics=tuple(problems),
+    )
+
+
+# The results --------------------------------------------------------------------------------------
+
+
+def results(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
+    """The results that diagnostics are (reference/gitops.md 6.2), their codes among the tags."""
+    listed = []
+    for diagnostic in diagnostics:
+        result: dict[str, Any] = {
+            "message": diagnostic.text,
+            "severity": diagnostic.severity.value,
+            "tags": {"code": diagnostic.code, "name": RULES[diagnostic.code].name},
+        }
+        place = diagnostic.location
+        if isinstance(place, ItemLocation):
+            item = place.places.item
+            names = {"apiVersion": item.get("apiVersion"), "kind": item.get("kind")}
+            names |= {field: metadata(item).get(field) for field in ("name", "namespace")}
+            result["resourceRef"] = {k: v for k, v in names.items() if v and isinstance(v, str)}
+            if place.path:
+                result["field"] = {"path": dotted(place.path)}
+            if file := file_of(item):
+                indexes = (annotations(item).get(name) for name in INDEXES)
+                index = next((index for index in indexes if index), "")
+                is_number = isinstance(index, str) and index.isdecimal()
+                result["file"] = {"path": file, **({"index": int(index)} if is_number else {})}
+        elif place is not None and place.file != NAME:
+            result["file"] = {"path": place.file}
+            numbers = {"line": place.line, "column": place.column}
+            result["tags"] |= {name: str(number) for name, number in numbers.items() if number}
+        listed.append(result)
+    return listed

@@ -1,7 +1,8 @@
-"""The text of a ResourceList to its items and back.
+"""The text of a ResourceList to its items and back, and an item to a document of the compiler.
 
 An item that the function did not touch is written as it was read, comments included, because a
-pipeline that only pipes (`a | etcompile-krm | b`) cannot restore them.
+pipeline that only pipes (`a | etcompile-krm | b`) cannot restore them. An item has no file and line
+that its author would know, so the place of a value in it is the item's name and the field's path.
 """
 
 import re
@@ -11,8 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile import emit
-from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
-from etcompile.load import Limits
+from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
+from etcompile.k8s.path import dotted, mapping_at
+from etcompile.load import Document, Limits
 from etcompile.load.text import Text, control_character, decoded
 from etcompile.load.values import read
 
@@ -23,6 +25,17 @@ VERSIONS = ("config.kubernetes.io/v1", "config.kubernetes.io/v1beta1")
 NAME = "-"
 """What diagnostics call the list itself: standard input."""
 
+PATHS = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")
+INDEXES = ("internal.config.kubernetes.io/index", "config.kubernetes.io/index")
+
+_PIPELINES = (
+    "config.k8s.io/",
+    "config.kubernetes.io/",
+    "internal.config.kubernetes.io/",
+    "internal.kpt.dev/",
+    "kustomize.config.k8s.io/",
+)
+"""Prefixes of the annotations by which pipelines know their items again."""
 _ITEMS = re.compile(r"items:\s*(#.*)?")
 _ENTRY = re.compile(r"( *)- ")
 
@@ -45,7 +58,6 @@ class ResourceList(Struct, frozen=True):
 
     Args:
         version: Its apiVersion, which the answer has too.
-        items: The objects.
         config: The function's own configuration, JSON; None if there is none.
     """
 
@@ -55,15 +67,7 @@ class ResourceList(Struct, frozen=True):
 
 
 def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnostic, ...]:
-    """The list that a text is.
-
-    Args:
-        data: YAML or JSON.
-        limits: How much to accept.
-
-    Returns:
-        The list, or what is wrong: ET1021 if it is something else, and what `load` has to say.
-    """
+    """The list that a text is, YAML or JSON; or what is wrong: ET1021 if it is something else."""
     text = decoded(data, NAME)
     if isinstance(text, Diagnostic):
         return (text,)
@@ -91,25 +95,19 @@ def written(
     config: Mapping[str, Any] | None,
     results: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    """The text of a ResourceList.
-
-    Args:
-        version: Its apiVersion.
-        items: Items as they were read, and new objects.
-        config: The function's configuration, as it was given.
-        results: What the function has to say.
-
-    Yields:
-        Pieces of it, to be written one after the other.
-    """
+    """The text of a ResourceList, in pieces: of items as they were read, and of new objects."""
     yield emit.to_yaml({"apiVersion": version, "kind": KIND})
-    none = True
+    key = "items:\n"
     for item in items:
-        if none:
-            yield "items:\n"
-            none = False
-        yield (item.text or _entry(item.value)) if isinstance(item, Item) else _entry(item)
-    if none:
+        value = item.value if isinstance(item, Item) else item
+        text = item.text if isinstance(item, Item) else None
+        if text is None:
+            first, *rest = emit.to_yaml(value).splitlines(keepends=True)
+            rest = [line if line == "\n" else f"  {line}" for line in rest]
+            text = "".join([f"- {first}", *rest])
+        yield f"{key}{text}"
+        key = ""
+    if key:
         yield "items: []\n"
     if config is not None:
         yield emit.to_yaml({"functionConfig": config})
@@ -139,12 +137,6 @@ def _lacking(values: Sequence[Any]) -> str | None:
     return None if config is None or isinstance(config, dict) else "functionConfig is no object"
 
 
-def _entry(value: Mapping[str, Any]) -> str:
-    """An object as an entry of a list at the left margin."""
-    first, *rest = emit.to_yaml(value).splitlines(keepends=True)
-    return "".join([f"- {first}", *(line if line == "\n" else f"  {line}" for line in rest)])
-
-
 def _texts(content: str, values: Sequence[Any], limits: Limits) -> Sequence[str | None]:
     """The lines of each item; None for one whose lines say something else than its value.
 
@@ -155,10 +147,12 @@ def _texts(content: str, values: Sequence[Any], limits: Limits) -> Sequence[str 
     chunks = list(_chunks(content.splitlines(keepends=True)))
     if len(chunks) != len(values):
         return [None] * len(values)
-    return [
-        chunk if _reads_as(chunk, value, limits) else None
-        for chunk, value in zip(chunks, values, strict=True)
-    ]
+    texts: list[str | None] = []
+    for chunk, value in zip(chunks, values, strict=True):
+        reading = read(Text(NAME, chunk), limits)
+        is_same = [document.value for document in reading.documents] == [[value]]
+        texts.append(chunk if is_same and not reading.problems else None)
+    return texts
 
 
 def _chunks(lines: Sequence[str]) -> Iterator[str]:
@@ -195,6 +189,63 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _reads_as(chunk: str, value: Any, limits: Limits) -> bool:
-    reading = read(Text(NAME, chunk), limits)
-    return not reading.problems and [document.value for document in reading.documents] == [[value]]
+# Items as documents ------------------------------------------------------------------------------
+
+
+class ItemPlaces(Struct, frozen=True, eq=False):
+    """An item, as something that knows its places."""
+
+    name: str
+    item: Mapping[str, Any]
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:  # noqa: ARG002
+        """The place of the value at `path`, whether that exists or not."""
+        return ItemLocation(self.name, places=self, path=path)
+
+
+class ItemLocation(Location, frozen=True, kw_only=True):
+    """A place in an item."""
+
+    places: ItemPlaces
+    path: ValuePath
+
+    def __str__(self) -> str:
+        return f"{self.file}: {dotted(self.path)}" if self.path else self.file
+
+
+def document(item: Mapping[str, Any], *, in_file: bool = True) -> Document:
+    """An item as the compiler reads it: without what pipelines note on it.
+
+    Args:
+        item: An item of a ResourceList, JSON.
+        in_file: Call it by its file. The configuration is not: what it names is named from where
+            the function runs, and not from beside that file.
+    """
+    data = dict(item)
+    if isinstance(metadata(item).get("annotations"), dict):
+        own = {k: v for k, v in annotations(item).items() if not k.startswith(_PIPELINES)}
+        rest = {name: value for name, value in metadata(item).items() if name != "annotations"}
+        data["metadata"] = {**rest, "annotations": own} if own else rest
+    name = file_of(item) if in_file else None
+    if name is None:
+        about = metadata(item)
+        names = (about.get("namespace") if in_file else None, about.get("name"))
+        label = "/".join(str(part) for part in names if part)
+        name = f"{item.get('kind')} {label or '(no name)'}"
+    return Document(name, name, 0, data, ItemPlaces(name, item))
+
+
+def file_of(item: Mapping[str, Any]) -> str | None:
+    """The file that an item comes from, if the pipeline says."""
+    paths = (annotations(item).get(annotation) for annotation in PATHS)
+    return next((path for path in paths if isinstance(path, str) and path), None)
+
+
+def metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An item's metadata; empty where it has none, or something else in its place."""
+    return mapping_at(item, ("metadata",))
+
+
+def annotations(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """All of an item's annotations."""
+    return mapping_at(item, ("metadata", "annotations"))

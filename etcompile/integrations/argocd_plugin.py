@@ -1,0 +1,360 @@
+"""Argo CD's config management plugin: its variables to options of `etcompile render`, and back.
+
+Argo CD passes parameters as JSON in ARGOCD_APP_PARAMETERS, variables of the Application as
+ARGOCD_ENV_*, and the destination in ARGOCD_APP_NAMESPACE and KUBE_VERSION (reference/gitops.md
+6.1). It passes the parameters again as PARAM_*, where `a.b` and `a-b` look the same; those are not
+read.
+
+Authors of Applications need not own the machine that runs the plugin, so a path that leads out of
+the repository is refused. Two options are no parameters: `templates` would let a repository run
+code in the plugin's container, and `allow-plain-secrets` would let Secrets pass.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from etcompile import data, frontends
+from etcompile.compiler.runtimes import RUNTIME_KINDS
+from etcompile.diagnostics import Diagnostic
+from etcompile.load import Boundary, Document, access, from_values
+from etcompile.load.sources import sources
+from etcompile.model.settings import secret_mode
+from etcompile.overlays.files import shipped
+
+MARK = ".etjob.yaml"
+"""The end of a file name that says: compile this with etcompile."""
+_VARIABLE = "ARGOCD_ENV_ETCOMPILE_"
+_IMAGE = re.compile(r"(?P<name>.*?)(:(?P<tag>[^/:@]+))?(@(?P<digest>[^@]+))?")
+_GLANCE = 1024 * 1024
+"""Bytes of a file that are searched for a kind."""
+_MOST = 20
+"""So many names fit into a tooltip."""
+_NO_OPTIONS = frozenset({"paths", "images", "labels"})
+_SETTINGS = frozenset(
+    {
+        "cluster-domain",
+        "dlrover-version",
+        "gang-scheduler",
+        "ignore-managed-by",
+        "init-image",
+        "kubectl-image",
+        "kubernetes-version",
+        "services",
+        "skip-managed-by",
+    }
+)
+"""Parameters that are settings without an option of their own."""
+
+
+class ParameterError(Exception):
+    """A parameter cannot be used."""
+
+    def __init__(self, parameter: str, problem: str, advice: str) -> None:
+        super().__init__(f"{parameter}: {problem}")
+        self.parameter = parameter
+        self.problem = problem
+        self.advice = advice
+
+
+class Parameter(Struct, frozen=True):
+    """A parameter, which has the name of the option of `etcompile render` that it becomes.
+
+    Args:
+        name: Its name, as in an Application.
+        form: What its value is: string, boolean, array or map.
+        option: The option of `etcompile render` that it becomes; None for what is no option.
+        announcement: The parameter as Argo CD's interface reads it.
+        names_files: Whether its values are paths, which must not lead out of the repository.
+    """
+
+    name: str
+    form: str
+    option: str | None
+    announcement: Mapping[str, Any]
+    names_files: bool
+
+
+def plugin_file() -> Path:
+    """The plugin.yaml of the sidecar."""
+    return data.folder("templates") / "argocd/plugin.yaml"
+
+
+def _parameters() -> Iterator[Parameter]:
+    plugin = plugin_file()
+    dynamic, whole = (
+        msgspec.yaml.decode(file.read_bytes())
+        for file in (plugin.with_name("dynamic-parameters.yaml"), plugin)
+    )
+    for announcement in (*dynamic, *whole["spec"]["parameters"]["static"]):
+        name = announcement["name"]
+        option = f"--config={name}" if name in _SETTINGS else f"--{name}"
+        yield Parameter(
+            name=name,
+            form=announcement.get("collectionType") or announcement.get("itemType", "string"),
+            option=None if name in _NO_OPTIONS else option,
+            announcement=announcement,
+            names_files=announcement in dynamic,
+        )
+
+
+PARAMETERS = tuple(_parameters())
+"""All parameters; those that name files first."""
+
+
+class Request(Struct, frozen=True):
+    """What an Application asks for.
+
+    Args:
+        words: Options of `etcompile render`.
+        paths: What to compile; empty if the Application does not say.
+        namespace: The namespace of what names none.
+        first: Overlays that count before all others: what is known of the cluster.
+        last: Overlays that count after all others: what parameters change.
+    """
+
+    words: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    namespace: str | None = None
+    first: tuple[Document, ...] = ()
+    last: tuple[Document, ...] = ()
+
+
+def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str]) -> Request:
+    """What an Application asks for.
+
+    Args:
+        environment: The variables of the process.
+        folder: The folder of the source.
+        versions: The versions of Kubernetes that there are schemas for, in order; if there are any,
+            the one nearest to the cluster's is chosen.
+
+    Raises:
+        ParameterError: a parameter is unknown, has the wrong form, or leads out of the repository.
+    """
+    values = {**_of_variables(environment), **_of_application(environment)}
+    root = repository(folder, environment)
+    words: list[str] = []
+    for parameter in PARAMETERS:
+        if parameter.option is not None and parameter.name in values:
+            words += _words(parameter, values[parameter.name], folder, root)
+    paths = _texts(values.get("paths"))
+    for path in paths:
+        _check_path("paths", path, folder, root)
+    changes: dict[str, Any] = {}
+    if images := _pairs("images", values):
+        changes["images"] = [_image(name, new) for name, new in sorted(images.items())]
+    if labels := _pairs("labels", values):
+        changes["labels"] = [{"pairs": labels}]
+    settings: dict[str, Any] = {"profiles": ["argocd"]}
+    cluster = re.match(r"v?(\d+)\.(\d+)", environment.get("KUBE_VERSION", ""))
+    if cluster is not None and versions:
+        # A cluster that is newer than this program is no reason to stop syncing it.
+        known = [tuple(map(int, version.split("."))) for version in versions]
+        nearest = min(max((int(cluster[1]), int(cluster[2])), known[0]), known[-1])
+        settings["kubernetesVersion"] = ".".join(map(str, nearest))
+    return Request(
+        words=tuple(words),
+        paths=tuple(paths),
+        namespace=environment.get("ARGOCD_APP_NAMESPACE") or None,
+        first=_overlay("<Argo CD>", {"settings": settings}),
+        last=_overlay("<parameters>", changes),
+    )
+
+
+def repository(folder: Path, environment: Mapping[str, str]) -> Path:
+    """The top of the repository that a source's folder is in, as far as Argo CD says where."""
+    parts = Path(environment.get("ARGOCD_APP_SOURCE_PATH", "")).parts
+    parts = tuple(part for part in parts if part not in ("/", "."))
+    if parts and folder.parts[-len(parts) :] == parts:
+        return folder.parents[len(parts) - 1]
+    return folder
+
+
+def _of_application(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The parameters of the Application, by name."""
+    try:
+        listed = json.loads(environment.get("ARGOCD_APP_PARAMETERS") or "null") or []
+        values = {
+            entry["name"]: next((entry[f] for f in ("string", "array", "map") if f in entry), None)
+            for entry in listed
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        problem = "it is not a list of parameters as Argo CD writes it"
+        advice = '[{"name": "secret", "string": "external"}]'
+        raise ParameterError("ARGOCD_APP_PARAMETERS", problem, advice) from error
+    known = [parameter.name for parameter in PARAMETERS]
+    for name in values:
+        if name not in known:
+            raise _unknown(str(name), known)
+    return {name: value for name, value in values.items() if value not in (None, "", [], {})}
+
+
+def _of_variables(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The same from the Application's variables, which may hold others: $ARGOCD_APP_NAME."""
+    known = {
+        parameter.name.upper().replace("-", "_"): parameter
+        for parameter in PARAMETERS
+        if parameter.form != "map"
+    }
+    values: dict[str, Any] = {}
+    for variable, text in environment.items():
+        name = variable.removeprefix(_VARIABLE)
+        if name == variable or not text:
+            continue
+        if name not in known:
+            raise _unknown(f"ETCOMPILE_{name}", [f"ETCOMPILE_{other}" for other in known])
+        parameter = known[name]
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        values[parameter.name] = parts if parameter.form == "array" else text
+    return values
+
+
+def _unknown(name: str, known: Sequence[str]) -> ParameterError:
+    from etcompile.diagnostics.spelling import probably  # noqa: PLC0415 - only a complaint needs it
+
+    close = probably(name, known)
+    advice = f"did you mean '{close}'?" if close else f"there are {', '.join(known)}"
+    return ParameterError(name, "there is no such parameter", advice)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [str(part) for part in value]
+    return [] if value is None or isinstance(value, Mapping) else [str(value)]
+
+
+def _words(parameter: Parameter, value: Any, folder: Path, root: Path) -> Iterator[str]:
+    """A parameter as options of render, none of whose files lies outside of the repository."""
+    name, option, texts = parameter.name, str(parameter.option), _texts(value)
+    if parameter.form != "array" and len(texts) != 1:
+        advice = f"write it as string: {parameter.announcement['string']}"
+        raise ParameterError(name, "it takes one value", advice)
+    for text in texts:
+        if parameter.form == "boolean":
+            if text not in ("true", "false"):
+                raise ParameterError(name, f"'{text}' is no boolean", "write true or false")
+            if text == "true":
+                yield f"{option}=true" if "=" in option else option
+            continue
+        file = None
+        if name == "secret":
+            try:
+                file = secret_mode(text).file or None
+            except ValueError as error:
+                raise ParameterError(name, str(error), "such as external:vault/ml") from error
+        elif parameter.names_files and not (name == "overlay" and text in shipped()):
+            file = text
+        if file is not None:
+            _check_path(name, file, folder, root)
+        # In one word: a value that begins with a dash is no option of its own.
+        yield f"{option}={text}"
+
+
+def _check_path(parameter: str, path: str, folder: Path, root: Path) -> None:
+    """Refuses a path that leads out of the repository, by its name or by a link."""
+    if not path or path == "-":
+        raise ParameterError(parameter, f"'{path}' names no file", "name files and folders")
+    try:
+        if Path(os.path.normpath(folder / path)).is_relative_to(root):
+            access.resolved(str(folder / path), Boundary(str(root)))
+            return
+    except (OSError, ValueError):  # a name with a NUL leads nowhere
+        pass
+    problem = f"'{path}' is not in the repository"
+    raise ParameterError(parameter, problem, "name files of the repository, as seen from path")
+
+
+def _pairs(parameter: str, values: Mapping[str, Any]) -> dict[str, str]:
+    value = values.get(parameter) or {}
+    if not isinstance(value, Mapping):
+        raise ParameterError(parameter, "it takes pairs", "write it as map: {name: value}")
+    return {str(name): str(text) for name, text in value.items()}
+
+
+def _image(name: str, new: str) -> dict[str, Any]:
+    """An overlay's entry: `registry/x:1` is a name and a tag, `:1` a tag, `@sha256:…` a digest."""
+    match = _IMAGE.fullmatch(new)
+    parts = match.groupdict() if match else {"name": new}
+    fields = {"newName": "name", "newTag": "tag", "digest": "digest"}
+    entry = {field: parts.get(part) for field, part in fields.items() if parts.get(part)}
+    return {"name": name, **entry}
+
+
+def _overlay(name: str, fields: Mapping[str, Any]) -> tuple[Document, ...]:
+    if not fields:
+        return ()
+    value = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", **fields}
+    return from_values([value], file=name).documents
+
+
+# What there is in a repository --------------------------------------------------------------------
+
+
+def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iterator[str]:
+    """The files that hold a job.
+
+    Args:
+        paths: Files, folders and globs.
+        boundary: Where all of them must lie.
+        marked: Only those whose name says that etcompile compiles them. Argo CD asks every plugin
+            about each Application that names none, and the operator of a TFJob in its source may
+            be installed (reference/gitops.md 6.1).
+    """
+    for path, shown in _files_of({kind.name for kind in frontends.kinds()}, paths, boundary):
+        if path.endswith(MARK) or not marked:
+            yield shown
+
+
+def announced(folder: Path, environment: Mapping[str, str], *, every: bool) -> list[dict[str, Any]]:
+    """The announcement of parameters, as Argo CD's interface reads it.
+
+    Args:
+        folder: The folder of the source, in whose repository the files are searched.
+        environment: The variables of the process.
+        every: Also those that plugin.yaml declares.
+    """
+    top = str(repository(folder, environment))
+    boundary = Boundary(top)
+    jobs = job_files(["."], boundary, marked=False)
+    files = {"paths": [shown.removeprefix("./") for shown in jobs]}
+    for name, kinds in (("overlay", ["Overlay"]), ("runtimes", RUNTIME_KINDS)):
+        paths = (path for path, _ in _files_of(kinds, [top], boundary))
+        files[name] = [os.path.relpath(path, folder) for path in paths]
+    announcements = []
+    for parameter in PARAMETERS:
+        if not (every or parameter.names_files):
+            continue
+        choices = sorted(files.get(parameter.name, ()))
+        if (more := len(choices) - _MOST) > 0:
+            choices[_MOST:] = [f"and {more} more"]
+        there = f" There are: {', '.join(choices)}." if choices else ""
+        tooltip = parameter.announcement["tooltip"] + there
+        announcements.append({**parameter.announcement, "tooltip": tooltip})
+    return announcements
+
+
+def _files_of(
+    kinds: Iterable[str], paths: Iterable[str], boundary: Boundary
+) -> Iterator[tuple[str, str]]:
+    """The files whose text holds an object of these kinds, each with what to call it."""
+    names = "|".join(sorted(kinds))
+    of_kind = re.compile(
+        rf"""(^|[{{,]\s*)["']?kind["']?\s*:\s*["']?({names})["']?\s*([,}}#]|$)""", re.MULTILINE
+    )
+    for path in paths:
+        for file in sources(path, boundary).files:
+            if isinstance(file, Diagnostic):
+                continue  # whoever reads it reports it
+            try:
+                text = access.content(file.path, boundary, _GLANCE).decode(errors="replace")
+            except OSError:
+                continue
+            if of_kind.search(text):
+                yield file.path, file.shown
