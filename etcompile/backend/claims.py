@@ -1,6 +1,6 @@
 """PersistentVolumeClaims of a job: what they hold is not the job's to delete.
 
-Nothing of etcompile deletes one that nobody names (`etcompile.plan.protection`); Argo CD and Flux
+Nothing of etcompile deletes one that nobody names (`etcompile.plan.owners`); Argo CD and Flux
 are told to leave them (`gitops`).
 """
 

@@ -130,15 +130,15 @@ def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
     if output == "json":
         yield _json(plan)
     elif output == "markdown":
-        from etcompile.plan.show.markdown import markdown
+        from etcompile.plan.presentation import markdown
 
         yield markdown(plan, emit.to_yaml)
     elif output == "html":
-        from etcompile.plan.show.page import page
+        from etcompile.plan.presentation import page
 
         yield page(plan, emit.to_yaml)
     else:
-        from etcompile.plan.show.text import text
+        from etcompile.plan.presentation import text
 
         yield from (f"{line}\n" for line in text(plan, emit.to_yaml, color=color))
 

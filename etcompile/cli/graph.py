@@ -31,22 +31,15 @@ def command(ctx: click.Context, options: GraphOptions) -> None:
     workers. Objects that wait for each other are an error.
     """
     from etcompile.diagnostics import diagnose
-    from etcompile.operations.declarations import job_title
-    from etcompile.plan.bundles import bundled
-    from etcompile.plan.draw import FORMS
-    from etcompile.plan.graph import Group, deadlock, graph
+    from etcompile.operations.declarations import declarations
+    from etcompile.plan.drawings import FORMS
+    from etcompile.plan.needs import bundled, deadlock, graph
 
     compilation = compile(options.paths, replace(compiler_options(options), without_keys=True))
     if not compilation.ok:
         report(compilation.findings, options)
         ctx.exit(REFUSED)
-    whole = graph(
-        (
-            Group(job_title(group.namespace, group.name), group.objects, group.waits)
-            for group in compilation.groups
-        ),
-        emit.wave,
-    )
+    whole = graph(declarations(compilation), emit.wave)
     ring = deadlock(whole)
     problems = [diagnose(codes.DEADLOCK, None, ring=ring)] if ring else []
     report((*compilation.findings, *problems), options)

@@ -24,7 +24,7 @@ from etcompile.model.settings import Services, secret_mode
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster, Repeat
     from etcompile.plan.ignore_differences import Ignored
-    from etcompile.plan.rights import Rights
+    from etcompile.plan.scope import Rights
 
 # yaml compiles patterns when it is imported. Its first user stands at the end of a long chain of
 # imports; there, CPython 3.11 maps and unmaps memory at each call of that: 1,500 times.
@@ -440,7 +440,7 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
         Raises:
             click.BadParameter: the file of `--ignore-differences` cannot be read.
         """
-        from etcompile.plan.rights import Rights
+        from etcompile.plan.scope import Rights
 
         return Rights(
             replace=self.replace,

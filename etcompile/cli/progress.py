@@ -18,7 +18,7 @@ from etcompile.diagnostics.redaction import shown, shown_value
 from etcompile.exitcodes import INTERRUPTED
 from etcompile.kubeapi import Repeat
 from etcompile.naming import Natural, natural
-from etcompile.plan.show.groups import listed, side, summary
+from etcompile.plan.groups import listed, side, summary
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout import Outcome, StepEvent
 

@@ -18,7 +18,7 @@ from etcompile.cli.options import ClusterOptions, Duration, ReportOptions
 from etcompile.cli.reporting import colored, notices, report, write
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CLUSTER, INTERNAL, INTERRUPTED, REFUSED
-from etcompile.plan.show.groups import MARKS, destroyed, toll
+from etcompile.plan.groups import MARKS, destroyed, toll
 from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _write(plan: Plan, output: str, *, color: bool) -> None:
 
         text = json.dumps(plan_value(plan, whole=False), ensure_ascii=False) + "\n"
     else:
-        from etcompile.plan.show.text import text as lines
+        from etcompile.plan.presentation import text as lines
 
         text = "".join(f"{line}\n" for line in lines(plan, emit.to_yaml, color=color))
     write(text, errors="replace")

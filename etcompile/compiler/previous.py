@@ -21,7 +21,7 @@ from etcompile.emit import HEADER, Comparison
 from etcompile.load import Document, Limits, Loaded, access, parse
 from etcompile.model import protocol
 from etcompile.model.run import is_only_another_run
-from etcompile.plan.immutable import Change, Verdict, changes
+from etcompile.plan.updates import Change, changes
 
 _SEPARATOR = "\n---\n"
 _LIMITS = Limits(file_bytes=sys.maxsize, documents=sys.maxsize)
@@ -147,7 +147,7 @@ def _told(pairs: Iterable[tuple[Document, Document]], *, replaced: bool) -> Iter
         for change in changes(old.data, new.data):
             values = (_likeness(value, old, change) for value in (change.old, change.new))
             kind = (str(old.api_version), str(old.kind), str(old.namespace))
-            key = (*kind, change.field, change.verdict.value, *values)
+            key = (*kind, change.field, change.verdict, *values)
             alike.setdefault(key, []).append((old, change))
     for found in alike.values():
         yield _diagnostic([old for old, _ in found], found[0][1], replaced=replaced)
@@ -181,7 +181,7 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
     labels = first.data["metadata"].get("labels", {})
     of_job = first.kind == "Pod" and protocol.JOB_LABEL in labels
     run = "give the job the annotation etcompile.dev/run with a new ID"
-    if change.verdict is Verdict.RESTARTS:
+    if change.verdict == "restarts":
         advice = f"{run} for a new gang instead of one that mixes versions" if of_job else ""
         return diagnose(codes.IMAGE_IN_PLACE, place, **facts, advice=advice)
     if replaced:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from etcompile.operations.proposal import ImpossibleError, Proposal, Result
     from etcompile.operations.restart import restart_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal
-    from etcompile.plan.rights import Rights
+    from etcompile.plan.scope import Rights
     from etcompile.rollout import Choices, Outcome, StepEvent
 
 __all__ = [
@@ -67,7 +67,7 @@ _HOMES = {
     **dict.fromkeys(("ImpossibleError", "Proposal", "Result"), "operations.proposal"),
     "restart_proposal": "operations.restart",
     **dict.fromkeys(("saved_plan", "saved_proposal"), "operations.saved"),
-    "Rights": "plan.rights",
+    "Rights": "plan.scope",
     **dict.fromkeys(("Choices", "StepEvent", "Outcome"), "rollout"),
 }
 

@@ -17,9 +17,8 @@ from etcompile.operations.declarations import declarations
 from etcompile.overlays.files import shipped
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.planner import plan
-from etcompile.plan.rights import Rights
+from etcompile.plan.scope import Rights, targeted, unknown_targets
 from etcompile.plan.step import Plan
-from etcompile.plan.targets import not_found, targeted
 
 
 class Comparison(Struct, frozen=True):
@@ -43,7 +42,7 @@ class Comparison(Struct, frozen=True):
         """
         if self.plan is None or not targets:
             return self
-        if problems := not_found(self.plan, targets):
+        if problems := unknown_targets(self.plan, targets):
             return Comparison(None, (*self.diagnostics, *problems))
         return structs.replace(self, plan=targeted(self.plan, targets))
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from etcompile.compiler import Compilation
-from etcompile.plan.planner import Declared
-from etcompile.plan.step import reference
+from etcompile.plan.step import Declared, reference
 
 
 def declarations(

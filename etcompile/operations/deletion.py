@@ -12,10 +12,10 @@ from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
-from etcompile.plan.claims import config_of_others, is_member, other_job
+from etcompile.plan.applysets import of_other_set, other_set
+from etcompile.plan.owners import config_of_others, is_member, other_job
 from etcompile.plan.removal import EMPTY_INVENTORY, left_behind, named_by, removal
-from etcompile.plan.rights import Rights
-from etcompile.plan.sets import of_other_set, other_set
+from etcompile.plan.scope import Rights
 from etcompile.plan.step import JobSet, ObjectRef, Plan, Step, deletion, reference
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import belongings, inventory_of, pods_of
@@ -118,7 +118,7 @@ def _used(
                 raise
             continue  # who may not read it cannot be told of it
         if live is not None:
-            yield left_behind({**live, "apiVersion": ref.api_version, "kind": ref.kind}, None)
+            yield left_behind({**live, "apiVersion": ref.api_version, "kind": ref.kind})
 
 
 def _others(

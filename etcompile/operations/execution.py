@@ -1,5 +1,6 @@
 """A proposal, carried out: what `apply`, `delete` and `restart` do alike."""
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +13,7 @@ from etcompile.diagnostics.excerpts import excerpt, excerpts
 from etcompile.exitcodes import CLUSTER, CONFLICT, REPLACEMENT
 from etcompile.kubeapi import Cluster
 from etcompile.operations.proposal import Proposal, Result
-from etcompile.plan.show.groups import listed, value
+from etcompile.plan.groups import listed
 from etcompile.plan.step import FieldChange, Plan, Step
 from etcompile.rollout import Choices, Outcome, Refusal, Rollout, StepEvent
 from etcompile.rollout.inventory import Inventories
@@ -238,7 +239,10 @@ def _diagnostic(refusals: Sequence[Refusal]) -> Diagnostic:
 
 def _values(change: FieldChange) -> str:
     """A field with both its values: `data.hosts is "a:1", and would be "b:1"`."""
-    before, after = value(change.before), value(change.after)
+    before, after = (
+        json.dumps(value, ensure_ascii=False, sort_keys=True)
+        for value in (change.before, change.after)
+    )
     if change.how == "added":
         return f"{change.path} would be {excerpt(after, _LONGEST)}"
     if change.how == "removed":

@@ -16,15 +16,15 @@ from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run import is_only_another_run
 from etcompile.operations.declarations import declarations, job_title
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
-from etcompile.plan import inventory
-from etcompile.plan.claims import config_of_others, is_member
+from etcompile.plan import applysets
+from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.classes import PRUNE
+from etcompile.plan.owners import config_of_others, is_member
 from etcompile.plan.planner import plan
 from etcompile.plan.quotas import Read, within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
-from etcompile.plan.rights import Rights
 from etcompile.plan.schedule import ring
-from etcompile.plan.sets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
+from etcompile.plan.scope import Rights, targeted, unknown_targets
 from etcompile.plan.step import (
     IDLE,
     REMOVES,
@@ -38,7 +38,6 @@ from etcompile.plan.step import (
     deletion,
     reference,
 )
-from etcompile.plan.targets import not_found, targeted
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import (
@@ -74,22 +73,22 @@ class _Inventories:
         parents: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
         for group in compilation.groups:
             if group.name:
-                ref = inventory.parent(group.name, group.namespace or live.namespace)
+                ref = applysets.parent(group.name, group.namespace or live.namespace)
                 title = job_title(group.namespace, group.name)
                 parents[ref.key] = ref, title
-                self.wanted[title] = inventory.applyset_id(ref)
+                self.wanted[title] = applysets.applyset_id(ref)
         for found in live.get([ref for ref, _ in parents.values()]):
             ref, title = parents[reference(found).key]
-            if inventory.is_parent(found, ref):
-                self.ids[title] = inventory.applyset_id(ref)
+            if applysets.is_parent(found, ref):
+                self.ids[title] = applysets.applyset_id(ref)
                 self.parents[title] = found
 
     def members(self, live: Live) -> Iterator[Object]:
         """The objects of the sets."""
         for found in self.parents.values():
-            kinds, namespaces = inventory.members(found)
-            label = found["metadata"]["labels"][inventory.INVENTORY_ID]
-            yield from live.labelled(kinds, namespaces, {inventory.PART_OF: label})
+            kinds, namespaces = applysets.members(found)
+            label = found["metadata"]["labels"][applysets.INVENTORY_ID]
+            yield from live.labelled(kinds, namespaces, {applysets.PART_OF: label})
 
 
 def apply_proposal(
@@ -203,7 +202,7 @@ def _proposal(
         where = cluster.context or cluster.server
         facts = {"cluster": where, "problem": server.denied}
         problems.insert(0, diagnose(codes.ADMISSION_NOT_ASKED, None, **facts))
-    if unknown := not_found(made, targets):
+    if unknown := unknown_targets(made, targets):
         raise ImpossibleError(Result(INPUT, tuple(unknown)))
     made = targeted(made, targets)
     return Proposal(

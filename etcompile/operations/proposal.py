@@ -6,7 +6,7 @@ from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic
 from etcompile.k8s.objects import Object
-from etcompile.plan.rights import Rights
+from etcompile.plan.scope import Rights
 from etcompile.plan.step import JobSet, ObjectRef, Plan
 from etcompile.rollout.machine.outcome import Outcome
 from etcompile.rollout.machine.reasons import ObjectState

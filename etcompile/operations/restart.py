@@ -11,9 +11,9 @@ from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import hosts_name, status_name
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.operations.stored_runs import stored_run
-from etcompile.plan.claims import is_member
-from etcompile.plan.restart import restart
-from etcompile.plan.rights import Rights
+from etcompile.plan.owners import is_member
+from etcompile.plan.removal import restart
+from etcompile.plan.scope import Rights
 from etcompile.plan.step import reference
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of

@@ -12,7 +12,7 @@ from etcompile.operations.planner import acyclic, note
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.classes import matched
 from etcompile.plan.document import PlanError, read_plan
-from etcompile.plan.rights import Rights
+from etcompile.plan.scope import Rights
 from etcompile.plan.step import REMOVES, Plan, Step, reference
 from etcompile.rollout.live import Live, cluster_identity, is_same_cluster
 from etcompile.rollout.preflight.dryrun import DryRun

@@ -2,7 +2,7 @@
 
 from etcompile.compiler.stored import StoredJobError
 from etcompile.model.protocol import JOB_LABEL, MANAGER
-from etcompile.plan.claims import stranger
+from etcompile.plan.owners import stranger
 from etcompile.status import Seen
 from etcompile.status.job_status import is_config
 from etcompile.watch.run_pods import StoredRun

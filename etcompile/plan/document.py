@@ -1,8 +1,8 @@
 """A plan as JSON and back: what `diff --plan` writes and `apply` reads.
 
 The schema is schemas/plan.json. A file of another version is refused rather than half understood.
-The UIDs and resourceVersions in it are those that the plan was made for: who does it later makes a
-plan anew, and refuses if that is another one.
+It holds the UIDs and resourceVersions of the live objects: `apply` plans again, and refuses if the
+result is another plan.
 """
 
 import hashlib
@@ -44,9 +44,8 @@ class PlanProblem(Struct, frozen=True):
     """Something wrong with the file of a plan.
 
     Args:
-        text: What is wrong.
         path: The part of the plan.
-        byte: Where the JSON ends to be JSON, from the file's begin; None if it is JSON.
+        byte: Where the file stops being JSON; None if it is JSON.
     """
 
     text: str
@@ -55,11 +54,7 @@ class PlanProblem(Struct, frozen=True):
 
 
 class PlanError(Exception):
-    """What was read is no plan that this version of etcompile can read.
-
-    Args:
-        problems: Why not.
-    """
+    """A file holds no plan that this version of etcompile can read."""
 
     def __init__(self, *problems: PlanProblem) -> None:
         super().__init__("; ".join(problem.text for problem in problems))
@@ -110,13 +105,8 @@ class _Step(Struct, frozen=True, rename="camel"):
 
 
 def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
-    """The plan as a JSON value.
-
-    Args:
-        plan: The plan, whose steps stay in their order.
-        whole: With what is to be applied, so that it can be; else for reading only.
-    """
-    value: dict[str, Any] = {
+    """The plan as a JSON value; unless `whole`, without the manifests that apply needs."""
+    return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "version": VERSION,
@@ -129,7 +119,6 @@ def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
         "counts": plan.counts(),
         "steps": [_step_value(step, whole=whole) for step in plan.steps],
     }
-    return value
 
 
 class _Head(Struct, frozen=True, rename="camel"):
@@ -137,23 +126,17 @@ class _Head(Struct, frozen=True, rename="camel"):
     kind: Any = None
 
 
-_HEAD_OF = msgspec.json.Decoder(_Head)
-
-
 def is_plan(data: bytes) -> bool:
     """Whether a file's content says that it is a plan, of whatever version."""
     try:
-        head = _HEAD_OF.decode(data)
+        head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _HEAD.match(data) is not None  # a broken plan is still meant as one
     return (head.api_version, head.kind) == (API_VERSION, KIND)
 
 
 def read_plan(data: bytes) -> Plan:
-    """The plan that a file holds.
-
-    Args:
-        data: The file's content.
+    """The plan that a file's content is.
 
     Raises:
         PlanError: this is not a plan, one of another version, or one that somebody has changed.
@@ -165,8 +148,8 @@ def read_plan(data: bytes) -> Plan:
         problem = f"its version is {str(version)[:_SHOWN]}, not {VERSION}"
         raise PlanError(PlanProblem(problem, ("version",)))
     problems: list[PlanProblem] = []
-    given = _converted(value["steps"], list[Any], ("steps",), problems) or ()
-    read = [_converted(step, _Step, ("steps", n), problems) for n, step in enumerate(given)]
+    items = _converted(value["steps"], list[Any], ("steps",), problems) or ()
+    steps = [_converted(item, _Step, ("steps", n), problems) for n, item in enumerate(items)]
     against = _converted(value.get("against"), str, ("against",), problems)
     context = _converted(value.get("context"), str | None, ("context",), problems)
     namespace = _converted(value.get("namespace"), str | None, ("namespace",), problems)
@@ -174,7 +157,7 @@ def read_plan(data: bytes) -> Plan:
     job_set = _converted(value.get("set"), JobSet | None, ("set",), problems)
     if problems:
         raise PlanError(*problems)
-    plan = Plan(tuple(map(_step, read)), against, context, namespace, cluster, job_set)
+    plan = Plan(tuple(map(_step, steps)), against, context, namespace, cluster, job_set)
     if value.get("digest") != digest(plan):
         raise PlanError(PlanProblem("it was changed since it was written", ("digest",)))
     return plan
@@ -237,21 +220,25 @@ def _context(plan: Plan) -> dict[str, Any]:
 
 
 def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
-    ref = {
-        "apiVersion": step.ref.api_version,
-        "kind": step.ref.kind,
-        "namespace": step.ref.namespace or None,
-        "name": step.ref.name,
-    }
     value: dict[str, Any] = without_nulls(
         {
             "id": step.id,
             "action": step.action,
-            "object": ref,
+            "object": {
+                "apiVersion": step.ref.api_version,
+                "kind": step.ref.kind,
+                "namespace": step.ref.namespace or None,
+                "name": step.ref.name,
+            },
             "job": step.job,
             "wave": step.wave,
             "reasons": list(step.reasons) or None,
-            "remedies": _remedy_values(step) or None,
+            "remedies": [
+                {"reason": place, "option": reason.remedy.option, "words": reason.remedy.words}
+                for place, reason in enumerate(step.why)
+                if reason.remedy is not None
+            ]
+            or None,
             "after": list(step.after) or None,
             "needs": step.needs,
             "until": step.until,
@@ -259,7 +246,7 @@ def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
             "uid": step.uid,
             "resourceVersion": step.resource_version,
             "origin": step.origin,
-            "makesRoom": step.makes_room or None,
+            "makesRoom": step.frees_quota or None,
         }
     )
     if step.changes:
@@ -269,17 +256,9 @@ def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
     return value
 
 
-def _remedy_values(step: Step) -> list[dict[str, Any]]:
-    return [
-        {"reason": place, "option": reason.remedy.option, "words": reason.remedy.words}
-        for place, reason in enumerate(step.why)
-        if reason.remedy is not None
-    ]
-
-
 def _change_value(change: FieldChange) -> dict[str, Any]:
     value: dict[str, Any] = {"path": change.path, "how": change.how, "steps": list(change.steps)}
-    # A side that is there may be null, and one that is not is left out.
+    # A side that exists may be null, and one that does not is left out.
     if change.how != "added":
         value["before"] = change.before
     if change.how != "removed":
@@ -293,13 +272,14 @@ def _change_value(change: FieldChange) -> dict[str, Any]:
 
 def _step(read: _Step) -> Step:
     fields = structs.asdict(read)
-    fields.pop("id")
-    target = fields.pop("object")
-    ref = ObjectRef(target.api_version, target.kind, target.namespace, target.name)
-    changes = tuple(FieldChange(**structs.asdict(change)) for change in read.changes)
-    remedies = {
-        remedy.reason: Remedy(remedy.option, remedy.words) for remedy in fields.pop("remedies")
-    }
-    shown = enumerate(fields.pop("reasons"))
-    why = tuple(Reason.read(text, remedies.get(place)) for place, text in shown)
-    return Step(**{**fields, "ref": ref, "why": why, "changes": changes})
+    del fields["id"]
+    fields["ref"] = ObjectRef(**structs.asdict(fields.pop("object")))
+    fields["frees_quota"] = fields.pop("makes_room")
+    fields["changes"] = tuple(FieldChange(**structs.asdict(change)) for change in read.changes)
+    remedies = {remedy.reason: Remedy(remedy.option, remedy.words) for remedy in read.remedies}
+    del fields["remedies"]
+    why = []
+    for place, text in enumerate(fields.pop("reasons")):
+        remedy = remedies.get(place)
+        why.append(Reason(text.removesuffix(f"; {remedy.words}") if remedy else text, remedy))
+    return Step(why=tuple(why), **fields)

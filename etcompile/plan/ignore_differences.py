@@ -1,8 +1,8 @@
-"""Differences that somebody wants left alone, in the form that Argo CD's `ignoreDifferences` has.
+"""Rules that leave differences alone, in the form of Argo CD's `ignoreDifferences`.
 
-Another controller may look after a field that the files name too: an autoscaler, an injector, a
-person. The API server's dry run shows such a field as a difference, because it would be changed. A
-rule here says that it stays as it is: what is sent has the live value there.
+Another controller may manage a field that the files name too: an autoscaler, an injector, a person.
+The API server's dry run shows such a field as a difference, because it would be changed. A rule
+here says that it stays as it is: what is sent has the live value there.
 """
 
 import fnmatch
@@ -13,11 +13,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.diagnostics import ValuePath
 from etcompile.k8s import listkeys
 from etcompile.k8s.managedfields import Fields, Ownership
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath
-from etcompile.plan.places import ABSENT, changed_at, value_at
+from etcompile.plan.field_values import ABSENT, changed_at, value_at
 from etcompile.plan.step import ObjectRef
 
 KIND = "IgnoreDifferences"
@@ -47,14 +48,9 @@ Step = tuple[str, str, str]
 
 
 class IgnoreError(Exception):
-    """A rule that cannot be read.
+    """A rule cannot be read; `path` is its place in the value."""
 
-    Args:
-        path: Where it is in the value.
-        problem: What is wrong with it.
-    """
-
-    def __init__(self, path: tuple[str | int, ...], problem: str) -> None:
+    def __init__(self, path: ValuePath, problem: str) -> None:
         super().__init__(problem)
         self.path = path
         self.problem = problem
@@ -64,10 +60,7 @@ class Ignored(Struct, frozen=True):
     """A rule: of which objects which fields stay as they are.
 
     Args:
-        group: A glob for the API group.
-        kind: A glob for the kind.
-        name: A glob for the name; empty for any.
-        namespace: A glob for the namespace; empty for any.
+        group: A glob, as are kind, name and namespace; empty names and namespaces are any.
         expressions: Paths of fields.
         managers: Field managers, all of whose fields stay.
     """
@@ -81,34 +74,27 @@ class Ignored(Struct, frozen=True):
 
     def is_about(self, ref: ObjectRef) -> bool:
         """Whether it is about an object."""
-        asked = (
-            (self.group, ref.group),
-            (self.kind, ref.kind),
-            (self.name or "*", ref.name),
-            (self.namespace or "*", ref.namespace),
-        )
-        return all(fnmatch.fnmatchcase(word, pattern) for pattern, word in asked)
+        patterns = (self.group, self.kind, self.name or "*", self.namespace or "*")
+        words = (ref.group, ref.kind, ref.name, ref.namespace)
+        return all(map(fnmatch.fnmatchcase, words, patterns))
 
 
 def ignored(value: Mapping[str, Any]) -> tuple[Ignored, ...]:
     """The rules of a document of our kind, or of an Argo CD Application.
 
-    Args:
-        value: The document, JSON.
-
     Raises:
         IgnoreError: it is no such document, or a rule in it cannot be read.
     """
-    path: tuple[str | int, ...] = ("ignoreDifferences",)
-    found = value.get("ignoreDifferences")
+    path: ValuePath = ("ignoreDifferences",)
+    rules = value.get("ignoreDifferences")
     if value.get("kind") == "Application":
         path = ("spec", *path)
-        found = (value.get("spec") or {}).get("ignoreDifferences") or []
+        rules = (value.get("spec") or {}).get("ignoreDifferences") or []
     elif value.get("kind") != KIND:
         raise IgnoreError((), f"a document of the kind {KIND} or Application is expected")
-    if not isinstance(found, list):
+    if not isinstance(rules, list):
         raise IgnoreError(path[:-1], "the list ignoreDifferences is missing")
-    return tuple(_rule(rule, (*path, number)) for number, rule in enumerate(found))
+    return tuple(_rule(rule, (*path, number)) for number, rule in enumerate(rules))
 
 
 def as_live(
@@ -116,15 +102,8 @@ def as_live(
 ) -> Object:
     """The desired object with the live values of fields that stay as they are.
 
-    Args:
-        desired: The object as it is declared.
-        live: The object as the cluster has it.
-        ref: Its reference.
-        rules: Which fields stay.
-        owned: Who owns the live object's fields.
-
-    Returns:
-        The object; the desired one itself if no rule is about it.
+    This is the desired object itself if no rule is about it. `owned` says who owns the live one's
+    fields.
     """
     paths: dict[KeyedPath, None] = {}
     for rule in rules:
@@ -145,7 +124,7 @@ def as_live(
     return desired
 
 
-def _rule(value: Any, path: tuple[str | int, ...]) -> Ignored:
+def _rule(value: Any, path: ValuePath) -> Ignored:
     if not isinstance(value, Mapping):
         raise IgnoreError(path, "a rule is a mapping with kind and the fields that are ignored")
     for key in value:
@@ -156,28 +135,28 @@ def _rule(value: Any, path: tuple[str | int, ...]) -> Ignored:
             raise IgnoreError((*path, key), f"{key} is a text")
     if not value.get("kind"):
         raise IgnoreError(path, "kind is missing")
-    given: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for key in _LISTS:
         items = value.get(key, [])
         if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
             raise IgnoreError((*path, key), f"{key} is a list of texts")
-        given[key] = items
-    if not any(given.values()):
+        texts[key] = items
+    if not any(texts.values()):
         raise IgnoreError(path, f"a rule needs one of {', '.join(_LISTS)}")
     pointers = [
         _pointer(pointer, (*path, "jsonPointers", n))
-        for n, pointer in enumerate(given["jsonPointers"])
+        for n, pointer in enumerate(texts["jsonPointers"])
     ]
     expressions = [
         _expression(text, (*path, "jqPathExpressions", n))
-        for n, text in enumerate(given["jqPathExpressions"])
+        for n, text in enumerate(texts["jqPathExpressions"])
     ]
     words = {key: value.get(key, "") for key in _WORDS}
-    managers = frozenset(given["managedFieldsManagers"])
+    managers = frozenset(texts["managedFieldsManagers"])
     return Ignored(**words, expressions=(*pointers, *expressions), managers=managers)
 
 
-def _pointer(text: str, path: tuple[str | int, ...]) -> tuple[Step, ...]:
+def _pointer(text: str, path: ValuePath) -> tuple[Step, ...]:
     """A JSON pointer (RFC 6901) in steps."""
     if not text.startswith("/") or text == "/":
         raise IgnoreError(path, f"{text!r} is no JSON pointer: it begins with / and names a field")
@@ -185,28 +164,28 @@ def _pointer(text: str, path: tuple[str | int, ...]) -> tuple[Step, ...]:
     return tuple(("index" if word.isdigit() else "key", word, "") for word in words)
 
 
-def _expression(text: str, path: tuple[str | int, ...]) -> tuple[Step, ...]:
+def _expression(text: str, path: ValuePath) -> tuple[Step, ...]:
     """A path of jq in steps; what computes or searches is not understood."""
     steps: list[Step] = []
     at = 0
     while at < len(text.rstrip()):
-        found = _STEP.match(text, at)
-        if found is None or found.end() == at:
+        match = _STEP.match(text, at)
+        if match is None or match.end() == at:
             words = (
                 'paths such as .spec.containers[] | select(.name == "main").image are understood'
             )
             raise IgnoreError(path, f"{text[at:]!r} is not understood; {words}")
-        at = found.end()
-        if (key := found["key"] if found["key"] is not None else found["quoted"]) is not None:
+        at = match.end()
+        if (key := match["key"] if match["key"] is not None else match["quoted"]) is not None:
             steps.append(("key", json.loads(f'"{key}"'), ""))
-        elif found["index"] is not None:
-            steps.append(("index", found["index"], ""))
-        elif found["each"]:
+        elif match["index"] is not None:
+            steps.append(("index", match["index"], ""))
+        elif match["each"]:
             steps.append(("each", "", ""))
-        elif found["name"] is not None:
-            steps.append(("key", found["name"], ""))
-        elif found["field"] is not None:
-            steps.append(("select", found["field"], found["wanted"]))
+        elif match["name"] is not None:
+            steps.append(("key", match["name"], ""))
+        elif match["field"] is not None:
+            steps.append(("select", match["field"], match["wanted"]))
     if not steps or steps[0][0] != "key":
         raise IgnoreError(path, f"{text!r} names no field")
     return tuple(steps)

@@ -1,27 +1,26 @@
 """Which Pods use an object that a plan replaces or deletes.
 
 The API server deletes a claim only when no Pod that was ever scheduled names it, ended or not
-(the finalizer `kubernetes.io/pvc-protection`). Until then the claim is being deleted, cannot be
-mounted by new Pods, and the apply that began it waits for as long as the Pods run. A Secret or a
-ConfigMap is deleted at once, and the Pods of another job that name it cannot start again.
+(the finalizer `kubernetes.io/pvc-protection`). Until then new Pods cannot mount the claim, and the
+apply that began to delete it waits for as long as the Pods run. A Secret or a ConfigMap is deleted
+at once, and the Pods of another job that name it cannot start again.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from etcompile.k8s import pods
 from etcompile.k8s.objects import Object
 from etcompile.k8s.references import references
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.plan.order import Draft
-from etcompile.plan.step import ObjectKey, Reason, Step
+from etcompile.plan.schedule import Draft
+from etcompile.plan.step import DESTROYS, ObjectKey, Reason, Step, conflict
 
 _CLAIM = "PersistentVolumeClaim"
 SHARED = frozenset({"ConfigMap", _CLAIM, "Secret", "ServiceAccount"})
 """The kinds of objects that Pods of several jobs may use."""
-_DESTROYS = ("delete", "replace")
 _SHOWN = 3
 """How many Pods a message names."""
 
@@ -50,7 +49,7 @@ class Mounts:
         self._users: dict[tuple[str, str, str], dict[str, _User]] = defaultdict(dict)
 
     def noted(self, live: Iterable[Object]) -> Iterator[Object]:
-        """The live objects as they are given, each looked at in passing."""
+        """The live objects as they come, each looked at in passing."""
         for value in live:
             if value["kind"] == "Pod":
                 metadata = value["metadata"]
@@ -66,29 +65,30 @@ class Mounts:
             yield value
 
     def held(
-        self, drafts: Iterable[Draft], jobs: Mapping[ObjectKey, str | None] | None = None
+        self, drafts: Sequence[Draft], jobs: Mapping[ObjectKey, str | None] | None = None
     ) -> list[Draft]:
         """The drafts, of which those are refused that destroy what other Pods use.
 
-        Pods that the plan deletes or replaces keep a claim that it replaces, too: a plan deletes
-        last, and a new Pod would need the new claim, which waits for the old Pod to go.
+        Pods that the plan deletes or replaces hold a claim that it replaces, too: a plan deletes
+        last, and a new Pod would need the new claim, which waits for the old Pod to be gone.
 
         Args:
             drafts: The steps of a plan.
-            jobs: The declared objects, each with its job; Pods of the same job do not hinder.
+            jobs: The declared objects, each with its job: Pods of the same job do not count.
         """
-        found = list(drafts)
         going = {
             draft.step.ref.key_in(self._namespace)
-            for draft in found
-            if draft.step.action in _DESTROYS and draft.step.ref.kind == "Pod"
+            for draft in drafts
+            if draft.step.action in DESTROYS and draft.step.ref.kind == "Pod"
         }
-        return [Draft(self._refused(draft.step, going, jobs or {}), draft.value) for draft in found]
+        return [
+            Draft(self._refused(draft.step, going, jobs or {}), draft.value) for draft in drafts
+        ]
 
     def _refused(
         self, step: Step, going: set[ObjectKey], jobs: Mapping[ObjectKey, str | None]
     ) -> Step:
-        if step.action not in _DESTROYS or step.ref.kind not in SHARED or step.needs:
+        if step.action not in DESTROYS or step.ref.kind not in SHARED or step.needs:
             return step
         where = step.ref.namespace or self._namespace
         if self._read is not None and where not in self._complete:
@@ -116,5 +116,4 @@ class Mounts:
                 f"{what} {named}{rest} would keep it: Kubernetes deletes a claim when no Pod uses"
                 " it; suspend the job or delete its Pods first, with the claim as it is now"
             )
-        why = (*step.why, Reason(text))
-        return structs.replace(step, action="conflict", why=why, needs=None)
+        return conflict(step, *step.why, Reason(text))

@@ -1,20 +1,25 @@
-"""The plan that removes a job: launchers first, and what other objects need last.
+"""The plans that remove a job, or run it again.
 
-Nothing is desired here, as it is in `planner`. Whose an object is, and whether it holds data that
-cannot be made again, decides what happens to it.
+To remove a job, launchers are deleted first, and last what other objects need. Whose an object is,
+and whether it holds data that is nowhere else, decides what happens to it.
+
+To run a job again, all old Pods must be gone before the first new one is created. A single plan
+cannot do that, because within a job it creates before it deletes. Between the two, the watcher's
+record of the run is deleted; otherwise the new Pods would learn from it that they are done
+(`docs/protocol.md`).
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.k8s.objects import Object
 from etcompile.k8s.references import references
 from etcompile.model.protocol import MANAGER, config_names
-from etcompile.plan import claims, protection
+from etcompile.plan import owners
+from etcompile.plan.classes import created
 from etcompile.plan.mounts import SHARED, Mounts, ReadPods
-from etcompile.plan.order import Draft, ordered
-from etcompile.plan.schedule import in_turn
+from etcompile.plan.schedule import Draft, Wave, in_turn, ordered
 from etcompile.plan.step import (
     REMOVES,
     ObjectKey,
@@ -23,8 +28,10 @@ from etcompile.plan.step import (
     Reason,
     Remedy,
     Step,
+    conflict,
     deletion,
     reference,
+    unmanaged,
 )
 
 _ADOPT = Remedy("adopt", "--adopt deletes it anyway")
@@ -34,10 +41,14 @@ _EVERYWHERE = frozenset({"default", "kube-root-ca.crt"})
 EMPTY_INVENTORY = "nothing of the job is left in this inventory"
 """Why the parent of an ApplySet is deleted by a step of its own."""
 
+_RUN_AGAIN = "its job is run again"
+_KEYS_OF_RECORD = frozenset({"done", "phase", "record"})
+"""The keys of the record of a run; a person may write `done`."""
+
 
 def removal(
     belongings: Iterable[tuple[str, Object]],
-    wave: Callable[[Object], int],
+    wave: Wave,
     *,
     adopt: bool = False,
     applied: Collection[str] = (),
@@ -50,9 +61,9 @@ def removal(
     """The plan that removes jobs.
 
     Args:
-        belongings: Live objects, each with the title of the job that it belongs to.
-        wave: The wave of an object (`etcompile.emit.wave`).
-        adopt: Delete also what another tool looks after.
+        belongings: Live objects, each with the title of its job.
+        wave: The wave of an object.
+        adopt: Delete also what another tool manages.
         applied: The titles of the jobs that etcompile has applied. What etcompile never wrote is
             not theirs, whatever its labels say. Another job was applied by whoever wrote its
             ConfigMap, and what neither wrote is not its own.
@@ -64,22 +75,26 @@ def removal(
         read_pods: Reads all Pods of a namespace, which may use what is deleted; None if nothing
             is deleted that other Pods may use.
     """
-    found = list(belongings)
-    uids = {value["metadata"].get("uid") for _, value in found}
+    belongings = list(belongings)
+    uids = {value["metadata"].get("uid") for _, value in belongings}
     appliers = {
-        job: claims.managers(value)
-        for job, value in found
+        job: owners.managers(value)
+        for job, value in belongings
         if value["kind"] == "ConfigMap"
         and value["metadata"]["name"] in config_names(job.rpartition("/")[2])
     }
     drafts, left = [], []
-    for job, value in found:
-        step = structs.replace(_step(value, uids, reason, adopt=adopt), job=job)
+    for job, value in belongings:
+        step = structs.replace(_removed(value, uids, reason, adopt=adopt), job=job)
         if step.action in REMOVES and not adopt:
-            if job in applied:
-                step = _of_strangers(step, value)
-            elif step.ref.key not in declared and not value["metadata"].get("ownerReferences"):
-                step = _of_strangers(step, value, appliers.get(job, frozenset()))
+            # Somebody else may have created it, and copied the labels of a job.
+            writers = frozenset() if job in applied else appliers.get(job, frozenset())
+            is_ours = job not in applied and (
+                step.ref.key in declared or value["metadata"].get("ownerReferences")
+            )
+            maker = owners.stranger(value, MANAGER)
+            if maker and not is_ours and not owners.managers(value) & writers:
+                step = unmanaged(step, f"{maker} made it, with labels of the job")
         if step.action == "unmanaged":
             left.append(step)
         else:
@@ -99,6 +114,20 @@ def removal(
     return Plan((*in_turn(steps), *left), context=context)
 
 
+def _removed(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> Step:
+    """The deletion of an object of a job, or why it stays; `uids` are those of all its objects."""
+    step = deletion(live, reason)
+    if (tool := owners.tracker(live)) and not adopt:
+        tracked = Reason(f"{tool} manages it, and would create it again", _ADOPT)
+        return conflict(step, tracked, needs="adopt")
+    references = live["metadata"].get("ownerReferences") or ()
+    if any(owner.get("uid") not in uids for owner in references):
+        return unmanaged(step, f"it is deleted with its owner {owners.owner(live)}")
+    if annotation := owners.keep_annotation(live):
+        return unmanaged(step, f"it has the annotation {annotation}")
+    return owners.spared(step, live, MANAGER)
+
+
 def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
     """What the objects of a job name and may leave behind: Secrets, claims, ConfigMaps, accounts.
 
@@ -109,7 +138,7 @@ def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
     Returns:
         Each once, without those that every namespace has. Whether they exist is not known.
     """
-    found = (
+    refs = (
         ObjectRef(
             "v1", named.kind, named.namespace or reference(value).namespace or namespace, named.name
         )
@@ -117,40 +146,119 @@ def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
         for named in references(value)
         if named.kind in SHARED and not named.group and named.name not in _EVERYWHERE
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(refs))
 
 
-def left_behind(live: Object, job: str | None) -> Step:
+def left_behind(live: Object) -> Step:
     """The step of an object that jobs used, and that is not theirs."""
-    words = "the job used it, and etcompile did not create it"
-    if tool := claims.tracker(live):
-        words = f"the job used it, and {tool} manages it"
-    return structs.replace(deletion(live, words), action="unmanaged", job=job)
+    tool = owners.tracker(live)
+    words = f"{tool} manages it" if tool else "etcompile did not create it"
+    return unmanaged(deletion(live, ""), f"the job used it, and {words}")
 
 
-def _of_strangers(step: Step, live: Object, appliers: frozenset[str] = frozenset()) -> Step:
-    """The deletion of an object, unless somebody else made it and copied the labels of a job.
+# Running a job again ------------------------------------------------------------------------------
+
+
+class Restart(Struct, frozen=True):
+    """How a job is run again: these plans, one after the other.
 
     Args:
-        step: The deletion.
-        live: The object as the cluster has it.
-        appliers: The field managers of those who applied the job, if etcompile did not.
+        removal: The Pods that are deleted, and what is refused or left alone.
+        records: What was written down of the run.
+        creation: The new Pods.
     """
-    maker = None if claims.managers(live) & appliers else claims.stranger(live, MANAGER)
-    words = f"{maker} made it, with labels of the job"
-    return structs.replace(step, action="unmanaged", why=(Reason(words),)) if maker else step
+
+    removal: Plan
+    records: Plan
+    creation: Plan
+
+    @property
+    def whole(self) -> Plan:
+        """All as one plan, to be looked at: it cannot be done as one."""
+        parts = (self.removal, self.records, self.creation)
+        return structs.replace(
+            self.removal, steps=tuple(step for part in parts for step in part.steps)
+        )
 
 
-def _step(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> Step:
-    step = deletion(live, reason)
-    if (tool := claims.tracker(live)) and not adopt:
-        tracked = Reason(f"{tool} manages it, and would create it again", _ADOPT)
-        return structs.replace(step, action="conflict", why=(tracked,), needs="adopt")
-    owners = live["metadata"].get("ownerReferences") or ()
-    if any(owner.get("uid") not in uids for owner in owners):
-        why = f"it is deleted with its owner {claims.owner(live)}"
-    elif annotation := claims.keep_annotation(live):
-        why = f"it has the annotation {annotation}"
-    else:
-        return protection.spared(step, live, MANAGER)
-    return structs.replace(step, action="unmanaged", why=(Reason(why),))
+def restart(
+    pods: Iterable[Object],
+    live: Iterable[Object],
+    records: Iterable[Object],
+    wave: Wave,
+    *,
+    job: str,
+    waits: Mapping[str, tuple[str, ...]],
+    config: str,
+    applied: bool,
+    adopt: bool = False,
+    context: str | None = None,
+    namespace: str = "default",
+) -> Restart:
+    """The plans that run a job again.
+
+    Args:
+        pods: The Pods, and Jobs of Kubernetes, that the job declares, each with its namespace.
+        live: Those that exist.
+        records: What the watcher stores of the run, or a person wrote in its place.
+        wave: The wave of an object.
+        job: The job's title.
+        waits: The names of Pods that wait, each with those of the Pods it waits for.
+        config: The UID of the ConfigMap that declares the job.
+        applied: Whether etcompile has applied the job (`removal`).
+        adopt: Also Pods that another tool manages, or that other people created.
+        context: The cluster's context, if there is one.
+        namespace: The namespace of objects that name none.
+    """
+    wanted = {reference(value): value for value in pods}
+    going: list[tuple[str, Object]] = []
+    left = []
+    for value in live:
+        ref, metadata = reference(value), value["metadata"]
+        references = metadata.get("ownerReferences") or ()
+        # The job stays, and the object is deleted all the same: it no longer counts as an owner.
+        others = [owner for owner in references if owner.get("uid") != config]
+        if owners.owner(value, controller=True) and ref not in wanted:
+            continue  # it is deleted with the Job that created it
+        # One that the watcher created in the place of another is owned by the job's ConfigMap.
+        if ref in wanted or len(others) < len(references):
+            going.append((job, {**value, "metadata": {**metadata, "ownerReferences": others}}))
+        else:
+            step = structs.replace(deletion(value, ""), job=job)
+            left.append(unmanaged(step, "the job does not declare it"))
+    steps = removal(
+        going,
+        wave,
+        adopt=adopt,
+        applied=(job,) if applied else (),
+        declared={ref.key for ref in wanted},
+        context=context,
+        reason=_RUN_AGAIN,
+    ).steps
+    # A Pod that is in the way and must not be deleted.
+    removed = [conflict(step, *step.why) if step.action == "unmanaged" else step for step in steps]
+    member = job if applied else None
+    present = {reference(value) for _, value in going}
+    drafts = []
+    for ref, value in wanted.items():
+        step = created(value, ref, _RUN_AGAIN if ref in present else "it does not exist")
+        drafts.append(Draft(structs.replace(step, job=member), value))
+
+    def planned(steps: Iterable[Step]) -> Plan:
+        return Plan(tuple(steps), context=context, namespace=namespace)
+
+    return Restart(
+        planned((*removed, *left)),
+        planned(_of_record(record, job) for record in records),
+        planned(in_turn(ordered(drafts, {member: waits}, wave))),
+    )
+
+
+def _of_record(value: Object, job: str) -> Step:
+    """What becomes of the record of the run that is over, or of its host list."""
+    step = structs.replace(deletion(value, "it is of the run before"), job=job)
+    strange = sorted({*(value.get("data") or {})} - _KEYS_OF_RECORD)
+    maker = owners.stranger(value, MANAGER)
+    if maker and strange:
+        return conflict(step, Reason(f"{maker} made it, and it holds {', '.join(strange)}"))
+    return step

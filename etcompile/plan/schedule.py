@@ -1,50 +1,319 @@
-"""Decides which steps of a plan can begin, given those that are done.
+"""Steps to the order in which they are done: what each waits for, and whose turn it is.
 
-A step lists in `after` only what it needs for a reason of its own. Waves are added here, and each
-wave is a single point that all of its steps lead to: a thousand Pods that wait for a thousand
-Services would be a million pairs.
+`ordered` writes down the reasons that an object has for itself: it names another one in its spec,
+or training needs it so (reference/gitops.md 4.3). A worker is Ready before the host list names it,
+and has drained after the list has dropped it before it is deleted. `Schedule` adds the waves and
+hands out the steps that can begin. Each wave is a single point that all of its steps lead to: a
+thousand Pods that wait for a thousand Services would be a million pairs.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from etcompile.plan.step import MAKES, REMOVES, Step
+from msgspec import Struct, structs
 
-_IDLE = frozenset({"unchanged", "unmanaged"})
+from etcompile.k8s.objects import Object
+from etcompile.model.protocol import ROLE_LABEL
+from etcompile.plan.needs import graph
+from etcompile.plan.step import IDLE, MAKES, REMOVES, Action, Declared, ObjectRef, Reason, Step
+
+DRAIN = 90
+"""Seconds: a changed ConfigMap reaches a running Pod after at most 82 (measured on a real node),
+and an elastic launcher looks at its host list every second."""
+READY = 600
+"""Seconds until a new worker should be Ready."""
+
+_CREATING: frozenset[Action] = frozenset({"create", "adopt", "replace"})
 _AFTER_IDENTITY = 0
 """The first wave after that of accounts and keys, which no run has to itself."""
 _POINT = "\0"
-"""What the name of a point starts with, and no step's id."""
+"""The first character of the name of a point, and of no step's id."""
+
+Wave = Callable[[Object], int]
+"""The wave of an object (`etcompile.emit.wave`)."""
+_After = dict[str, list[str]]
+"""What each step must wait for, by ids."""
+
+
+class Draft(Struct, frozen=True):
+    """A step, and the object that it is about: as it is desired, or else as it is."""
+
+    step: Step
+    value: Object
+
+
+def ordered(
+    drafts: Sequence[Draft],
+    waits: Mapping[str | None, Mapping[str, tuple[str, ...]]],
+    wave: Wave,
+    unready: Iterable[Draft] = (),
+) -> list[Step]:
+    """The steps with their order, and the steps that only wait.
+
+    Args:
+        drafts: Steps with something to do.
+        waits: By job, the names of Pods that wait, each with those of the Pods it waits for.
+        wave: The wave of an object.
+        unready: Pods with nothing to do that are not Ready: an earlier rollout may have ended
+            between a worker and the host list.
+    """
+    late: dict[str | None, list[Draft]] = defaultdict(list)
+    for draft in unready:
+        late[draft.step.job].append(draft)
+    by_job: dict[str | None, list[Draft]] = defaultdict(list)
+    for draft in drafts:
+        by_job[draft.step.job].append(draft)
+    after: _After = defaultdict(list)
+    waiting: dict[str, Step] = {}
+    raised: dict[str, int] = {}
+    for job, inside in by_job.items():
+        training = _Training(inside, waits.get(job, {}), late.get(job, ()))
+        for step in training.waiting(after):
+            waiting.setdefault(step.id, step)
+        # Host lists come as late as the Pods that they wait for.
+        pods = [wave(pod.value) for pod in training.made]
+        for name, (draft, _, _) in training.lists.items():
+            raised[name] = max([wave(draft.value), *pods])
+    for waiter, other in _named(drafts, wave):
+        if other not in raised:
+            after[waiter].append(other)
+    for waiter, other in (*_housed(drafts), *_released(drafts, wave)):
+        after[waiter].append(other)
+    steps: list[Step] = []
+    for draft in drafts:
+        step = draft.step
+        number = raised.get(step.id, wave(draft.value))
+        names = tuple(
+            name for name in dict.fromkeys((*step.after, *after[step.id])) if name != step.id
+        )
+        steps += [
+            structs.replace(waiting.pop(name), wave=number) for name in names if name in waiting
+        ]
+        steps.append(structs.replace(step, wave=number, after=names))
+    return steps
+
+
+def drains(seconds: float) -> str:
+    """Why a Pod that is to be deleted is waited for, and for how long."""
+    return f"it was removed from the host list, and drains for at most {seconds:g} s"
+
+
+class _Training:
+    """The order that the steps of one job have because they train together."""
+
+    def __init__(
+        self,
+        drafts: Sequence[Draft],
+        waits: Mapping[str, tuple[str, ...]],
+        unready: Sequence[Draft],
+    ) -> None:
+        self.waits = waits
+        self.unready = unready
+        pods = [draft for draft in drafts if _is_core(draft.step, "Pod")]
+        jobs = [draft for draft in drafts if draft.step.ref.kind == "Job"]
+        self.made = [pod for pod in pods if pod.step.action in MAKES]
+        # A launcher may be a Job, which creates its Pods.
+        self.runs = [*self.made, *(job for job in jobs if job.step.action in _CREATING)]
+        self.gone = [pod for pod in pods if pod.step.action == "delete"]
+        self.services = {
+            draft.step.ref.name: draft.step for draft in drafts if _is_core(draft.step, "Service")
+        }
+        hosts = {name for draft in (*pods, *unready) for name in _hosts(draft)}
+        self.lists: dict[str, tuple[Draft, set[str], set[str]]] = {}
+        for draft in drafts:
+            if draft.step.ref.kind == "ConfigMap" and draft.step.action in ("update", "adopt"):
+                added, removed = _relisted(draft.step, hosts)
+                if added or removed:
+                    self.lists[draft.step.id] = (draft, added, removed)
+
+    def waiting(self, after: _After) -> Iterator[Step]:
+        """Writes what waits for what into `after`, and yields the steps that only wait."""
+        for pod in self.made:
+            for host in _hosts(pod):
+                service = self.services.get(host)
+                if service and service.action in _CREATING and pod.step.action in _CREATING:
+                    after[pod.step.id].append(service.id)
+        yield from self._scale_out(after)
+        yield from self._scale_in(after)
+        yield from self._launchers(after)
+
+    def _scale_out(self, after: _After) -> Iterator[Step]:
+        """Service, Pod, Ready, then the host list."""
+        for name, (_, added, _) in self.lists.items():
+            for pod in (*self.made, *self.unready):
+                idle = pod.step.action in IDLE
+                if (idle or pod.step.action in _CREATING) and not added.isdisjoint(_hosts(pod)):
+                    ready = _ready(pod.step, after=() if idle else (pod.step.id,))
+                    after[name].append(ready.id)
+                    yield ready
+
+    def _scale_in(self, after: _After) -> Iterator[Step]:
+        """The host list, a while to drain, the Pod, then the Service."""
+        launchers = [
+            draft.step.id
+            for draft in self.gone
+            if (draft.value["metadata"].get("labels") or {}).get(ROLE_LABEL) == "launcher"
+        ]
+        for pod in self.gone:
+            drained = Step(
+                "wait",
+                pod.step.ref,
+                (Reason(drains(DRAIN)),),
+                after=tuple(
+                    name
+                    for name, (_, _, removed) in self.lists.items()
+                    if not removed.isdisjoint(_hosts(pod))
+                ),
+                job=pod.step.job,
+                until="drained",
+                limit=DRAIN,
+                uid=pod.step.uid,
+            )
+            if drained.after:
+                after[pod.step.id].append(drained.id)
+                yield drained
+            if pod.step.id not in launchers:
+                after[pod.step.id] += launchers
+            for host in _hosts(pod):
+                service = self.services.get(host)
+                if service and service.action == "delete":
+                    after[service.id].append(pod.step.id)
+
+    def _launchers(self, after: _After) -> Iterator[Step]:
+        """A launcher comes after its workers; one that is replaced only once they are Ready.
+
+        A new one need not wait for that: its own gate does.
+        """
+        runs = {run.step.ref.name: run.step for run in self.runs}
+        for name, workers in self.waits.items():
+            if (launcher := runs.get(name)) is None:
+                continue
+            for worker in workers:
+                if (step := runs.get(worker)) is None:
+                    continue
+                if launcher.action == "replace" and step.action in _CREATING:
+                    ready = _ready(step, after=(step.id,))
+                    after[launcher.id].append(ready.id)
+                    yield ready
+                else:
+                    after[launcher.id].append(step.id)
+            if launcher.action == "replace":
+                after[launcher.id] += self.lists
+
+
+def _is_core(step: Step, kind: str) -> bool:
+    return step.ref.kind == kind and not step.ref.group
+
+
+def _ready(pod: Step, after: tuple[str, ...]) -> Step:
+    why = (Reason("it must be Ready before the host list names it"),)
+    return Step("wait", pod.ref, why, after=after, job=pod.job, until="ready", limit=READY)
+
+
+def _hosts(pod: Draft) -> tuple[str, ...]:
+    """The names by which others may know a Pod."""
+    own = pod.step.ref.name
+    host = (pod.value.get("spec") or {}).get("hostname")
+    return (own, host) if isinstance(host, str) and host != own else (own,)
+
+
+def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
+    """The hosts that a change of a ConfigMap adds to its host lists, and those that it drops."""
+
+    def listed(text: object) -> set[str]:
+        # The first word of each line is a host, without port and domain.
+        lines = text.splitlines() if isinstance(text, str) else ()
+        words = (line.split(maxsplit=1)[0] for line in lines if line.strip())
+        return {word.partition(":")[0].partition(".")[0] for word in words} & hosts
+
+    added: set[str] = set()
+    removed: set[str] = set()
+    for change in step.changes:
+        if change.steps[:1] == ("data",) and len(change.steps) > 1:
+            before, after = listed(change.before), listed(change.after)
+            added |= after - before
+            removed |= before - after
+    return added - removed, removed - added
+
+
+def _named(drafts: Sequence[Draft], wave: Wave) -> Iterator[tuple[str, str]]:
+    """Pairs of ids: an object that is created, and one that its spec names or that owns it."""
+    made = [draft for draft in drafts if draft.step.action in MAKES]
+    if not made:
+        return
+    for edge in graph([Declared(None, [draft.value for draft in made])], wave).edges:
+        if edge.binds and edge.source < len(made) and edge.target < len(made):
+            source, target = made[edge.source].step, made[edge.target].step
+            if source.action in _CREATING:
+                yield source.id, target.id
+    by_key = {draft.step.ref.key: draft.step for draft in made}
+    for draft in made:
+        for owner in draft.value["metadata"].get("ownerReferences") or ():
+            version, kind, name = (owner.get(key, "") for key in ("apiVersion", "kind", "name"))
+            ref = ObjectRef(version, kind, draft.step.ref.namespace, name)
+            if draft.step.action in _CREATING and (needed := by_key.get(ref.key)):
+                yield draft.step.id, needed.id
+
+
+def _housed(drafts: Sequence[Draft]) -> Iterator[tuple[str, str]]:
+    """Pairs of ids: an object that is created, and its namespace or its kind that is, too."""
+    creating = [draft for draft in drafts if draft.step.action in _CREATING]
+    namespaces: dict[str, str] = {}
+    kinds: dict[tuple[str, str], str] = {}
+    for draft in creating:
+        if draft.step.ref.kind == "Namespace":
+            namespaces[draft.step.ref.name] = draft.step.id
+        elif draft.step.ref.kind == "CustomResourceDefinition":
+            spec = draft.value.get("spec") or {}
+            kind = (spec.get("names") or {}).get("kind")
+            kinds[str(spec.get("group")), str(kind)] = draft.step.id
+    for draft in creating if namespaces or kinds else ():
+        ref = draft.step.ref
+        homes = (namespaces.get(ref.namespace), kinds.get((ref.group, ref.kind)))
+        yield from ((draft.step.id, home) for home in homes if home)
+
+
+def _released(drafts: Sequence[Draft], wave: Wave) -> Iterator[tuple[str, str]]:
+    """Pairs of ids: an object that is deleted, and one that names it and is deleted before."""
+    gone = [draft for draft in drafts if draft.step.action in REMOVES]
+    if not gone:
+        return
+    for edge in graph([Declared(None, [draft.value for draft in gone])], wave).edges:
+        if edge.binds and edge.target < len(gone):
+            yield gone[edge.target].step.id, gone[edge.source].step.id
+
+
+# Whose turn it is ---------------------------------------------------------------------------------
 
 
 class Schedule:
     """Hands out the steps of a plan, each once what it waits for is done.
 
-    Not for several threads at once: one thread asks and tells.
+    One thread asks and reports: it is not safe to share.
 
     Args:
         steps: The steps of a plan, without a ring. Those with nothing to do are never handed out.
     """
 
     def __init__(self, steps: Iterable[Step]) -> None:
-        self._steps = {step.id: step for step in steps if step.action not in _IDLE}
+        self._steps = {step.id: step for step in steps if step.action not in IDLE}
         self._left = len(self._steps)
         self._sorter = _sorter(self._steps)
         self._sorter.prepare()
 
     def ready(self) -> Iterator[Step]:
         """The steps that can begin now and were not handed out before."""
-        while self._left and (found := self._sorter.get_ready()):
-            points = [name for name in found if name.startswith(_POINT)]
-            for name in found:
+        while self._left and (names := self._sorter.get_ready()):
+            points = [name for name in names if name.startswith(_POINT)]
+            for name in names:
                 if not name.startswith(_POINT):
                     yield self._steps[name]
             # A point is done when it is reached, and then more may be ready.
             self._sorter.done(*points)
 
     def done(self, step: Step) -> None:
-        """Tells that a step is done, so that others can begin. One that has failed never is."""
+        """Reports that a step is done, so that others can begin. One that has failed never is."""
         self._sorter.done(step.id)
         self._left -= 1
 
@@ -55,10 +324,9 @@ class Schedule:
 
 
 def ring(steps: Iterable[Step]) -> str | None:
-    """Steps that wait for each other, told as a sentence; None if there are none."""
-    found = {step.id: step for step in steps if step.action not in _IDLE}
+    """Steps that wait for each other, as a sentence; None if there are none."""
     try:
-        _sorter(found).prepare()
+        _sorter({step.id: step for step in steps if step.action not in IDLE}).prepare()
     except CycleError as error:
         # graphlib names them from what is waited for to who waits.
         first, *others = [name.removeprefix(_POINT) for name in reversed(error.args[1])]
@@ -69,56 +337,54 @@ def ring(steps: Iterable[Step]) -> str | None:
 def turns(steps: Iterable[Step]) -> dict[str, int]:
     """The turn of each step with something to do, by its id, from 0: those of one need not wait.
 
-    Args:
-        steps: Steps without a ring.
+    The steps are without a ring.
     """
-    handed = Schedule(steps)
-    found: dict[str, int] = {}
+    schedule = Schedule(steps)
+    numbers: dict[str, int] = {}
     number = 0
-    while ready := list(handed.ready()):
-        found |= dict.fromkeys((step.id for step in ready), number)
+    while ready := list(schedule.ready()):
+        numbers |= dict.fromkeys((step.id for step in ready), number)
         for step in ready:
-            handed.done(step)
+            schedule.done(step)
         number += 1
-    return found
+    return numbers
 
 
 def in_turn(steps: Iterable[Step]) -> list[Step]:
-    """The steps in an order in which they can be done one by one, else as they are given.
+    """The steps in an order in which they can be done one by one, otherwise as they come.
 
-    Args:
-        steps: Steps without a ring. Those with nothing to do come last.
+    The steps are without a ring. Those with nothing to do come last.
     """
-    given = list(steps)
-    order = turns(given)
-    return sorted(given, key=lambda step: order.get(step.id, len(order)))
+    steps = list(steps)
+    order = turns(steps)
+    return sorted(steps, key=lambda step: order.get(step.id, len(order)))
 
 
-def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
+def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
     sorter: TopologicalSorter[str] = TopologicalSorter()
     making: dict[str | None, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
     leaving: dict[str | None, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
-    rooms: set[str] = set()
+    freed: set[str] = set()
     filled: dict[str, set[str | None]] = {}
     for step in steps.values():
         sorter.add(step.id, *(name for name in step.after if name in steps))
-        if step.makes_room:
-            rooms.add(step.ref.namespace)
-            sorter.add(_room_point(step.ref.namespace), step.id)
+        if step.frees_quota:
+            freed.add(step.ref.namespace)
+            sorter.add(_quota_point(step.ref.namespace), step.id)
         elif step.action != "wait":
             side = leaving if step.action in REMOVES else making
             side[step.job][step.wave].append(step)
             if step.action == "create" and step.ref.kind in ("Job", "Pod"):
                 filled.setdefault(step.ref.namespace, set()).add(step.job)
-    # A run that goes to make room has gone before any Service or host list is the next run's.
-    for step in steps.values() if rooms else ():
+    # A run that is deleted to free a quota is gone before any Service or host list is the next's.
+    for step in steps.values() if freed else ():
         where = step.ref.namespace
         is_made = step.action in MAKES and step.wave >= _AFTER_IDENTITY
         if is_made and step.job in filled.get(where, ()):
             # An object that names no namespace is in the plan's own, which may be any of them.
             sorter.add(
                 step.id,
-                *(_room_point(namespace) for namespace in rooms if where in ("", namespace)),
+                *(_quota_point(namespace) for namespace in freed if where in ("", namespace)),
             )
     everything = f"{_POINT}all that is made"
     shared = sorted(making.get(None, ()))
@@ -141,19 +407,15 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
         for wave in sorted(waves, reverse=True):
             for step in waves[wave]:
                 sorter.add(step.id, *before)
-            point = f"{_POINT}the deletion of wave {wave}{_of(job)}"
+            point = f"{_POINT}the deletion of {_wave_point(job, wave).removeprefix(_POINT)}"
             sorter.add(point, *before, *(step.id for step in waves[wave]))
             before = [point]
     return sorter
 
 
-def _room_point(namespace: str) -> str:
+def _quota_point(namespace: str) -> str:
     return f"{_POINT}room in the namespace {namespace}"
 
 
 def _wave_point(job: str | None, wave: int) -> str:
-    return f"{_POINT}wave {wave}{_of(job)}"
-
-
-def _of(job: str | None) -> str:
-    return f" of job {job}" if job else ""
+    return f"{_POINT}wave {wave}{f' of job {job}' if job else ''}"

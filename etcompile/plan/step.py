@@ -1,16 +1,21 @@
-"""The steps of a plan: what is done to each object, and what each step waits for.
+"""The values that a plan consists of: what is declared, and a step for each object.
 
-`diff` shows these values, a plan file holds them, and `apply` carries them out. How they are made
-is in `etcompile.plan.planner`.
+`diff` shows these values, a plan file holds them (`etcompile.plan.document`), and `apply` carries
+them out. `etcompile.plan.planner` creates them.
 """
 
-from collections.abc import Sequence
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
+from etcompile.diagnostics.credentials import is_credential
+from etcompile.diagnostics.redaction import HIDDEN, redacted
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import KeyedPath
 
 Action = Literal[
     "create",
@@ -27,11 +32,11 @@ Action = Literal[
 """What a step does.
 
 `create`, `update` and `delete` are what they say. `adopt` applies an object that exists and that
-etcompile has not made. `replace` deletes an object, waits until it is gone and creates it anew,
-because a field may not change. `release` takes away what etcompile has written on an object that
-also holds what others have written. `wait` changes nothing. `conflict` is refused: somebody else
-looks after the object, or after a field that is to change. `unmanaged` is left alone, though it is
-not declared. `unchanged` has nothing to do.
+etcompile did not create. `replace` deletes an object, waits until it is gone and creates it again,
+because a field may not change. `release` removes what etcompile has written on an object that also
+holds what others have written. `wait` changes nothing. `conflict` is refused: somebody else manages
+the object, or a field that is to change. `unmanaged` is left alone, though it is not declared.
+`unchanged` has nothing to do.
 """
 ACTIONS: tuple[Action, ...] = get_args(Action)
 MAKES = frozenset({"create", "adopt", "update", "replace"})
@@ -39,14 +44,13 @@ MAKES = frozenset({"create", "adopt", "update", "replace"})
 REMOVES = frozenset({"delete", "release"})
 """Actions after which nothing of ours is there."""
 WRITES = MAKES | REMOVES
-"""Actions that write to the cluster."""
 IDLE = frozenset({"unchanged", "unmanaged"})
 """Actions that do nothing."""
 DESTROYS = frozenset({"replace", "delete"})
 """Actions that delete an object."""
 
 Until = Literal["ready", "gone", "drained"]
-"""What a wait is for: the Pod is Ready; the object is not there any more; or its work has left a
+"""What a wait is for: the Pod is Ready; the object does not exist any more; or its work has left a
 Pod that is no longer on the host list, which shows in nothing, so that only its limit ends it."""
 
 Need = Literal["replace", "replace-data", "adopt", "take-ownership", "room"]
@@ -57,7 +61,6 @@ Option = Literal["prune", "adopt", "replace", "replace-data"]
 
 How = Literal["added", "removed", "changed"]
 
-
 ObjectKey = tuple[str, str, str, str]
 """API group, kind, namespace and name of an object: it has them in every version."""
 
@@ -66,9 +69,8 @@ class ObjectRef(Struct, frozen=True, order=True):
     """Which object.
 
     Args:
-        api_version: API group and version.
-        namespace: Its namespace; empty if it names none.
-        name: Its name; a generated one's prefix.
+        namespace: Empty if it names none.
+        name: For an object with a generated name, its prefix.
     """
 
     api_version: str
@@ -103,16 +105,37 @@ def reference(value: Object) -> ObjectRef:
     return ObjectRef(value["apiVersion"], value["kind"], metadata.get("namespace") or "", name)
 
 
+class Declared(Struct, frozen=True):
+    """Desired objects that belong together: those of a job, or those of none.
+
+    Args:
+        job: The job's title, `nlp/bert`; None for other objects.
+        objects: Kubernetes objects, JSON, in the order in which they are applied.
+        waits: The names of Pods (or of the Jobs that create them) that wait, each with those of
+            the Pods it waits for.
+        origin: Where they come from, for people: `jobs/bert.yaml`.
+        inventory: The id of the ApplySet that they are members of; None for none.
+        create_only: The keys (`ObjectRef.key`) of objects that are created if they do not exist
+            and otherwise left as they are, such as a generated key pair.
+    """
+
+    job: str | None
+    objects: Iterable[Object]
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    origin: str | None = None
+    inventory: str | None = None
+    create_only: frozenset[ObjectKey] = frozenset()
+
+
 class FieldChange(Struct, frozen=True):
     """A field that a step changes.
 
     Args:
-        path: Where it stands: `spec.containers[main].image`.
-        how: It is added, removed, or changed.
+        path: Where it is: `spec.containers[main].image`.
         before: Its value on the live object; None if it is added. Never a value of a Secret.
         after: Its value once the step is done; None if it is removed.
         manager: Who else owns it, where this is why the step is a conflict.
-        immutable: Why the object has to be replaced: the API refuses this change.
+        immutable: The API refuses this change, so the object has to be replaced.
         steps: The path in steps: keys, and `[name]` or `[index]` for an item of a list.
     """
 
@@ -139,52 +162,36 @@ class Remedy(Struct, frozen=True):
 class Reason(Struct, frozen=True):
     """Why a step is what it is.
 
-    What is decided by a reason is decided by its remedy: its text is for people only.
-
-    Args:
-        text: Why, in plain words.
-        remedy: What to do about it; None if no option does anything.
+    Code decides by the remedy: the text is for people only.
     """
 
     text: str
     remedy: Remedy | None = None
 
-    @classmethod
-    def read(cls, shown: str, remedy: Remedy | None) -> "Reason":
-        """The reason that is shown so, and has that remedy."""
-        return cls(shown.removesuffix(_clause(remedy)), remedy)
-
     def __str__(self) -> str:
-        return self.text + _clause(self.remedy)
-
-
-def _clause(remedy: Remedy | None) -> str:
-    """What is shown of a remedy, after its reason."""
-    return f"; {remedy.words}" if remedy else ""
+        return f"{self.text}; {self.remedy.words}" if self.remedy else self.text
 
 
 class Step(Struct, frozen=True, dict=True):
     """One thing to do about one object.
 
     Args:
-        action: What.
-        ref: The object.
         why: The reasons for it.
         changes: The fields that change; none for an object that is created or deleted whole.
         after: The ids of the steps that must be done before it begins, apart from waves.
-        wave: When its turn is among the steps of its job. Steps that make something wait for
+        wave: When its turn is among the steps of its job. Steps that create something wait for
             those of lower waves, deletions for those of higher ones (`etcompile.plan.schedule`).
-        job: The job that it belongs to; None for other objects.
+        job: The title of its job; None for other objects.
         needs: The option without which this step is refused; None if nothing is missing.
         until: What a `wait` waits for.
         limit: Seconds after which a `wait` ends; None leaves that to whoever waits.
         uid: The UID of the live object that it was decided for; None if there is none.
         resource_version: The same object's resourceVersion.
         manifest: What is to be applied, for create, adopt, update and replace. None for a Secret
-            with values: no plan carries these.
+            with values: no plan contains these.
         origin: Where the object is declared: `jobs/bert.yaml`.
-        makes_room: A deletion that comes before anything that is made in its namespace: a quota
-            has no room for new Pods until it is done.
+        frees_quota: A deletion that comes before anything that is created in its namespace,
+            because a quota has no room for new Pods until it is done.
     """
 
     action: Action
@@ -201,11 +208,11 @@ class Step(Struct, frozen=True, dict=True):
     resource_version: str | None = None
     manifest: Object | None = None
     origin: str | None = None
-    makes_room: bool = False
+    frees_quota: bool = False
 
     @cached_property
     def id(self) -> str:
-        """What other steps name it by: unique in its plan."""
+        """The name by which other steps refer to it: unique in its plan."""
         what = f"{self.action} until {self.until}" if self.until else self.action
         return f"{what} {self.ref}"
 
@@ -221,13 +228,7 @@ class Step(Struct, frozen=True, dict=True):
 
 
 def deletion(live: Object, reason: str, remedy: Remedy | None = None) -> Step:
-    """The step that deletes an object, as it is now.
-
-    Args:
-        live: The object as the cluster has it.
-        reason: Why, in plain words.
-        remedy: What to do about that, if the object is not deleted.
-    """
+    """The step that deletes an object as it is now; the remedy is for where it is not done."""
     metadata = live["metadata"]
     return Step(
         "delete",
@@ -238,22 +239,15 @@ def deletion(live: Object, reason: str, remedy: Remedy | None = None) -> Step:
     )
 
 
-def release(live: Object, keys: Sequence[str]) -> Step:
-    """The step that leaves an object to the others who have written on it.
+def unmanaged(step: Step, reason: str, remedy: Remedy | None = None) -> Step:
+    """The step of an object that is left alone, though something might be done about it."""
+    why = (Reason(reason, remedy),)
+    return structs.replace(step, action="unmanaged", why=why, needs=None, after=())
 
-    Args:
-        live: The object as the cluster has it.
-        keys: What they have written: `data.notes of kubectl-edit`.
-    """
-    step = deletion(live, f"it also holds {', '.join(keys)}: only what etcompile wrote is removed")
-    namespace = {"namespace": step.ref.namespace} if step.ref.namespace else {}
-    # Applied by our field manager, this takes away every field that nobody else has.
-    nothing = {
-        "apiVersion": step.ref.api_version,
-        "kind": step.ref.kind,
-        "metadata": {"name": step.ref.name, **namespace},
-    }
-    return structs.replace(step, action="release", manifest=nothing)
+
+def conflict(step: Step, *why: Reason, needs: Need | None = None) -> Step:
+    """The step, refused for these reasons."""
+    return structs.replace(step, action="conflict", why=why, needs=needs)
 
 
 class JobSet(Struct, frozen=True):
@@ -261,7 +255,7 @@ class JobSet(Struct, frozen=True):
 
     Args:
         id: What tells it from others: a label value.
-        source: What people call it: `--set NAME`, or the folder.
+        source: Its name for people: `--set NAME`, or the folder.
         owner: The repository that it is of: what `source` begins with.
         whole: Whether all jobs of the set are compiled; else no job is an orphan.
         orphans: Its jobs in the cluster that are not declared any more.
@@ -307,7 +301,54 @@ class Plan(Struct, frozen=True):
 
     def counts(self) -> dict[Action, int]:
         """How many steps of each action there are, in the order of `ACTIONS`."""
-        found = dict.fromkeys(ACTIONS, 0)
+        counts = dict.fromkeys(ACTIONS, 0)
         for step in self.steps:
-            found[step.action] += 1
-        return {action: count for action, count in found.items() if count}
+            counts[step.action] += 1
+        return {action: count for action, count in counts.items() if count}
+
+
+# Values that nobody may see -----------------------------------------------------------------------
+
+_SECRET_FIELDS = ("data", "stringData")
+
+
+def has_values(value: Object) -> bool:
+    """Whether an object is a Secret with values."""
+    return value["kind"] == "Secret" and any(value.get(name) for name in _SECRET_FIELDS)
+
+
+def masked(kind: str, path: KeyedPath, value: Any) -> Any:
+    """A field's value without credentials; of a Secret's value, only how long it is.
+
+    A change in a plan holds nothing else, so nothing that shows, writes or logs changes can reveal
+    one. An object that is to be applied stays as its author wrote it.
+    """
+    if kind != "Secret" or value is None or not path or path[0] not in _SECRET_FIELDS:
+        return _without_credentials(path, value)
+    if isinstance(value, Mapping):
+        return {key: _size(inner, path[0]) for key, inner in value.items()}
+    return _size(value, path[0])
+
+
+def _without_credentials(path: KeyedPath, value: Any) -> Any:
+    """A value without the credentials in it, recognised by their form or by their name."""
+    if isinstance(value, str):
+        name = path[-2] if len(path) > 1 and path[-1] == "value" else path[-1] if path else ""
+        return HIDDEN if is_credential(name.strip("[]"), value) else redacted(value)
+    if isinstance(value, Mapping):
+        item = value.get("name")
+        own = (*path, f"[{item}]") if isinstance(item, str) and "value" in value else path
+        return {key: _without_credentials((*own, key), inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_credentials(path, item) for item in value]
+    return value
+
+
+def _size(value: Any, field_name: str) -> str:
+    text = str(value).encode()
+    if field_name == "data":
+        try:
+            text = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            return "(hidden)"
+    return f"(hidden, {len(text)} bytes)"

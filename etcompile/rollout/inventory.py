@@ -20,24 +20,22 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.session import steady
-from etcompile.plan import claims
-from etcompile.plan.inventory import (
+from etcompile.plan import owners
+from etcompile.plan.applysets import (
+    DEFAULT_NAMESPACE,
     INVENTORY_ID,
     KINDS,
     NAMESPACES,
-    applyset_id,
-    is_parent,
-    listed,
-    parent,
-)
-from etcompile.plan.sets import (
-    DEFAULT_NAMESPACE,
     ORPHANED,
     SET,
     SOURCE,
     SPREAD,
+    applyset_id,
     belonging,
+    is_parent,
+    listed,
     other_set,
+    parent,
 )
 from etcompile.plan.step import MAKES, WRITES, JobSet, ObjectRef, Plan
 from etcompile.rollout.lease import LEASE, JobLease, lease_of, new_lease, seen_version
@@ -395,7 +393,7 @@ class Inventories:
         if tool not in ("", _TOOL) and not self._adopt:
             words = f"the ApplySet belongs to {tooling}"
             return Refusal(ref, "conflict", (words,), hint="--adopt takes it over")
-        if owner := claims.tracker(live):
+        if owner := owners.tracker(live):
             return Refusal(ref, "conflict", (f"{owner} manages it",))
         return None
 

@@ -20,9 +20,16 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.plan import inventory
-from etcompile.plan.inventory import PART_OF, applyset_id, listed
-from etcompile.plan.sets import DEFAULT_NAMESPACE, SET, SPREAD, orphan_job
+from etcompile.plan import applysets
+from etcompile.plan.applysets import (
+    DEFAULT_NAMESPACE,
+    PART_OF,
+    SET,
+    SPREAD,
+    applyset_id,
+    listed,
+    orphan_job,
+)
 from etcompile.plan.step import JobSet, ObjectRef
 
 _FEW = 8
@@ -177,10 +184,10 @@ def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
     Raises:
         ClusterError: it cannot be read.
     """
-    ref = inventory.parent(job, namespace)
+    ref = applysets.parent(job, namespace)
     maps = cluster.resource("v1", "ConfigMap")
     found = cluster.get(maps, ref.name, namespace, metadata_only=True)
-    if found is None or not inventory.is_parent(found, ref):
+    if found is None or not applysets.is_parent(found, ref):
         return None
     return {**found, "apiVersion": ref.api_version, "kind": ref.kind}
 
@@ -197,13 +204,13 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
         ClusterError: what the inventory names cannot be read. Kinds that it does not name and
             that may not be read are left out.
     """
-    ref = inventory.parent(job, namespace)
+    ref = applysets.parent(job, namespace)
     maps = cluster.resource("v1", "ConfigMap")
     parent = cluster.get(maps, ref.name, namespace, metadata_only=True)
     named: list[Resource] = []
     places = [namespace]
-    if parent is not None and inventory.is_parent(parent, ref):
-        kinds, places = inventory.members(parent)
+    if parent is not None and applysets.is_parent(parent, ref):
+        kinds, places = applysets.members(parent)
         # A kind that is not served any more has no objects.
         named = [found for kind in kinds if (found := cluster.served(*kind)) is not None]
     usual = [(resource, False) for resource in _usual(cluster)]

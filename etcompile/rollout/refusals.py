@@ -12,8 +12,7 @@ from etcompile.exitcodes import CLUSTER, CONFLICT, INPUT, REPLACEMENT
 from etcompile.k8s.objects import Object
 from etcompile.k8s.serverpath import place, value_at
 from etcompile.kubeapi.errors import ClusterError, FieldConflict
-from etcompile.plan import secrecy
-from etcompile.plan.step import FieldChange, ObjectRef
+from etcompile.plan.step import FieldChange, ObjectRef, masked
 
 Cause = Literal["conflict", "replace", "cluster", "namespace", "invalid"]
 """Somebody else's object or field; a field that cannot change; the API server or the way to it;
@@ -198,8 +197,8 @@ def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Obje
     return FieldChange(
         path,
         "changed",
-        secrecy.masked(ref.kind, steps, before),
-        secrecy.masked(ref.kind, steps, after),
+        masked(ref.kind, steps, before),
+        masked(ref.kind, steps, after),
         manager=conflict.manager,
         steps=steps,
     )

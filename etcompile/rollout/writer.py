@@ -20,10 +20,10 @@ from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_key_pair
+from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import matched
 from etcompile.plan.comparison import NOBODY, compared
-from etcompile.plan.inventory import PART_OF
-from etcompile.plan.rights import Rights
+from etcompile.plan.scope import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
 from etcompile.rollout.inventory import Inventories
 from etcompile.rollout.machine.messages import Effect, NotWritten, Write, Written, Wrote

@@ -15,7 +15,7 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
-from etcompile.plan import sets
+from etcompile.plan import applysets
 from etcompile.plan.step import ObjectRef
 from etcompile.rollout.live import Live
 from etcompile.status.job_status import is_config, statuses
@@ -161,9 +161,9 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
     for value in Live(cluster).get(of_watchers):
         found.put(dict(value))
     parents = cluster.list(
-        cluster.resource("v1", "ConfigMap"), namespace, labels=sets.SET, metadata_only=True
+        cluster.resource("v1", "ConfigMap"), namespace, labels=applysets.SET, metadata_only=True
     )
-    found.orphans = sets.orphans(parents.items)
+    found.orphans = applysets.orphans(parents.items)
     if job is not None:
         _take_in(found, cluster, cluster.resource(*_EVENT), "")
     return found

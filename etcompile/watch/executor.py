@@ -776,7 +776,7 @@ def _may_be_done(problem: Exception) -> bool:
 
 def _is_kept(metadata: Mapping[str, Any]) -> bool:
     """Whether somebody has said that an object must not be deleted (docs/apply.md)."""
-    from etcompile.plan.protection import PREVENT_DESTROY  # noqa: PLC0415 - seldom needed
+    from etcompile.plan.owners import PREVENT_DESTROY  # noqa: PLC0415 - seldom needed
 
     return (metadata.get("annotations") or {}).get(PREVENT_DESTROY) == "true"
 

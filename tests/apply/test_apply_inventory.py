@@ -11,7 +11,7 @@ import yaml
 
 import definitions
 from etcompile._version import __version__
-from etcompile.plan.inventory import applyset_id, parent
+from etcompile.plan.applysets import applyset_id, parent
 from specs import kubeflow_job, scale_in, training_job
 
 MERGE = "application/merge-patch+json"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from etcompile.diagnostics.excerpts import excerpt, excerpts
 from etcompile.emit import to_yaml
 from etcompile.operations.execution import _values
-from etcompile.plan.show.text import text
+from etcompile.plan.presentation import text
 from etcompile.plan.step import FieldChange, ObjectRef, Plan, Step
 
 SAME = "import torch, time; print(1); " * 40

@@ -12,8 +12,8 @@ from etcompile.k8s.managedfields import ownership
 from etcompile.kubeapi import ClusterError, connect
 from etcompile.model.keypair import with_key_pair
 from etcompile.plan.comparison import compared
-from etcompile.plan.planner import Declared, plan
-from etcompile.plan.step import Plan, reference
+from etcompile.plan.planner import plan
+from etcompile.plan.step import Declared, Plan, reference
 from etcompile.rollout.live import Live
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,11 +10,10 @@ import yaml
 
 from etcompile import data, emit
 from etcompile.plan.document import read_plan
-from etcompile.plan.planner import Declared, plan
-from etcompile.plan.rights import Rights
-from etcompile.plan.show.markdown import LIMIT, markdown
-from etcompile.plan.show.page import page
-from etcompile.plan.show.text import text
+from etcompile.plan.planner import plan
+from etcompile.plan.presentation import LIMIT, markdown, page, text
+from etcompile.plan.scope import Rights
+from etcompile.plan.step import Declared
 from specs import compiled, scale_in, training_job
 
 Git = Callable[..., str]

@@ -7,10 +7,10 @@ import pytest
 
 from browsers.pages import check_page
 from etcompile import emit
-from etcompile.plan.planner import Declared, plan
-from etcompile.plan.rights import Rights
-from etcompile.plan.show.page import page
-from etcompile.plan.step import Plan
+from etcompile.plan.planner import plan
+from etcompile.plan.presentation import page
+from etcompile.plan.scope import Rights
+from etcompile.plan.step import Declared, Plan
 from specs import compiled, launcher, scale_in, scale_out, training_job, worker
 
 

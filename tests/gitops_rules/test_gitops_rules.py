@@ -47,7 +47,7 @@ from gitops_renders import (
 import etcompile
 from etcompile import Options, Settings, emit
 from etcompile.cli.main import _etcompile as program
-from etcompile.plan.inventory import applyset_id
+from etcompile.plan.applysets import applyset_id
 from etcompile.plan.step import ObjectRef
 from keysources import MODES
 from specs import training_job

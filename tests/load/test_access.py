@@ -20,6 +20,7 @@ OWN_READERS = {
     "k8s/validation/engine.py": "reads our rules of the API server",
     "backend/texts.py": "compares the templates that we ship",
     "diagnostics/catalogue.py": "reads the texts of diagnostics",
+    "plan/field_values.py": "reads our rules about updates",
     "compiler/runtimes.py": "reads the runtimes that we ship",
     # What is written, and looked at before that: no input, and links in it are not followed.
     "emit/directory.py": "writes the output folder",

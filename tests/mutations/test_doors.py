@@ -22,8 +22,9 @@ from etcompile.cli.main import _etcompile
 from etcompile.compiler.options import Options
 from etcompile.integrations.krm import answer
 from etcompile.plan.document import PlanError, is_plan, plan_value, read_plan
-from etcompile.plan.planner import Declared, plan
-from etcompile.plan.rights import Rights
+from etcompile.plan.planner import plan
+from etcompile.plan.scope import Rights
+from etcompile.plan.step import Declared
 from mutations.odd import ODD, damaged, paths, put
 
 CASES = int(os.environ.get("ETCOMPILE_MUTATIONS_DOORS", "60"))

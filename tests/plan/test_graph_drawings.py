@@ -5,16 +5,16 @@ import re
 import pytest
 
 from etcompile import Compilation, emit
-from etcompile.plan.bundles import bundled
-from etcompile.plan.draw import FORMS, mermaid, tree
-from etcompile.plan.graph import Edge, Graph, Group, Node, graph
+from etcompile.plan.drawings import FORMS, mermaid, tree
+from etcompile.plan.needs import Edge, Graph, Node, bundled, graph
+from etcompile.plan.step import Declared
 from specs import compiled, training_job
 
 HOSTILE = '"><script>alert(1)</script>&amp;]]> end\n%% `x` #quot; \x07\u202e'
 
 
 def drawn(compilation: Compilation) -> Graph:
-    groups = [Group(one.name, one.objects, one.waits) for one in compilation.groups]
+    groups = [Declared(one.name, one.objects, one.waits) for one in compilation.groups]
     return bundled(graph(groups, emit.wave))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from etcompile import emit
-from etcompile.plan.planner import Declared, plan
-from etcompile.plan.rights import Rights
-from etcompile.plan.step import Plan, Step
+from etcompile.plan.planner import plan
+from etcompile.plan.scope import Rights
+from etcompile.plan.step import Declared, Plan, Step
 from plan.live_objects import live
 
 SET = "applyset-x-v1"

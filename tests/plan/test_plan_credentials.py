@@ -5,7 +5,7 @@ import yaml
 from click.testing import CliRunner
 
 from etcompile.cli import diff, render
-from etcompile.plan.secrecy import masked
+from etcompile.plan.step import masked
 from specs import training_job
 
 

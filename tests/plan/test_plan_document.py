@@ -7,9 +7,9 @@ import pytest
 
 from etcompile import data, emit
 from etcompile.plan.document import PlanError, digest, plan_value, read_plan
-from etcompile.plan.planner import Declared, plan
-from etcompile.plan.rights import Rights
-from etcompile.plan.step import ACTIONS, Need, Plan, Until
+from etcompile.plan.planner import plan
+from etcompile.plan.scope import Rights
+from etcompile.plan.step import ACTIONS, Declared, Need, Plan, Until
 from specs import compiled, scale_in, scale_out, training_job
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from etcompile.plan.scope import is_named
 from etcompile.plan.step import ObjectRef
-from etcompile.plan.targets import is_named
 
 POD = ObjectRef("v1", "Pod", "ml", "a")
 POLICY = ObjectRef("networking.k8s.io/v1", "NetworkPolicy", "ml", "a")

@@ -10,8 +10,8 @@ import pytest
 from etcompile.k8s.managedfields import ownership
 from etcompile.k8s.path import keyed
 from etcompile.plan.comparison import compared
-from etcompile.plan.immutable import changes
-from etcompile.plan.places import differing
+from etcompile.plan.field_values import differing
+from etcompile.plan.updates import changes
 from plan.live_objects import live
 
 
@@ -188,7 +188,8 @@ def test_the_order_of_init_containers_is_a_difference_and_that_of_volumes_is_non
 
 def test_equal_objects_import_nothing_heavy() -> None:
     code = (
-        "import sys; from etcompile.plan.planner import plan, Declared;"
+        "import sys; from etcompile.plan.planner import plan;"
+        "from etcompile.plan.step import Declared;"
         "o={'apiVersion':'v1','kind':'ConfigMap','metadata':{'name':'c'},'data':{'a':'1'}};"
         "n={**o,'data':{'a':'2'}};"
         "plan([Declared(None,[o])],[o],lambda v:0); plan([Declared(None,[n])],[o],lambda v:0);"

@@ -4,10 +4,10 @@ import random
 from typing import Any
 
 from etcompile import Compilation, emit
-from etcompile.plan.planner import Declared, plan
-from etcompile.plan.rights import Rights
+from etcompile.plan.planner import plan
 from etcompile.plan.schedule import Schedule, ring, turns
-from etcompile.plan.step import Plan, Step
+from etcompile.plan.scope import Rights
+from etcompile.plan.step import Declared, Plan, Step
 from specs import compiled, launcher, scale_in, scale_out, training_job, worker
 
 WHOLE = Rights(whole=True, replace=True)

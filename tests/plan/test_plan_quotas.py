@@ -69,7 +69,7 @@ def test_what_must_be_free_goes_before_anything_is_changed() -> None:
     quota = full({"requests.nvidia.com/gpu": "1"}, {"requests.nvidia.com/gpu": "1"})
     found = planned(pod("old", phase="Running"), quota=quota)
     assert names(found) == ["delete old", "update s", "create new"]
-    assert found.steps[0].makes_room
+    assert found.steps[0].frees_quota
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,15 @@ def test_what_must_be_free_goes_before_anything_is_changed() -> None:
 def test_the_old_run_stays_where_no_quota_is_short(quota: Any) -> None:
     found = planned(pod("old", phase="Running"), quota=quota)
     assert names(found) == ["update s", "create new", "delete old"]
-    assert not any(step.makes_room for step in found.steps)
+    assert not any(step.frees_quota for step in found.steps)
 
 
 def test_a_priority_class_decides_whether_a_quota_counts() -> None:
     selector = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
     quota = full({"pods": "1"}, {"pods": "1"}, scopeSelector={"matchExpressions": [selector]})
     there = pod("old", phase="Running", priorityClassName="high")
-    assert not planned(there, quota=quota).steps[0].makes_room
-    assert planned(there, quota=quota, priorityClassName="high").steps[0].makes_room
+    assert not planned(there, quota=quota).steps[0].frees_quota
+    assert planned(there, quota=quota, priorityClassName="high").steps[0].frees_quota
 
 
 def test_running_pods_do_not_go_for_one_that_cannot_be_made() -> None:

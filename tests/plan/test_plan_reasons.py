@@ -11,7 +11,7 @@ from etcompile.operations.execution import refused
 from etcompile.operations.proposal import Proposal
 from etcompile.plan.document import digest, plan_value, read_plan
 from etcompile.plan.removal import removal
-from etcompile.plan.rights import Rights
+from etcompile.plan.scope import Rights
 from etcompile.plan.step import Plan, Step
 from plan.live_objects import live
 from plan.test_plan_classes import (

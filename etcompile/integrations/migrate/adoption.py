@@ -15,7 +15,7 @@ from etcompile.k8s.pods import has_ended
 from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.plan.classes import matched
-from etcompile.plan.rights import Rights
+from etcompile.plan.scope import Rights
 from etcompile.plan.step import ObjectRef, Step, reference
 
 Outcome = Literal[

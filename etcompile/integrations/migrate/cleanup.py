@@ -16,7 +16,7 @@ from etcompile.k8s.objects import as_read
 from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document
 from etcompile.model.sizes import LAST_APPLIED
-from etcompile.plan.defaults import default
+from etcompile.plan.field_values import default
 
 _KEPT = ("name", "namespace", "labels", "annotations")
 _TOOLS = (

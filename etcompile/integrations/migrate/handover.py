@@ -18,7 +18,7 @@ from etcompile.integrations.migrate.state import State, state
 from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.pages import text
-from etcompile.plan import claims
+from etcompile.plan import owners
 
 _MEANING: dict[Outcome, str] = {
     "same": "is taken over as it is",
@@ -91,7 +91,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     files = " ".join(handover.files)
     arguments = f"{files} --overlay overlay.yaml" if overlay else files
     adopts = any(fate.outcome in ("same", "any time", "at the end") for fate in fates)
-    tracker = claims.tracker(handover.live.data)
+    tracker = owners.tracker(handover.live.data)
     batch = [role for role in job.roles if role.batch]
     left_over = [fate for fate in fates if fate.outcome == "left over"]
     step_of_deploy = 3 if begins_anew or goes_on else 5 if now == "running" else 4

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.plan.order import DRAIN, drains
-from etcompile.plan.schedule import Schedule
+from etcompile.plan.schedule import DRAIN, Schedule, drains
 from etcompile.plan.step import IDLE, MAKES, Plan, Step
 from etcompile.rollout.machine.messages import (
     Command,

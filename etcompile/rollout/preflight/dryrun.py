@@ -24,10 +24,10 @@ from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import ROLE_LABEL
+from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import Answer, Difference
-from etcompile.plan.comparison import compared, same
-from etcompile.plan.inventory import PART_OF
-from etcompile.plan.places import Raw, changed_at, value_at
+from etcompile.plan.comparison import compared
+from etcompile.plan.field_values import Raw, changed_at, same, value_at
 from etcompile.rollout.refusals import cannot_change, is_fatal, may_not
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ def refusals(
     rooms = {
         step.ref.namespace or cluster.namespace
         for step in plan.steps
-        if step.makes_room
+        if step.frees_quota
         or (step.ref.kind in ("Job", "Pod") and (step.action == "replace" or step.ref in anew))
     }
 

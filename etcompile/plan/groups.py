@@ -1,23 +1,29 @@
-"""Steps to what a reader looks at: those that are alike together, each with its words.
+"""Steps to what a reader looks at: those of the same shape together, and the lines of a change.
 
-A thousand new workers are one thing to read. All forms of a plan show the same groups.
+A thousand new workers are one thing to read. All forms of a plan (`etcompile.plan.presentation`)
+show the same groups and the same lines.
 """
 
+import difflib
+import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
-from etcompile.plan.bundles import label, split
-from etcompile.plan.step import DESTROYS, Action, FieldChange, ObjectRef, Plan, Step
+from etcompile.plan.needs import label, split
+from etcompile.plan.step import DESTROYS, IDLE, Action, FieldChange, ObjectRef, Plan, Step
 
 _LISTED = 5
 """So many words for objects are in one line."""
 _FEW = 3
-"""So many alike are still shown one by one."""
+"""Up to so many numbered objects are shown one by one."""
+_CONTEXT = 2
+_COMPARED = 4000
+"""Lines of either text that are compared."""
 
 _DONE: dict[Action, str] = {
     "create": "to create",
@@ -51,10 +57,9 @@ MARKS: dict[Action, str] = {
 
 
 class Shown(Struct, frozen=True):
-    """Steps that are alike.
+    """Steps of the same shape; the first stands for all.
 
     Args:
-        steps: They; the first stands for all.
         number: Which of the plan's things to do this is, from 1; None for nothing to do.
     """
 
@@ -68,8 +73,8 @@ class Shown(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The objects, and what a wait is for."""
-        name = named(self.steps)
+        """The objects, `Pod nlp/bert-worker-0 … 99 (100 Pods)`, and what a wait is for."""
+        name = _numbered(self.first.ref.kind, [step.ref for step in self.steps])
         until = self.first.until
         return f"{name} {_UNTIL[until][len(self.steps) > 1]}" if until else name
 
@@ -80,22 +85,17 @@ class Shown(Struct, frozen=True):
 
 
 def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
-    """The groups of a plan's steps, in its order.
-
-    Args:
-        plan: The plan, whose steps are grouped.
-        idle: Those that have nothing to do, instead of the others.
-    """
-    alike: dict[object, list[Step]] = {}
+    """The groups of a plan's steps, in its order; with `idle`, of those that do nothing."""
+    by_shape: dict[object, list[Step]] = {}
     for place, step in enumerate(plan.steps):
-        if (step.action in ("unchanged", "unmanaged")) is not idle:
+        if (step.action in IDLE) is not idle:
             continue
         stem, number = split(step.ref.name)
-        key = (place,) if number is None else (stem, _likeness(step))
-        alike.setdefault(key, []).append(step)
+        key = (place,) if number is None else (stem, _shape(step))
+        by_shape.setdefault(key, []).append(step)
     groups = [
         group
-        for steps in alike.values()
+        for steps in by_shape.values()
         for group in ([steps] if len(steps) > _FEW else [[step] for step in steps])
     ]
     return [
@@ -104,10 +104,17 @@ def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
     ]
 
 
-def named(steps: Iterable[Step]) -> str:
-    """Kind and names of steps: `Pod nlp/bert-worker-0 … 99 (100 Pods)`."""
-    refs = [step.ref for step in steps]
-    return _numbered(refs[0].kind, refs)
+def _shape(step: Step) -> object:
+    """What steps of one group have in common: all but their own numbers."""
+    ref = step.ref
+    changes = tuple(
+        f"{change.path} {change.how} {change.manager} "
+        f"{json.dumps([change.before, change.after], sort_keys=True)}".replace(ref.name, "*")
+        for change in step.changes
+    )
+    after = tuple(dict.fromkeys(re.sub(r"-\d+$", "", name) for name in step.after))
+    what = (step.action, step.until, step.needs, step.job, step.reasons)
+    return (*what, ref.api_version, ref.kind, ref.namespace, changes, after)
 
 
 def listed(refs: Iterable[ObjectRef]) -> str:
@@ -119,13 +126,13 @@ def listed(refs: Iterable[ObjectRef]) -> str:
     several = list(refs)
     if len(several) == 1:
         return str(several[0])
-    alike: dict[tuple[str, ...], list[ObjectRef]] = {}
+    groups: dict[tuple[str, ...], list[ObjectRef]] = {}
     for ref in several:
         stem, number = split(ref.name)
         alone = "" if number is None else stem
-        alike.setdefault((ref.group, ref.kind, ref.namespace, alone), []).append(ref)
+        groups.setdefault((ref.group, ref.kind, ref.namespace, alone), []).append(ref)
     words: list[str] = []
-    for group in alike.values():
+    for group in groups.values():
         numbered = split(group[0].name)[1] is not None
         full = str(group[0]).partition(" ")[0]
         words += [_numbered(full, group)] if numbered else map(str, group)
@@ -140,19 +147,14 @@ def _numbered(kind: str, refs: Sequence[ObjectRef]) -> str:
     return label(kind, [f"{where}{ref.name}" for ref in refs])
 
 
+# The plan as a whole ------------------------------------------------------------------------------
+
+
 def summary(plan: Plan) -> str:
     """The plan in a line: `2 to create, 1 to update; 40 unchanged`."""
-    counts = plan.counts()
-    acting = [
-        f"{count} {_DONE[action]}"
-        for action, count in counts.items()
-        if action not in ("wait", "unchanged", "unmanaged")
-    ]
-    rest = [
-        f"{counts[action]} {_DONE[action]}"
-        for action in ("unchanged", "unmanaged")
-        if action in counts
-    ]
+    counts = {action: count for action, count in plan.counts().items() if action != "wait"}
+    acting = [f"{count} {_DONE[act]}" for act, count in counts.items() if act not in IDLE]
+    rest = [f"{counts[act]} {_DONE[act]}" for act in ("unchanged", "unmanaged") if act in counts]
     words = ", ".join(acting) or "no differences"
     return f"{words}; {', '.join(rest)}" if rest else words
 
@@ -176,7 +178,7 @@ def refusals(plan: Plan) -> list[str]:
 
 
 def destroyed(plan: Plan) -> list[Shown]:
-    """What the plan deletes, for good or to make it anew, in groups of objects that are alike."""
+    """What the plan deletes, for good or to create it again."""
     return [group for group in shown(plan) if group.first.action in DESTROYS]
 
 
@@ -209,20 +211,64 @@ def gist(manifest: Object) -> str:
     return ""
 
 
-def value(found: Any) -> str:
-    """A value in a line, as JSON."""
-    return json.dumps(found, ensure_ascii=False, sort_keys=True)
+# The lines of a change ----------------------------------------------------------------------------
+
+Yaml = Callable[[Any], str]
+"""Writes a JSON value as YAML (`etcompile.emit.to_yaml`)."""
+Sign = Literal["-", "+", " ", "@", "#"]
+"""What a line is: removed, added, unchanged, a mark of lines that are left out, a field's name."""
 
 
-def _likeness(step: Step) -> object:
-    """What alike steps share, their own numbers apart."""
-    ref = step.ref
-    changes = tuple(_change(change, ref.name) for change in step.changes)
-    after = tuple(dict.fromkeys(re.sub(r"-\d+$", "", name) for name in step.after))
-    what = (step.action, step.until, step.needs, step.job, step.reasons)
-    return (*what, ref.api_version, ref.kind, ref.namespace, changes, after)
+class Line(Struct, frozen=True):
+    """A line of a change."""
+
+    sign: Sign
+    text: str
 
 
-def _change(change: FieldChange, name: str) -> str:
-    values = json.dumps([change.before, change.after], sort_keys=True)
-    return f"{change.path} {change.how} {change.manager} {values}".replace(name, "*")
+def lines(change: FieldChange, yaml: Yaml) -> Iterator[Line]:
+    """The lines of a change: the field, what it was, and what it becomes."""
+    notes = [
+        *(["the API refuses this change"] if change.immutable else []),
+        *([f"{change.manager} owns it"] if change.manager else []),
+    ]
+    yield Line("#", change.path + (f"  ({'; '.join(notes)})" if notes else ""))
+    before = _texts(change.before, yaml) if change.how != "added" else []
+    after = _texts(change.after, yaml) if change.how != "removed" else []
+    if before == after:
+        yield Line(" ", "another value, which is not shown")
+    elif len(before) < 2 and len(after) < 2:
+        yield from (Line("-", text) for text in before)
+        yield from (Line("+", text) for text in after)
+    else:
+        yield from _unified(before, after)
+
+
+def _texts(value: Any, yaml: Yaml) -> list[str]:
+    if isinstance(value, str) and "\n" in value:
+        return value.splitlines()
+    return yaml(value).splitlines()
+
+
+def _unified(before: list[str], after: list[str]) -> Iterator[Line]:
+    more = max(len(before), len(after)) - _COMPARED
+    before, after = before[:_COMPARED], after[:_COMPARED]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for number, group in enumerate(matcher.get_grouped_opcodes(_CONTEXT)):
+        if number or group[0][1] or group[0][3]:
+            yield Line("@", f"line {group[0][3] + 1}")
+        for tag, i, j, k, m in group:
+            if tag == "equal":
+                yield from (Line(" ", text) for text in before[i:j])
+                continue
+            yield from (Line("-", text) for text in before[i:j])
+            yield from (Line("+", text) for text in after[k:m])
+    if more > 0:
+        yield Line("@", f"{more} more lines are not compared here")
+
+
+def limited(lines: Iterator[Line], count: int) -> Iterator[Line]:
+    """The first lines, and how many more there are."""
+    yield from itertools.islice(lines, count)
+    if more := sum(1 for _ in lines):
+        yield Line("@", f"{more} more lines")

@@ -1,0 +1,269 @@
+"""Compiled objects to a graph of what needs what.
+
+An object waits for all earlier waves, for what its spec names, and a gated Pod for other Pods.
+The graph is built without a cluster: it can be drawn in a review, and a deadlock is reported
+before anybody runs into it. `bundled` makes it small enough for a page: a thousand workers become
+one node.
+"""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.k8s.objects import Object
+from etcompile.k8s.references import RBAC, Reference, references, secret_made_by
+from etcompile.plan.step import Declared, ObjectKey, reference
+
+GATE = "waits for"
+SELECTED = "is found by"
+
+_CLUSTER_SCOPED = frozenset({("ClusterRole", RBAC), ("ClusterSecretStore", "external-secrets.io")})
+_NUMBERED = re.compile(r"(.*-)(0|[1-9][0-9]*)", re.DOTALL)
+_FEW = 3
+"""Up to so many numbered objects are shown one by one."""
+_RUNS = 3
+"""Up to so many runs of numbers are written out."""
+
+
+class Node(Struct, frozen=True):
+    """An object, or several that differ in their number only.
+
+    Args:
+        namespace: Empty if it names none.
+        job: The title of its job; None if it belongs to none.
+        wave: When it is applied; None for an object that is named but not in the output.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    namespace: str
+    group: str
+    job: str | None
+    wave: int | None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.names[0]}"
+
+
+class Edge(Struct, frozen=True):
+    """One object that needs another.
+
+    Args:
+        source: The index of the needing object in `Graph.nodes`.
+        target: The index of the needed one.
+        how: What the needing object does with the other: `mounts`, `waits for`.
+        binds: It waits until the other exists; else it only has to do with it.
+    """
+
+    source: int
+    target: int
+    how: str
+    binds: bool
+
+
+class Graph(Struct, frozen=True):
+    """Objects and what they need.
+
+    Args:
+        nodes: The objects, job by job, in the order in which they are applied; those that are
+            not in the output come last.
+        edges: By source. That an object waits for all earlier waves needs no edge.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+def graph(groups: Iterable[Declared], wave: Callable[[Object], int]) -> Graph:
+    """The graph of compiled objects; `wave` is that of an object (`etcompile.emit.wave`)."""
+    objects: list[Object] = []
+    nodes: list[Node] = []
+    gates: list[tuple[int, str]] = []
+    for group in groups:
+        for value in group.objects:
+            ref = reference(value)
+            if ref.kind in ("Pod", "Job"):
+                gates += [(len(nodes), host) for host in group.waits.get(ref.name, ())]
+            objects.append(value)
+            nodes.append(
+                Node(ref.kind, (ref.name,), ref.namespace, ref.group, group.job, wave(value))
+            )
+    places = {
+        (node.group, node.kind, node.namespace or "default", node.names[0]): place
+        for place, node in enumerate(nodes)
+    }
+    edges = [
+        Edge(pod, target, GATE, binds=True)
+        for pod, host in gates
+        if (target := places.get(("", "Pod", nodes[pod].namespace or "default", host))) is not None
+    ]
+    edges += _named(objects, nodes, places)
+    edges += _selected(objects, nodes)
+    edges.sort(key=lambda edge: edge.source)
+    return Graph(tuple(nodes), tuple(edges))
+
+
+def _named(
+    objects: Sequence[Object], nodes: list[Node], places: dict[ObjectKey, int]
+) -> Iterator[Edge]:
+    """What objects name in their specs. Adds nodes for what is not in the output."""
+    makers = {
+        (nodes[place].namespace or "default", secret): place
+        for place, value in enumerate(objects)
+        if (secret := secret_made_by(value))
+    }
+    # A role's Pods share one spec: it need not be read once for each of them.
+    known: dict[int, tuple[Reference, ...]] = {}
+    for source, value in enumerate(objects):
+        spec = id(value.get("spec")) if value["kind"] == "Pod" else id(value)
+        if spec not in known:
+            known[spec] = references(value)
+        for named in known[spec]:
+            in_cluster = (named.kind, named.group) in _CLUSTER_SCOPED
+            namespace = "" if in_cluster else named.namespace or nodes[source].namespace
+            key = named.group, named.kind, namespace or "default", named.name
+            target = places.get(key)
+            if target is None and named.kind == "Secret":
+                target = makers.get((namespace or "default", named.name))
+            if target is None:
+                if named.optional:
+                    continue
+                target = places[key] = len(nodes)
+                job = nodes[source].job
+                nodes.append(Node(named.kind, (named.name,), namespace, named.group, job, None))
+            yield Edge(source, target, named.how, named.binds)
+
+
+def _selected(objects: Sequence[Object], nodes: Sequence[Node]) -> Iterator[Edge]:
+    """Which Pods a Service selects. They do not wait for it, but nobody reaches them without."""
+    pods: dict[tuple[str, str, object], list[int]] = defaultdict(list)
+    labels: dict[int, Mapping[str, Any]] = {}
+    for place, value in enumerate(objects):
+        if value["kind"] in ("Pod", "Job"):
+            pod = value if value["kind"] == "Pod" else value["spec"]["template"]
+            labels[place] = (pod.get("metadata") or {}).get("labels") or {}
+            for label in labels[place].items():
+                pods[(nodes[place].namespace or "default", *label)].append(place)
+    for place, value in enumerate(objects):
+        if value["kind"] != "Service" or nodes[place].group:
+            continue
+        selector = (value.get("spec") or {}).get("selector") or {}
+        namespace = nodes[place].namespace or "default"
+        candidates = [pods.get((namespace, *label), []) for label in selector.items()]
+        for pod in min(candidates, key=len, default=[]):
+            if selector.items() <= labels[pod].items():
+                yield Edge(pod, place, SELECTED, binds=False)
+
+
+def deadlock(graph: Graph) -> str | None:
+    """Objects that wait for each other, as a sentence; None if there are none.
+
+    Waves only ever wait downwards. So a ring either has an object that needs one of a later
+    wave, or stays within one wave.
+    """
+    nodes = graph.nodes
+    ahead: dict[tuple[int, int], Edge] = {}
+    for edge in graph.edges:
+        early, late = nodes[edge.source].wave, nodes[edge.target].wave
+        if not edge.binds or early is None or late is None or early > late:
+            continue
+        if early < late:
+            return (
+                f"{nodes[edge.source]} {edge.how} {nodes[edge.target]}, which is in wave {late}"
+                f" and so waits for {nodes[edge.source]} in wave {early}"
+            )
+        ahead.setdefault((edge.source, edge.target), edge)
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for needing, needed in ahead:
+        sorter.add(needing, needed)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        # graphlib names them from what is needed to what needs it.
+        ring = [*reversed(error.args[1])]
+        first, *others = [ahead[pair] for pair in itertools.pairwise(ring)]
+        words = f"{nodes[first.source]} {first.how} {nodes[first.target]}"
+        return words + "".join(f", which {edge.how} {nodes[edge.target]}" for edge in others)
+    return None
+
+
+# Many nodes to one --------------------------------------------------------------------------------
+
+
+def bundled(graph: Graph) -> Graph:
+    """The graph in which numbered objects of the same shape are one node.
+
+    They are of one job, kind and wave, their names differ in the last number, and they need the
+    same, up to such a number. Three of them stay single nodes.
+    """
+    needs: dict[int, set[tuple[str, str, str]]] = defaultdict(set)
+    for edge in graph.edges:
+        target = graph.nodes[edge.target]
+        needs[edge.source].add((edge.how, target.kind, split(target.names[0])[0]))
+    groups: dict[object, list[int]] = defaultdict(list)
+    for place, node in enumerate(graph.nodes):
+        stem, number = split(node.names[0])
+        shape = (node.kind, node.group, node.namespace, node.job, node.wave)
+        alone = place if number is None else None
+        groups[(alone, stem, shape, frozenset(needs[place]))].append(place)
+    bundles = [
+        bundle
+        for places in groups.values()
+        for bundle in ([places] if len(places) > _FEW else [[place] for place in places])
+    ]
+    bundles.sort(key=lambda bundle: bundle[0])
+    new = {place: number for number, bundle in enumerate(bundles) for place in bundle}
+    nodes = tuple(
+        structs.replace(
+            graph.nodes[bundle[0]], names=tuple(graph.nodes[place].names[0] for place in bundle)
+        )
+        for bundle in bundles
+    )
+    edges = dict.fromkeys(
+        Edge(new[edge.source], new[edge.target], edge.how, edge.binds) for edge in graph.edges
+    )
+    return Graph(nodes, tuple(edge for edge in edges if edge.source != edge.target))
+
+
+def split(text: str) -> tuple[str, str | None]:
+    """A name without its last number, and that number: `mnist-worker-`, `12`."""
+    match = _NUMBERED.fullmatch(text)
+    return (match[1], match[2]) if match else (text, None)
+
+
+def joined(names: Sequence[str]) -> str:
+    """A name, or those of a bundle: `mnist-worker-0 … 99`."""
+    if len(names) == 1:
+        return names[0]
+    runs: list[tuple[int, int]] = []
+    for number in sorted(int(number) for _, number in map(split, names) if number):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    if len(runs) > _RUNS:
+        runs = [(runs[0][0], runs[-1][1])]
+    return split(names[0])[0] + ", ".join(
+        f"{first} … {last}" if last - first > 1 else ", ".join(map(str, range(first, last + 1)))
+        for first, last in runs
+    )
+
+
+def counted(kind: str, names: Sequence[str]) -> str:
+    """A kind with how many there are: `Pod`, `100 Pods`."""
+    if len(names) == 1:
+        return kind
+    plural = re.sub(r"([^aeiou])y$", r"\1ie", kind)
+    plural += "es" if plural.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{len(names)} {plural}"
+
+
+def label(kind: str, names: Sequence[str]) -> str:
+    """Kind and name in one line: `Pod mnist-worker-0 … 99 (100 Pods)`."""
+    several = f" ({counted(kind, names)})" if len(names) > 1 else ""
+    return f"{kind} {joined(names)}{several}"

@@ -1,0 +1,279 @@
+"""Whose a live object is, and whether it holds something that is nowhere else.
+
+Two tools that write one object undo each other for ever, so an object that somebody else manages
+is not changed unless the user says so (reference/gitops.md 3 and 4.3). And most objects can be
+deleted safely because the next apply creates them again, but a claim, a Secret or a custom resource
+may hold data that is in no file, even if etcompile created it.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+
+from msgspec import structs
+
+from etcompile.k8s.managedfields import Ownership, ownership
+from etcompile.k8s.objects import Object
+from etcompile.k8s.path import mapping_at
+from etcompile.model.keypair import has_key_pair, key_pair_of
+from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB, config_names
+from etcompile.plan.applysets import PART_OF
+from etcompile.plan.step import Reason, Step, conflict, unmanaged
+
+_TRACKING = "argocd.argoproj.io/tracking-id"
+_FLUX = {
+    "kustomize.toolkit.fluxcd.io/name": "Flux Kustomization",
+    "helm.toolkit.fluxcd.io/name": "Flux HelmRelease",
+}
+_LABELS = {"kapp.k14s.io/app": "kapp app"}
+_ARGO_LABELS = ("argocd.argoproj.io/instance", "app.kubernetes.io/instance")
+"""The labels that Argo CD tracks by. Another key can be configured (reference/gitops.md 1.1)."""
+_ANNOTATIONS = {
+    "meta.helm.sh/release-name": "Helm release",
+    "config.k8s.io/owning-inventory": "inventory",
+}
+OUR_PROGRAMS = frozenset({"etcompile-watcher", "etcompile-applyset"})
+"""Our field managers besides that of `apply`."""
+_STORED_KIND = re.compile(r"^document:\n(?:^  .*\n)*?^  kind: ([A-Za-z]+)$", re.MULTILINE)
+"""The kind of the document in a stored job (`etcompile.compiler.stored`)."""
+_NOT_PRUNED = {
+    "etcompile.dev/prune": "disabled",
+    "client.lifecycle.config.k8s.io/deletion": "detach",
+    "cli-utils.sigs.k8s.io/on-remove": "keep",
+    "kapp.k14s.io/delete-strategy": "orphan",
+}
+
+PREVENT_DESTROY = "etcompile.dev/prevent-destroy"
+"""The annotation that forbids to delete or replace an object, whatever flags are used."""
+FORBIDDEN = f"its annotation {PREVENT_DESTROY} forbids deleting it; remove the annotation first"
+_DATA = {
+    "PersistentVolumeClaim": "deleting it may delete its volume and everything on it",
+    "PersistentVolume": "deleting it may delete everything on it",
+    "Namespace": "deleting it deletes every object in it",
+    "CustomResourceDefinition": "deleting it deletes every object of its kind",
+    "VolumeSnapshot": "deleting it may delete the snapshot",
+    "StatefulSet": "deleting it may delete the claims of its Pods",
+}
+_DECLARED = frozenset(
+    {
+        *("scheduling.volcano.sh", "scheduling.x-k8s.io", "scheduling.run.ai", "kueue.x-k8s.io"),
+        *("bitnami.com", "external-secrets.io", "secrets-store.csi.x-k8s.io"),
+    }
+)
+"""API groups whose objects hold nothing but what their manifests say: Pod groups, and references
+to secrets."""
+_PARTS = ("data", "binaryData")
+
+
+# Other tools --------------------------------------------------------------------------------------
+
+
+def tracker(live: Object) -> str | None:
+    """The tool that manages an object: `Argo CD application team`; None if none does."""
+    labels = mapping_at(live, ("metadata", "labels"))
+    annotations = mapping_at(live, ("metadata", "annotations"))
+    application, _, of = str(annotations.get(_TRACKING, "")).partition(":")
+    metadata, group = live["metadata"], live["apiVersion"].rpartition("/")[0]
+    own = f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
+    if application and of == own:  # else it was copied from another object
+        return f"Argo CD application {application}"
+    for key, tool in _FLUX.items():
+        if name := labels.get(key):
+            namespace = labels.get(key.removesuffix("name") + "namespace")
+            return f"{tool} {namespace}/{name}" if namespace else f"{tool} {name}"
+    for values, table in ((labels, _LABELS), (annotations, _ANNOTATIONS)):
+        for key, tool in table.items():
+            if name := values.get(key):
+                return f"{tool} {name}"
+    return _labelled_by_argo(live, labels)
+
+
+def _labelled_by_argo(live: Object, labels: Mapping[str, str]) -> str | None:
+    """The application that tracks an object by a label that none of our programs wrote."""
+    owners: dict[str, set[str]] = {key: set() for key in labels}
+    for entry in live["metadata"].get("managedFields") or ():
+        for field in mapping_at(entry, ("fieldsV1", "f:metadata", "f:labels")):
+            owners.setdefault(field.removeprefix("f:"), set()).add(str(entry.get("manager")))
+    foreign = [key for key in labels if not owners[key] & {MANAGER, *OUR_PROGRAMS}]
+    for key in _ARGO_LABELS:
+        if key in foreign and (name := labels[key]):
+            return f"Argo CD application {name} (label {key})"
+    if any(name.startswith("argocd") for key in foreign for name in owners[key]):
+        return "Argo CD"
+    return None
+
+
+def owner(live: Object, *, controller: bool = False) -> str | None:
+    """The object that this one is deleted with, `ReplicaSet web-5d`, by its ownerReferences.
+
+    With `controller`, only one whose controller creates and deletes this object.
+    """
+    for reference in live["metadata"].get("ownerReferences") or ():
+        if reference.get("controller") or not controller:
+            return f"{reference.get('kind')} {reference.get('name')}"
+    return None
+
+
+def inventory(live: Object) -> str | None:
+    """The id of the ApplySet that the object is a member of."""
+    applyset: str | None = mapping_at(live, ("metadata", "labels")).get(PART_OF)
+    return applyset
+
+
+def keep_annotation(live: Object) -> str | None:
+    """The annotation that says that the object is never pruned, with its value."""
+    annotations = mapping_at(live, ("metadata", "annotations"))
+    pairs = (
+        f"{key}: {value}" for key, value in _NOT_PRUNED.items() if annotations.get(key) == value
+    )
+    return next(pairs, None)
+
+
+def managers(live: Object) -> frozenset[str]:
+    """The field managers of an object."""
+    entries = live["metadata"].get("managedFields") or ()
+    return frozenset(str(entry.get("manager")) for entry in entries)
+
+
+def makers(live: Object) -> str:
+    """Who has written the object: `kubectl, argocd-controller`."""
+    entries = live["metadata"].get("managedFields") or ()
+    names = dict.fromkeys(
+        str(entry.get("manager")) for entry in entries if entry.get("subresource") != "status"
+    )
+    return ", ".join(names) or "somebody else"
+
+
+def stranger(live: Object, manager: str) -> str | None:
+    """Who created an object that none of our programs has ever written; None if one has.
+
+    `kubectl expose` and a copied manifest give new objects the labels of the old one, that of its
+    ApplySet and of its job too: labels do not make an object ours.
+    """
+    names = managers(live)
+    return makers(live) if names and not names & {manager, *OUR_PROGRAMS} else None
+
+
+def is_member(live: Object, manager: str = MANAGER) -> bool:
+    """Whether an object is in an ApplySet because it was applied with it, and is no copy."""
+    return inventory(live) is not None and stranger(live, manager) is None
+
+
+# Other jobs ---------------------------------------------------------------------------------------
+
+
+def other_job(desired: Object, live: Object) -> str | None:
+    """The job of another kind that has the same name, by its live ConfigMap: `TFJob bert`."""
+    wanted, present = _job_kind(desired), _job_kind(live)
+    if not wanted or not present or wanted == present:
+        return None
+    return f"{present} {(live['metadata'].get('labels') or {}).get(JOB_LABEL)}"
+
+
+def config_of_others(desired: Object) -> str | None:
+    """The name that the ConfigMap would have if a job of another kind had this job's name.
+
+    None of an object that declares no job.
+    """
+    if not _job_kind(desired):
+        return None
+    job = (desired["metadata"].get("labels") or {}).get(JOB_LABEL, "")
+    names = (name for name in config_names(job) if name != desired["metadata"]["name"])
+    return next(names, None)
+
+
+def same_name(other: str) -> str:
+    """Why a job is refused, where `other_job` names another one."""
+    return f"its job has the name of the {other}: two such jobs cannot share a namespace"
+
+
+def _job_kind(value: Object) -> str | None:
+    """The kind of the job that a ConfigMap stores, if it stores one."""
+    content = value.get("data") if value["kind"] == "ConfigMap" else None
+    stored = content.get(STORED_JOB) if isinstance(content, Mapping) else None
+    match = _STORED_KIND.search(stored) if isinstance(stored, str) else None
+    return match[1] if match else None
+
+
+# What it holds ------------------------------------------------------------------------------------
+
+
+def missing_keys(desired: Object, live: Object) -> list[str]:
+    """The parts of the key pair that the desired Secret should have and the live one lacks."""
+    if (pair := key_pair_of(desired)) is None:
+        return []
+    content = live.get("data") or {}
+    return [key for key in pair.halves if not content.get(key)]
+
+
+def prevents_destruction(*versions: Object) -> bool:
+    """Whether an object, as it is or as it is declared, says that it must not be destroyed."""
+    return any(
+        str((version["metadata"].get("annotations") or {}).get(PREVENT_DESTROY)).lower() == "true"
+        for version in versions
+    )
+
+
+def lost_with(live: Object, desired: Object, manager: str) -> str | None:
+    """What would be lost if an object were replaced; None if its manifest creates it all again.
+
+    Returns:
+        A clause such as `deleting it may delete its volume and everything on it`.
+    """
+    kind: str = live["kind"]
+    group = live["apiVersion"].rpartition("/")[0]
+    if kind in _DATA:
+        return _DATA[kind]
+    if kind == "Secret":
+        content = "a key pair" if has_key_pair(live) else "values"
+        return f"it holds {content} that may be nowhere else"
+    declared = [f"{part}.{key}" for part in _PARTS for key in desired.get(part) or ()]
+    if keys := _foreign_keys(live, ownership(live, manager), declared):
+        return f"it holds {', '.join(keys)}"
+    if "." in group and not group.endswith(".k8s.io") and group not in _DECLARED:
+        return "its controller may delete what it created for it"
+    return None
+
+
+def spared(step: Step, live: Object, manager: str) -> Step:
+    """The deletion of an object that its job no longer needs, as far as what it holds allows."""
+    if live["kind"] == "PersistentVolumeClaim":
+        return unmanaged(step, "it holds data")
+    if live["kind"] == "Secret" and not has_key_pair(live):
+        return unmanaged(step, "etcompile did not create it")
+    if prevents_destruction(live):
+        return conflict(step, Reason(FORBIDDEN))
+    owned = ownership(live, manager)
+    # If we have never written on it, somebody else has applied it as it was rendered.
+    keys = _foreign_keys(live, owned) if owned.ours is not None else []
+    if not keys:
+        return step
+    namespace = {"namespace": step.ref.namespace} if step.ref.namespace else {}
+    # Applied by our field manager, this removes every field that nobody else has.
+    manifest = {
+        "apiVersion": step.ref.api_version,
+        "kind": step.ref.kind,
+        "metadata": {"name": step.ref.name, **namespace},
+    }
+    why = Reason(f"it also holds {', '.join(keys)}: only what etcompile wrote is removed")
+    return structs.replace(step, action="release", why=(why,), manifest=manifest)
+
+
+def _foreign_keys(live: Object, owned: Ownership, declared: Collection[str] = ()) -> list[str]:
+    """The keys of a ConfigMap that only others wrote, and nobody declares: `data.x of kubectl`."""
+    if live["kind"] not in ("ConfigMap", "Secret"):
+        return []
+
+    def places(fields: Mapping[str, Mapping[str, object]]) -> set[str]:
+        return {
+            f"{part}.{name[2:]}"
+            for part in _PARTS
+            for name in fields.get(f"f:{part}") or ()
+            if name.startswith("f:")
+        }
+
+    settled = places(owned.ours or {}).union(declared)
+    writers: dict[str, str] = {}
+    for manager, fields in owned.others:
+        for place in places(fields) - settled if manager not in OUR_PROGRAMS else ():
+            writers.setdefault(place, manager)
+    return [f"{place} of {manager}" for place, manager in sorted(writers.items())]

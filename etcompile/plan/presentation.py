@@ -1,0 +1,291 @@
+"""A plan to what people read: text for a terminal, Markdown, or a page.
+
+Each is one function from a plan to its text, and shows the groups of `etcompile.plan.groups`.
+Markdown is for a comment on a pull request, which has a limit (65,536 characters on GitHub), so
+what does not fit is left out, and the text says so. The page is for a reviewer who opens a file:
+without scripts everything can still be read and unfolded; the script only searches and filters.
+"""
+
+import html
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from etcompile import pages
+from etcompile.diagnostics.excerpts import excerpts
+from etcompile.diagnostics.redaction import redacted
+from etcompile.plan.groups import (
+    MARKS,
+    Line,
+    Shown,
+    Yaml,
+    destroyed,
+    gist,
+    limited,
+    lines,
+    refusals,
+    shown,
+    side,
+    summary,
+    toll,
+)
+from etcompile.plan.schedule import turns
+from etcompile.plan.step import ACTIONS, Plan
+
+# Text ---------------------------------------------------------------------------------------------
+
+_MOST_LINES = 80
+"""Lines of one thing to do: another form shows more."""
+_MOST_LINES_OF_FIELD = 30
+_WIDEST = 400
+_SHORT = 110
+"""Characters of a field and its two values that still fit in one line."""
+_COLOURS = {
+    "create": "32",
+    "adopt": "33",
+    "update": "33",
+    "replace": "35",
+    "delete": "31",
+    "release": "33",
+    "wait": "2",
+    "conflict": "1;31",
+    "unmanaged": "2",
+}
+_LINE_COLOURS = {"-": "31", "+": "32", "@": "36", "#": "1", " ": ""}
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
+    """The plan's lines for a terminal: numbered things to do, each with the fields it changes."""
+    groups = shown(plan)
+    width = len(str(len(groups)))
+    job: str | None = ""
+    for group in groups:
+        if group.first.job != job:
+            job = group.first.job
+            yield _painted(f"job {job}" if job else "other objects", "1", color=color)
+        yield from _group(group, width, yaml, color=color)
+    if groups:
+        yield ""
+    for group in shown(plan, idle=True):
+        if group.first.action == "unmanaged":
+            reason = ", ".join(group.reasons)
+            yield _painted(f"left alone: {group.title} ({reason})", "2", color=color)
+    # Separate from all else: nobody should have to look for what is deleted.
+    if destroys := destroyed(plan):
+        yield _painted(f"{toll(plan)}:", "1;31", color=color)
+        for group in destroys:
+            mark = MARKS[group.first.action]
+            yield _painted(f"  {mark:>3} {_clean(group.title)}", "31", color=color)
+            if reason := ", ".join(group.reasons):
+                yield _painted(f"      {_clean(reason)}", "2", color=color)
+        yield ""
+    yield _painted(f"{side(plan)}: {summary(plan)}", "1", color=color)
+    for words in refusals(plan):
+        yield f"refused as it is: {words}"
+
+
+def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str]:
+    step = group.first
+    mark = _painted(f"{MARKS[step.action]:>3} {step.action:<8}", _COLOURS[step.action], color=color)
+    yield f"{group.number:>{width + 2}} {mark} {_clean(group.title)}"
+    indent = " " * (width + 16)
+    notes = list(group.reasons) if step.action != "create" or step.needs else []
+    if step.action == "create" and step.manifest:
+        notes = [words for words in (gist(step.manifest), *notes) if words]
+    for note in notes:
+        yield _painted(f"{indent}{_clean(note)}", "2", color=color)
+    changed = (
+        line
+        for change in step.changes
+        for line in limited(iter(_short([*lines(change, yaml)])), _MOST_LINES_OF_FIELD)
+    )
+    for line in limited(changed, _MOST_LINES):
+        words = _clean(line.text)
+        if len(words) > _WIDEST + 2:
+            words = f"{words[:_WIDEST]}… ({len(words) - _WIDEST} more characters)"
+        if line.sign != "#":
+            words = f"  {'…' if line.sign == '@' else line.sign} {words}"
+        yield _painted(f"{indent}{words}", _LINE_COLOURS[line.sign], color=color)
+
+
+def _short(changed: list[Line]) -> list[Line]:
+    """The lines of a change, shortened: `spec.replicas: 1 → 2`.
+
+    Of two long lines, before and after, the part that shows the difference stays.
+    """
+    runs = [[*run] for _, run in itertools.groupby(changed, key=lambda line: line.sign)]
+    for removed, added in itertools.pairwise(runs):
+        if (removed[0].sign, added[0].sign) == ("-", "+"):
+            for number, (old, new) in enumerate(zip(removed, added, strict=False)):
+                before, after = excerpts(old.text, new.text, _WIDEST)
+                removed[number], added[number] = Line("-", before), Line("+", after)
+    changed = [line for run in runs for line in run]
+    texts = [line.text for line in changed]
+    if [line.sign for line in changed] == ["#", "-", "+"] and sum(map(len, texts)) < _SHORT:
+        return [Line("#", f"{texts[0]}: {texts[1]} → {texts[2]}")]
+    return changed
+
+
+def _clean(words: str) -> str:
+    """The words without anything that a terminal would act on."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", words)
+
+
+def _painted(words: str, style: str, *, color: bool) -> str:
+    return f"\x1b[{style}m{words}\x1b[0m" if color and style else words
+
+
+# Markdown -----------------------------------------------------------------------------------------
+
+LIMIT = 60_000
+"""Bytes."""
+_MOST_ROWS = 200
+_CLOSING = 400
+"""Bytes reserved for the note about what is left out."""
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|<>~@])")
+
+
+def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
+    """The plan as Markdown of at most `limit` bytes: a table, and the changes folded below it."""
+    groups = shown(plan)
+    head = [f"### Plan: {_escaped(summary(plan))}", "", f"Against {_escaped(side(plan))}.", ""]
+    head += [f"> **Refused as it is:** {_escaped(words)}" for words in refusals(plan)]
+    if destroys := toll(plan):
+        head.append(f"> **{_escaped(destroys)}.**")
+    if refusals(plan) or destroys:
+        head.append("")
+    text = "\n".join(head) + "\n"
+    rows: list[str] = []
+    left = 0
+    size = len(text.encode())
+    for group in groups:
+        action = f"{MARKS[group.first.action]} {group.first.action}"
+        reasons = "; ".join(_escaped(reason) for reason in group.reasons)
+        row = f"| {group.number} | `{action}` | {_escaped(group.title)} | {reasons} |\n"
+        if left or len(rows) >= _MOST_ROWS or size + len(row.encode()) > limit // 2:
+            left += 1
+            continue
+        size += len(row.encode())
+        rows.append(row)
+    if rows:
+        text += "| | | object | why |\n|---:|---|---|---|\n" + "".join(rows) + "\n"
+    if left:
+        text += f"… and {left} more steps.\n\n"
+    hidden = 0
+    for group in groups:
+        details = _details(group, yaml)
+        if len((text + details).encode()) > limit - _CLOSING:
+            hidden += bool(details)
+            continue
+        text += details
+    if hidden:
+        text += (
+            f"**The changes of {hidden} of these steps are too long for a comment** and are left"
+            " out here; `etcompile diff -o html` shows all of them.\n"
+        )
+    return text
+
+
+def _details(group: Shown, yaml: Yaml) -> str:
+    step = group.first
+    changed = [line for change in step.changes for line in lines(change, yaml)]
+    if not changed and step.manifest and step.action in ("create", "replace"):
+        changed = [Line("+", text) for text in redacted(yaml(step.manifest)).splitlines()]
+    if not changed:
+        return ""
+    forms = {"#": "@@ {} @@", "@": "# … {}"}
+    body = "\n".join(
+        forms[line.sign].format(line.text) if line.sign in forms else f"{line.sign}{line.text}"
+        for line in changed
+    )
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
+    title = html.escape(f"{group.number}. {step.action} {group.title}")
+    return f"<details><summary>{title}</summary>\n\n{fence}diff\n{body}\n{fence}\n\n</details>\n\n"
+
+
+def _escaped(words: str) -> str:
+    return _MARKUP.sub(r"\\\1", " ".join(words.split()))
+
+
+# Page ---------------------------------------------------------------------------------------------
+
+_MOST_LINES_ON_PAGE = 3000
+"""Lines of one thing to do."""
+_MOST_IN_TURNS = 150
+"""Things to do that can still be grasped at a glance."""
+_SIGNS = {
+    "-": ("gone", "- "),
+    "+": ("new", "+ "),
+    " ": ("same", "  "),
+    "@": ("cut", "… "),
+    "#": ("field", " "),
+}
+"""The class of a line, and what precedes it."""
+
+
+def page(plan: Plan, yaml: Yaml) -> str:
+    """The plan as an HTML document: its turns, and each object's change to unfold."""
+    groups = shown(plan)
+    steps = [_step(group, yaml) for group in groups]
+    counts = Counter[str]()
+    columns: dict[int, list[dict[str, Any]]] = {}
+    order = turns(plan.steps) if len(groups) <= _MOST_IN_TURNS else None
+    for group, step in zip(groups, steps, strict=True):
+        counts[group.first.action] += len(group.steps)
+        if order is not None:
+            turn = max(order.get(member.id, 0) for member in group.steps)
+            columns.setdefault(turn, []).append(step)
+    idle = []
+    for action, title in (("unmanaged", "Left alone"), ("unchanged", "Unchanged")):
+        rest = [group for group in shown(plan, idle=True) if group.first.action == action]
+        if rest:
+            number = sum(len(group.steps) for group in rest)
+            entries = [(group.title, ", ".join(group.reasons)) for group in rest]
+            idle.append((f"{title} ({number})", entries))
+    return pages.page(
+        "plan.html.j2",
+        title=f"Plan: {summary(plan)}",
+        summary=summary(plan),
+        against=side(plan),
+        refusals=refusals(plan),
+        turns=[columns[turn] for turn in sorted(columns)],
+        steps=steps,
+        actions={action: counts[action] for action in ACTIONS if counts[action]},
+        idle=idle,
+    )
+
+
+def _step(group: Shown, yaml: Yaml) -> dict[str, Any]:
+    """What the page shows of the steps of a group."""
+    step, count = group.first, len(group.steps)
+    brief = "; ".join(group.reasons) or ", ".join(change.path for change in step.changes)
+    if step.action == "create" and step.manifest:
+        brief = gist(step.manifest) or brief
+    more = f" and {len(step.after) - 3} more" if len(step.after) > 3 else ""
+    text = [line for change in step.changes for line in lines(change, yaml)]
+    if step.manifest is not None and step.action in ("create", "replace"):
+        text.append(Line("#", "the object as it is made"))
+        text += [Line("+", line) for line in redacted(yaml(step.manifest)).splitlines()]
+    return {
+        "number": group.number,
+        "action": step.action,
+        "mark": MARKS[step.action],
+        "title": group.title,
+        "names": " ".join(str(member.ref) for member in group.steps),
+        "brief": brief,
+        "job": step.job,
+        "reasons": "; ".join(group.reasons),
+        "after": ", ".join(step.after[:3]) + more,
+        "alike": f"These {count} are alike but for their numbers; here is {step.ref.name}."
+        if count > 1
+        else "",
+        "lines": [
+            (_SIGNS[line.sign][0], _SIGNS[line.sign][1] + line.text)
+            for line in limited(iter(text), _MOST_LINES_ON_PAGE)
+        ],
+        "is_hidden": step.action == "create" and not step.manifest,
+        "origin": step.origin,
+    }

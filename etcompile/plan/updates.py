@@ -1,0 +1,190 @@
+"""Which changes of an existing object the API server refuses.
+
+The rules are rows of `schemas/kubernetes/updates.yaml`, whose comments say what a row is. Where a
+cluster is at hand, its dry run decides (`etcompile.rollout.preflight.dryrun`). Two folders, or an
+output folder and what would be written over it, have these rows only.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from etcompile.k8s.objects import Object
+from etcompile.k8s.path import KeyedPath, keyed
+from etcompile.model import quantity
+from etcompile.plan.comparison import compared
+from etcompile.plan.field_values import ABSENT, Raw, Row, default, encoded, table, value_at
+from etcompile.plan.step import masked
+
+
+class Change(Struct, frozen=True):
+    """A change that is refused, or that restarts a container in place.
+
+    Args:
+        path: The field, in steps.
+        old: Its value, or its default; None if it has none.
+        new: What it is to be.
+        secret: The values must not be shown.
+        rule: The function of Kubernetes that decides it, and what it demands.
+    """
+
+    verdict: Literal["refused", "restarts"]
+    path: KeyedPath
+    old: Any
+    new: Any
+    secret: bool
+    rule: str
+
+    @property
+    def field(self) -> str:
+        """The path in one line: `spec.containers[main].command`."""
+        return keyed(self.path)
+
+
+@functools.cache
+def rows() -> dict[tuple[str, str], tuple[tuple[KeyedPath, Row], ...]]:
+    """The fields with a rule and their rows, by API group and kind."""
+    by_kind: dict[tuple[str, str], list[tuple[KeyedPath, Row]]] = {}
+    for row in table().changes:
+        fields = [(tuple(field.replace("[", ".[").split(".")), row) for field in row.fields]
+        by_kind.setdefault((row.group, row.kind), []).extend(fields)
+    return {kind: tuple(fields) for kind, fields in by_kind.items()}
+
+
+def row_of(kind: tuple[str, str], path: KeyedPath) -> tuple[KeyedPath, Row] | None:
+    """The first row that is about a field or what it is in, with the path that it names."""
+    for steps, row in rows().get(kind, ()):
+        if len(path) >= len(steps) and all(
+            step in (own, "*") or (step == "[*]" and own.startswith("["))
+            for step, own in zip(steps, path, strict=False)
+        ):
+            return steps, row
+    return None
+
+
+def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> list[Change]:
+    """The changes of an object that are refused, or restart something.
+
+    Args:
+        old: The object as it was declared: JSON, without nulls, of a kind and with a name.
+        new: The same object as it is declared now.
+        places: Where they differ, if that is known.
+
+    Returns:
+        One change per field, in the order of the fields; a field that only one of the states
+        has is one, whatever is inside it.
+    """
+    kind = (old["apiVersion"].rpartition("/")[0], old["kind"])
+    if old["kind"] == "Secret":
+        old, new = encoded(old), encoded(new)
+    if places is None:
+        places = compared(new, old, None).places if kind in rows() else ()
+    result: dict[tuple[KeyedPath, str], Change] = {}
+    for place in sorted(places, key=lambda place: place.path):
+        for leaf in leaves(place):
+            match = row_of(kind, leaf)
+            if match is None:
+                continue
+            steps, row = match
+            field = leaf[: len(steps)]
+            accepts = _ACCEPTS[row.accepts]
+            verdict: Literal["refused", "restarts"] = "restarts" if row.restarts else "refused"
+            if not accepts(_value(old, field), _value(new, field), old, new):
+                verdict = "refused"
+            elif not row.restarts:
+                continue
+            shown = field if row.whole and len(field) <= len(place.path) else place.path
+            if shown[-1].startswith("[") and ABSENT in (place.before, place.after):
+                shown = shown[:-1]  # the list has another item
+            before, after = _value(old, shown), _value(new, shown)
+            secret = any(
+                value is not None and masked(old["kind"], shown, value) != value
+                for value in (before, after)
+            )
+            change = Change(verdict, shown, before, after, secret, row.rule)
+            result.setdefault((shown, verdict), change)
+    return list(result.values())
+
+
+def leaves(place: Raw) -> Iterator[KeyedPath]:
+    """The fields in a place: several where only one of the states has a mapping."""
+    value = place.after if place.before is ABSENT else place.before
+    if not isinstance(value, Mapping) or ABSENT not in (place.before, place.after):
+        yield place.path
+        return
+    for key, inner in value.items():
+        after = inner if place.before is ABSENT else ABSENT
+        before = ABSENT if place.before is ABSENT else inner
+        yield from leaves(Raw((*place.path, key), before, after))
+
+
+def _value(of: Object, path: KeyedPath) -> Any:
+    """The value of a field, or the default that the API server fills in."""
+    value = value_at(of, path)
+    if value is not ABSENT:
+        return value
+    around = value_at(of, path[:-1])
+    return default(of["kind"], path, around if isinstance(around, Mapping) else {})
+
+
+def _tolerations_added(old: Any, new: Any, *_: Object) -> bool:
+    """Every toleration is still there; how many seconds it lasts may change."""
+
+    def lasting(toleration: Object) -> Object:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    present = [lasting(toleration) for toleration in new or ()]
+    return all(lasting(toleration) in present for toleration in old or ())
+
+
+def _grown(old: Any, new: Any, *_: Object) -> bool:
+    before = None if old is None else quantity.number(old)
+    after = None if new is None else quantity.number(new)
+    return before is not None and after is not None and after >= before
+
+
+def _elastic(old: Any, new: Any, before: Object, after: Object) -> bool:
+    """An Indexed job scales when both of its counts stay equal."""
+    counts = [
+        (completions, job.get("spec", {}).get("parallelism", 1))
+        for completions, job in ((old, before), (new, after))
+    ]
+    return before.get("spec", {}).get("completionMode") == "Indexed" and all(
+        completions is not None and completions == parallelism
+        for completions, parallelism in counts
+    )
+
+
+def _external_name(_old: Any, _new: Any, *objects: Object) -> bool:
+    return any(value.get("spec", {}).get("type") == "ExternalName" for value in objects)
+
+
+def _first_item_kept(old: Any, new: Any, *objects: Object) -> bool:
+    """The first entry is the primary family's, which stays; so does what a removal leaves."""
+    return (old or [])[:1] == (new or [])[:1] or _external_name(old, new, *objects)
+
+
+_ACCEPTS: dict[str, Callable[[Any, Any, Object, Object], bool]] = {
+    "": lambda *_: False,
+    # Not one that comes or goes with its container.
+    "changed": lambda old, new, *_: bool(old and new),
+    "elastic": _elastic,
+    "external_name": _external_name,
+    "first_item_kept": _first_item_kept,
+    "grown": _grown,
+    "items_removed": lambda old, new, *_: all(item in (old or ()) for item in new or ()),
+    "lowered": lambda old, new, *_: old is None or (new is not None and new <= old),
+    "negative_to_one": lambda old, new, *_: isinstance(old, int) and old < 0 and new == 1,
+    "other_service_type": lambda _old, _new, *objects: any(
+        value.get("spec", {}).get("type") != "LoadBalancer" for value in objects
+    ),
+    "set": lambda _old, new, *_: bool(new),
+    "since_beta": lambda _old, _new, _, after: "/v1alpha" not in after["apiVersion"],
+    "suspended": lambda _old, _new, job, _: job.get("spec", {}).get("suspend") is True,
+    "tolerations_added": _tolerations_added,
+    "unless_immutable": lambda _old, _new, before, _: before.get("immutable") is not True,
+    "unless_true": lambda old, *_: old is not True,
+}
+"""Whether a change is accepted: the field's old and new value, and both objects."""
