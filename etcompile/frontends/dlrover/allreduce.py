@@ -18,8 +18,8 @@ from etcompile.frontends.annotations import (
     annotation_value,
     unused_annotation,
 )
-from etcompile.frontends.dlrover import elastic_spec, master, replica_types
-from etcompile.frontends.dlrover.elastic_spec import MASTER, MASTER_PORT, Spec
+from etcompile.frontends.dlrover import master, replica_types
+from etcompile.frontends.dlrover.elastic_spec import MASTER, MASTER_PORT, PARAMETER_SERVERS, Spec
 from etcompile.frontends.notes import no_effect
 from etcompile.frontends.rendezvous import Rendezvous, parsed, rendezvous, runs_agent
 from etcompile.model import Bounds, ConfigFile, Origin, Role, Success
@@ -28,155 +28,123 @@ from etcompile.model.protocol import SCRIPTS_PATH
 _START = "start-master.sh"
 _PRIME = "prime-rendezvous.py"
 _LIMITS = ("the minimum of --nnodes", "the maximum of --nnodes")
-_OTHER_TYPES = ("ps", "chief", "master", "evaluator")
 
 
-def roles(spec: Spec) -> tuple[Role, ...]:
-    """The master and the workers."""
-    return _master(spec, meeting(spec)), _worker(spec, meeting(spec))
-
-
-def changes(spec: Spec) -> dict[str, Any]:
-    """Fields of the job that only this strategy has."""
-    met = meeting(spec)
-    # The gate needs to know the master by its name, in a list like any other.
+def described(spec: Spec) -> dict[str, Any]:
+    """The fields of the job that this strategy decides: master, workers, and how they meet."""
+    meeting = meeting_of(spec)
+    count = spec.replicas("worker")
+    # With fewer than all when the rendezvous takes fewer (reference 4.3).
+    least = meeting.minimum if meeting and meeting.minimum < count else None
     return {
+        "roles": (_master(spec, meeting), _worker(spec, meeting)),
+        # The gate needs to know the master by its name, in a list like any other.
         "host_lists": (hosts.peer_list(MASTER),),
-        "files": tuple(_files(met)) if met else (),
+        "files": _files(meeting) if meeting else (),
+        "success": Success(("worker",), least=least),
     }
 
 
-def success(spec: Spec) -> Success:
-    """The workers decide; with fewer than all when the rendezvous takes fewer (reference 4.3)."""
-    met = meeting(spec)
-    least = met.minimum if met and met.minimum < spec.replicas("worker") else None
-    return Success(("worker",), least=least)
-
-
-def meeting(spec: Spec) -> Rendezvous | None:
+def meeting_of(spec: Spec) -> Rendezvous | None:
     """How many nodes meet at the master: by the annotation, else by the workers' command."""
     workers = spec.replicas("worker")
     read = rendezvous(spec.main("worker"), workers)
-    given = spec.annotation(NNODES)
-    sizes = parsed(given, workers) if given is not None else None
+    annotated = spec.annotation(NNODES)
+    sizes = parsed(annotated, workers) if annotated is not None else None
     if sizes is None:
         return read
     low, high = sizes
     return structs.replace(read or Rendezvous(1, 1), minimum=low, maximum=high)
 
 
-def _files(met: Rendezvous) -> Iterator[ConfigFile]:
-    yield ConfigFile(_START, _START, {"prime": f"{SCRIPTS_PATH}/{_PRIME}"})
+def _files(meeting: Rendezvous) -> tuple[ConfigFile, ...]:
     values = {
         "port": MASTER_PORT,
-        "minimum": met.minimum,
-        "maximum": met.maximum,
-        "lastcall": met.lastcall,
-        "unit": met.unit,
-        "join": met.join,
+        "minimum": meeting.minimum,
+        "maximum": meeting.maximum,
+        "lastcall": meeting.lastcall,
+        "unit": meeting.unit,
+        "join": meeting.join,
     }
-    yield ConfigFile(_PRIME, _PRIME, values)
+    start = ConfigFile(_START, _START, {"prime": f"{SCRIPTS_PATH}/{_PRIME}"})
+    return start, ConfigFile(_PRIME, _PRIME, values)
 
 
-def _master(spec: Spec, met: Rendezvous | None) -> Role:
-    # Without a number of nodes there is nothing that it could be told.
-    start = ("sh", f"{SCRIPTS_PATH}/{_START}") if met else ()
+def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
     command = (
-        *start,
+        # Without a number of nodes there is nothing to prime it with.
+        *(("sh", f"{SCRIPTS_PATH}/{_START}") if meeting else ()),
         *master.PROGRAM,
         *("--platform", "local"),
         *("--job_name", spec.name),
         *("--node_num", str(max(spec.replicas("worker"), 1))),
         *("--port", str(MASTER_PORT)),
-        *master.words(spec, local=True),
+        *master.command_options(spec, local=True),
     )
-    made = master.role(spec, command, account=None)
-    role = replica_types.ends_with_run(made)
+    role = replica_types.ends_with_run(master.role(spec, command, account=None))
+    scripts = (_START, _PRIME) if meeting else ()
     return structs.replace(
         role,
-        additions=structs.replace(role.additions, scripts=(_START, _PRIME) if met else ()),
-        recovery=structs.replace(
-            role.recovery,
-            # It never ends by itself, so it may always be started again; and it ends well only when
-            # the run is done, and must not be started again then.
-            pod_restart="OnFailure",
-            restart="OnFailure",
-        ),
+        additions=structs.replace(role.additions, scripts=scripts),
+        # It never ends by itself, so it may always be started again; and it ends well only when
+        # the run is done, and must not be started again then.
+        recovery=structs.replace(role.recovery, pod_restart="OnFailure", restart="OnFailure"),
     )
 
 
-def _worker(spec: Spec, met: Rendezvous | None) -> Role:
+def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
     count = spec.replicas("worker")
     env = replica_types.variables(spec, "worker", count, master=True)
-    place = Origin(spec.source, _command_path(spec))
     role = replica_types.role(spec, "worker", count, tuple(env))
+    # Until somebody is behind the master's address, agents may find no route and give up.
+    gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, "wait-for-master", MASTER_PORT)
+    bounds = Bounds(quorum=count)
+    if meeting:
+        place = Origin(spec.source, _command_path(spec))
+        bounds = Bounds(meeting.minimum, meeting.maximum, place, _LIMITS)
+    # Upstream never follows a worker that ran out of memory, and says nothing (defect 14): it would
+    # do so again. Here the run fails if too few are left.
+    relaunch = structs.replace(
+        replica_types.relaunch(spec, budget=True), never=("OOMKilled", 247), joint=True
+    )
     return structs.replace(
         role,
-        additions=structs.replace(
-            role.additions,
-            # Until somebody is behind the master's address, agents may find no route and give up.
-            gate=hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, "wait-for-master", MASTER_PORT),
-        ),
-        bounds=Bounds(met.minimum, met.maximum, place, _LIMITS) if met else Bounds(quorum=count),
-        recovery=structs.replace(
-            role.recovery,
-            # Upstream never follows a worker that ran out of memory, and says nothing (defect 14):
-            # it would do so again. Here the run fails if too few are left.
-            relaunch=structs.replace(
-                replica_types.relaunch(spec, budget=True),
-                never=replica_types.OUT_OF_MEMORY,
-                joint=True,
-            ),
-        ),
+        additions=structs.replace(role.additions, gate=gate),
+        bounds=bounds,
+        recovery=structs.replace(role.recovery, relaunch=relaunch),
     )
 
 
 def _command_path(spec: Spec) -> ValuePath:
+    """What says how many nodes meet: the annotation, or the workers' command."""
     if spec.annotation(NNODES) is not None:
         return ("metadata", "annotations", NNODES)
-    containers = spec.types["worker"]["template"]["spec"]["containers"]
-    place = next(
-        i for i, container in enumerate(containers) if container["name"] == spec.mains["worker"]
-    )
+    place, main = spec.main_place("worker"), spec.main("worker")
     path = ("spec", "replicaSpecs", "worker", "template", "spec", "containers", place)
-    field = next((field for field in ("args", "command") if containers[place].get(field)), None)
+    field = next((field for field in ("args", "command") if main.get(field)), None)
     return (*path, field) if field else path
 
 
 def notes(spec: Spec) -> Iterator[Diagnostic]:
     """What is wrong with the job, and what of it changes nothing."""
-    given = spec.annotation(NNODES)
-    if given is not None and parsed(given, 1) is None:
+    annotated, count = spec.annotation(NNODES), spec.replicas("worker")
+    place = spec.source.locate(_command_path(spec))
+    if annotated is not None and parsed(annotated, 1) is None:
         yield annotation_value(spec.source, NNODES, "like 4 or 3:4")
-    elif (met := meeting(spec)) is None:
-        place = spec.source.locate(_command_path(spec))
+    elif (meeting := meeting_of(spec)) is None:
         seen = "runs no dlrover-run that can be seen"
         if runs_agent(spec.main("worker")):
             seen = "takes --nnodes or --node_unit from a variable"
         yield diagnose(codes.RENDEZVOUS_UNKNOWN, place, seen=seen, name=NNODES)
-    else:
-        yield from _misfits(spec, met)
-    yield from _unused(spec)
-
-
-def _misfits(spec: Spec, met: Rendezvous) -> Iterator[Diagnostic]:
-    """What Bounds do not say: workers that the unit leaves idle."""
-    count = spec.replicas("worker")
-    if count % met.unit and met.minimum <= count <= met.maximum:
-        facts = {"program": "dlrover-run", "flag": "--node_unit", "value": met.unit}
-        idle = count % met.unit
-        problem = f"{idle} of {count} workers would always be left over"
-        place = spec.source.locate(_command_path(spec))
-        yield diagnose(
-            codes.LAUNCHER_ARGUMENTS,
-            place,
-            **facts,
-            problem=problem,
-            advice="change one of the two",
-        )
-
-
-def _unused(spec: Spec) -> Iterator[Diagnostic]:
+    elif count % meeting.unit and meeting.minimum <= count <= meeting.maximum:
+        facts = {
+            "program": "dlrover-run",
+            "flag": "--node_unit",
+            "value": meeting.unit,
+            "problem": f"{count % meeting.unit} of {count} workers would always be left over",
+            "advice": "change one of the two",
+        }
+        yield diagnose(codes.LAUNCHER_ARGUMENTS, place, **facts)
     fields = {"resourceLimits": "nobody sizes the Pods of AllreduceStrategy"}
     if spec.fields.get("optimizeMode") != "single-job":
         fields["optimizeMode"] = "there is nothing to optimize with AllreduceStrategy"
@@ -185,10 +153,10 @@ def _unused(spec: Spec) -> Iterator[Diagnostic]:
     if spec.types["worker"].get("autoScale"):
         reason = "with AllreduceStrategy DLRover looks for free nodes and always finds none"
         yield from replica_types.unused_fields(spec, "worker", {"autoScale": reason})
-    if spec.annotation(elastic_spec.PARAMETER_SERVERS) is not None:
+    if spec.annotation(PARAMETER_SERVERS) is not None:
         reason = "this job has no parameter servers"
-        yield unused_annotation(spec.source, elastic_spec.PARAMETER_SERVERS, reason, "")
-    for name in _OTHER_TYPES:
+        yield unused_annotation(spec.source, PARAMETER_SERVERS, reason, "")
+    for name in ("ps", "chief", "master", "evaluator"):
         if name in spec.types:
-            place = spec.origin(name).locate(key=True)
-            yield diagnose(codes.TYPE_OF_OTHER_STRATEGY, place, where=name)
+            at = spec.origin(name).locate(key=True)
+            yield diagnose(codes.TYPE_OF_OTHER_STRATEGY, at, where=name)

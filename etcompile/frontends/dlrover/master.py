@@ -13,8 +13,17 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.annotations import annotation_value, unused_annotation
-from etcompile.frontends.dlrover import elastic_spec
-from etcompile.frontends.dlrover.elastic_spec import MASTER, MASTER_PORT, Spec
+from etcompile.frontends.dlrover.elastic_spec import (
+    INDEX_LABEL,
+    JOB_LABEL,
+    MASTER,
+    MASTER_PORT,
+    TYPE_LABEL,
+    Spec,
+    Version,
+    crash_notes,
+    pod_labels,
+)
 from etcompile.frontends.notes import unused
 from etcompile.model import (
     Env,
@@ -33,6 +42,7 @@ from etcompile.model import (
 from etcompile.model.bookkeeping import PREFIXES
 
 PROGRAM = ("python", "-m", "dlrover.python.master.main")
+_OWN_LABELS = (JOB_LABEL, TYPE_LABEL, INDEX_LABEL)
 _RESOURCES = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
 
 
@@ -49,7 +59,7 @@ class Option(Struct, frozen=True):
     """
 
     name: str
-    since: elastic_spec.Version
+    since: Version
     form: str
     expected: str
     local: bool = False
@@ -77,12 +87,13 @@ _NOT_FORWARDED = (
 def option(spec: Spec, name: str, default: str) -> str:
     """The value of an annotation that this version of DLRover forwards; else the default."""
     known = next(option for option in _OPTIONS if option.name == name)
-    given = spec.annotation(name)
-    good = given is not None and re.fullmatch(known.form, given, re.ASCII)
-    return str(given) if good and spec.version >= known.since else default
+    text = spec.annotation(name)
+    if text is None or spec.version < known.since or not re.fullmatch(known.form, text, re.ASCII):
+        return default
+    return text
 
 
-def words(spec: Spec, *, local: bool) -> Iterator[str]:
+def command_options(spec: Spec, *, local: bool) -> Iterator[str]:
     """What the annotations add to the master's command."""
     for known in _OPTIONS:
         value = option(spec, known.name, "")
@@ -91,10 +102,10 @@ def words(spec: Spec, *, local: bool) -> Iterator[str]:
 
 
 def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
-    """What is wrong with annotations for the master, and which of them change nothing."""
+    """What is wrong with what the job says of its master, and what of it changes nothing."""
     for known in _OPTIONS:
-        given = spec.annotation(known.name)
-        if given is None:
+        text = spec.annotation(known.name)
+        if text is None:
             continue
         reason = known.dead
         if spec.version < known.since:
@@ -102,15 +113,33 @@ def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
         elif local and not known.local:
             reason = reason or "the master makes no Pods here"
             if known.name == "pending_fail_strategy":
-                reason = ""  # kept for the watcher
+                reason = ""  # the watcher reads it
         if reason:
             yield unused_annotation(spec.source, known.name, reason)
-        elif not re.fullmatch(known.form, given, re.ASCII):
+        elif not re.fullmatch(known.form, text, re.ASCII):
             yield annotation_value(spec.source, known.name, known.expected)
     for name in _NOT_FORWARDED:
         if spec.annotation(name) is not None:
             reason = "no version of the operator tells its master"
             yield unused_annotation(spec.source, name, reason)
+    metadata = spec.source.data["metadata"]
+    yield from crash_notes(Origin(spec.source, ("metadata",)), metadata)
+    for label in _OWN_LABELS:
+        if label in metadata.get("labels", {}):
+            at = spec.source.locate(("metadata", "labels", label), key=True)
+            reason = "on the master's Pod it would hide the master from its own Service"
+            yield unused(at, f"label {label}", reason)
+    if MASTER not in spec.types:
+        return
+    origin, template = spec.origin(MASTER).at("template"), spec.types[MASTER]["template"]
+    yield from crash_notes(origin.at("metadata"), template.get("metadata", {}))
+    place, main = spec.main_place(MASTER), spec.main(MASTER)
+    for field in ("command", "args"):
+        if main.get(field):
+            at = origin.locate("spec", "containers", place, field, key=True)
+            reason = "it would be another master than the one that the job needs"
+            facts = {"where": field, "name": main["name"], "reason": reason}
+            yield diagnose(codes.OVERWRITTEN, at, **facts, advice="remove it")
 
 
 def role(
@@ -121,11 +150,14 @@ def role(
     Args:
         spec: The ElasticJob, read.
         command: The words of its container's `command`.
-        account: The ServiceAccount that it asks the API as; None for none at all.
+        account: The ServiceAccount with which it talks to the API; None for none at all.
         env: Its variables besides POD_IP.
     """
     numbered = spec.version >= (0, 5)
-    service, pod = elastic_spec.master_name(spec.name), elastic_spec.master_pod_stem(spec.name)
+    service, pod = spec.master_service, spec.master_pod_stem
+    service_type = option(spec, "service_type", "grpc")
+    # Only where it is not the usual one: the client that primes the master must know it, too.
+    kind = [Env("DLROVER_MASTER_SERVICE_TYPE", service_type)] if service_type != "grpc" else []
     return Role(
         name=MASTER,
         naming=Naming(
@@ -134,27 +166,17 @@ def role(
             service=service,
             stable_address=True,
         ),
-        labels=RoleLabels(common={elastic_spec.TYPE_LABEL: MASTER}, index=elastic_spec.INDEX_LABEL),
+        labels=RoleLabels(common={TYPE_LABEL: MASTER}, index=INDEX_LABEL),
         members=(Member(0 if numbered else None),),
         template=_template(spec, command, token=account is not None),
         origin=spec.origin(MASTER),
         ports=(Port("grpc", MASTER_PORT),),
         additions=PodAdditions(
-            env=(FieldEnv("POD_IP", "status.podIP"), *env, *_service_type(spec)),
-            service_account=account,
+            env=(FieldEnv("POD_IP", "status.podIP"), *env, *kind), service_account=account
         ),
-        recovery=Recovery(
-            # Upstream's operator takes a master that is deleted for one that failed (defect c).
-            comes_back="when-gone",
-        ),
+        # Upstream's operator takes a master that is deleted for one that failed (defect c).
+        recovery=Recovery(comes_back="when-gone"),
     )
-
-
-def _service_type(spec: Spec) -> Iterator[Env]:
-    """Only where it is not the usual one: the client that primes the master must know it, too."""
-    kind = option(spec, "service_type", "grpc")
-    if kind != "grpc":
-        yield Env("DLROVER_MASTER_SERVICE_TYPE", kind)
 
 
 def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate:
@@ -163,68 +185,36 @@ def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate
     The operator filled it in up to 0.3 and takes it as it is since, so that upstream's own
     examples are refused by the API server (reference 7, defect 5).
     """
-    given: Mapping[str, Any] = spec.types.get(MASTER, {}).get("template", {"spec": {}})
-    containers = given["spec"].get("containers", [{"name": "main"}])
+    own: Mapping[str, Any] = spec.types.get(MASTER, {}).get("template", {"spec": {}})
+    containers = own["spec"].get("containers", [{"name": "main"}])
     name = spec.mains.get(MASTER, "main")
-    probe = {"tcpSocket": {"port": MASTER_PORT}, "periodSeconds": 2}
-    own = {"requests": _RESOURCES, "limits": _RESOURCES}
     main = next(container for container in containers if container["name"] == name)
-    made = {
+    probe = {"tcpSocket": {"port": MASTER_PORT}, "periodSeconds": 2}
+    completed = {
         **main,
         "image": main.get("image") or spec.main("worker").get("image", ""),
         "imagePullPolicy": main.get("imagePullPolicy", "IfNotPresent"),
         "command": [*command],
-        "resources": main.get("resources") or own,
+        "resources": main.get("resources") or {"requests": _RESOURCES, "limits": _RESOURCES},
         "readinessProbe": main.get("readinessProbe", probe),
     }
-    made.pop("args", None)
-    rest = {} if token else {"automountServiceAccountToken": False}
-    pod = {**rest, **given["spec"]}
-    pod["containers"] = [made if container is main else container for container in containers]
-    metadata = given.get("metadata", {})
-    taken = (elastic_spec.JOB_LABEL, elastic_spec.TYPE_LABEL, elastic_spec.INDEX_LABEL)
-    labels = {**metadata.get("labels", {}), **_without(spec, "labels", taken)}
+    completed.pop("args", None)
+    pod = {**({} if token else {"automountServiceAccountToken": False}), **own["spec"]}
+    pod["containers"] = [completed if other is main else other for other in containers]
+    # As the operator copies them, but for those by which its Service finds it (defect 22).
+    copied = {
+        field: {
+            key: value
+            for key, value in spec.source.data["metadata"].get(field, {}).items()
+            if not key.startswith(PREFIXES) and not (field == "labels" and key in _OWN_LABELS)
+        }
+        for field in ("labels", "annotations")
+    }
+    metadata = own.get("metadata", {})
     return PodTemplate(
-        # As the operator copies them, but for those by which its Service finds it (defect 22).
-        labels=elastic_spec.pod_labels(labels),
-        annotations={**metadata.get("annotations", {}), **_without(spec, "annotations")},
+        labels=pod_labels({**metadata.get("labels", {}), **copied["labels"]}),
+        annotations={**metadata.get("annotations", {}), **copied["annotations"]},
         spec=pod,
         main=name,
         origin=spec.origin(MASTER).at(*(["template"] if MASTER in spec.types else [])),
     )
-
-
-def _without(spec: Spec, field: str, names: Sequence[str] = ()) -> dict[str, str]:
-    given: Mapping[str, str] = spec.source.data["metadata"].get(field, {})
-    return {k: v for k, v in given.items() if k not in names and not k.startswith(PREFIXES)}
-
-
-def template_notes(spec: Spec) -> Iterator[Diagnostic]:
-    """Warnings about what the job says of the master and does not get."""
-    block = spec.types.get(MASTER)
-    if block is None:
-        return
-    origin, main = spec.origin(MASTER), spec.mains[MASTER]
-    containers = block["template"]["spec"]["containers"]
-    place = next(i for i, container in enumerate(containers) if container["name"] == main)
-    for field in ("command", "args"):
-        if containers[place].get(field):
-            at = origin.locate("template", "spec", "containers", place, field, key=True)
-            reason = "it would be another master than the one that the job needs"
-            yield diagnose(
-                codes.OVERWRITTEN, at, where=field, name=main, reason=reason, advice="remove it"
-            )
-
-
-def label_notes(spec: Spec) -> Iterator[Diagnostic]:
-    """Warnings about labels of the job that its master's Pod does not get."""
-    metadata = Origin(spec.source, ("metadata",))
-    yield from elastic_spec.crash_notes(metadata, spec.source.data["metadata"])
-    if MASTER in spec.types:
-        given = spec.types[MASTER]["template"].get("metadata", {})
-        yield from elastic_spec.crash_notes(spec.origin(MASTER).at("template", "metadata"), given)
-    for label in (elastic_spec.JOB_LABEL, elastic_spec.TYPE_LABEL, elastic_spec.INDEX_LABEL):
-        if label in spec.source.data["metadata"].get("labels", {}):
-            at = spec.source.locate(("metadata", "labels", label), key=True)
-            reason = "on the master's Pod it would hide the master from its own Service"
-            yield unused(at, f"label {label}", reason)

@@ -5,13 +5,13 @@ the strategies has is added there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.dlrover import elastic_spec
-from etcompile.frontends.dlrover.elastic_spec import Spec
+from etcompile.frontends.dlrover.elastic_spec import MASTER, MASTER_PORT, Spec, pod_labels
 from etcompile.frontends.dlrover.master import option
 from etcompile.frontends.document_parts import pod_template
 from etcompile.frontends.notes import no_effect
@@ -32,8 +32,8 @@ from etcompile.model import (
     Variable,
 )
 
-_PORTS = {"ps": 2222}
-_PORT = 3333
+PORTS = {"ps": 2222, "chief": 3333, "worker": 3333, "evaluator": 3333}
+"""The port of a type's Services."""
 _RELAUNCHES, _MOST_RELAUNCHES = 3, 5
 _PENDING = 900
 """Seconds: a constant of the master's, whatever `pending_timeout` says (reference 4.3)."""
@@ -44,20 +44,8 @@ _TOLERANCE: dict[str, Literal["any", "minimum", "never"]] = {
     "2": "any",
 }
 """What `pending_fail_strategy` says: disabled, skip, necessary, all."""
-KILLED = (137, 143)
+_KILLED = (137, 143)
 """Exit codes of who was killed, which is nobody's fault (reference 4.2)."""
-OUT_OF_MEMORY = ("OOMKilled", 247)
-FATAL = (1, 134)
-
-
-def host(spec: Spec, name: str, rank: int) -> str:
-    """The bare name of a replica's host."""
-    return f"{elastic_spec.pod_stem(spec.name, name)}-{rank}"
-
-
-def port(name: str) -> int:
-    """The port of a type's Services."""
-    return _PORTS.get(name, _PORT)
 
 
 def role(spec: Spec, name: str, count: int, env: Sequence[Variable], *, like: str = "") -> Role:
@@ -71,23 +59,51 @@ def role(spec: Spec, name: str, count: int, env: Sequence[Variable], *, like: st
         like: The type whose template it has, if not its own.
     """
     own = like or name
+    priority = None
+    # The master gives `high` to one Pod more than the share says; here it is the share
+    # (reference 3.3).
+    if share := str(spec.types[own].get("priority") or ""):
+        if share in ("high", "low"):
+            priority = Priority(count, share, share)
+        else:
+            priority = Priority(round(count * float(share)), "high", "low")
     return Role(
         name=name,
-        naming=Naming(stem=elastic_spec.pod_stem(spec.name, name), stable_address=True),
+        naming=Naming(stem=spec.pod_stem(name), stable_address=True),
         labels=RoleLabels(
             common={elastic_spec.TYPE_LABEL: name},
-            objects=elastic_spec.APP,
+            objects={"app": "dlrover"},
             index=elastic_spec.INDEX_LABEL,
-            rank=elastic_spec.RANK_LABEL,
-            relaunch=elastic_spec.RELAUNCH_LABEL,
+            rank="elasticjob.dlrover/rank-index",
+            relaunch="elasticjob.dlrover/relaunch-count",
         ),
         members=tuple(Member(index) for index in range(count)),
         template=_template(spec, own),
         origin=spec.origin(own),
-        ports=(Port("grpc", port(name)),),
-        additions=PodAdditions(env=tuple(env), run_once=True, priority=_priority(spec, own, count)),
+        ports=(Port("grpc", PORTS[name]),),
+        additions=PodAdditions(env=tuple(env), run_once=True, priority=priority),
         recovery=Recovery(restart="OnFailure"),
     )
+
+
+def _template(spec: Spec, name: str) -> PodTemplate:
+    """A type's template, whose main container has each request for a limit, where it has no limit.
+
+    DLRover's master makes limits of all requests (reference 3.3): quotas count them, and a
+    namespace's default limit may be below the request. A limit that is written down stays
+    (defect 1).
+    """
+    template, main = spec.types[name]["template"], spec.main(name)
+    pod = template["spec"]
+    resources = main.get("resources") or {}
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if requests.keys() - limits.keys():
+        limited = {**main, "resources": {**resources, "limits": {**requests, **limits}}}
+        containers = [limited if other is main else other for other in pod["containers"]]
+        pod = {**pod, "containers": containers}
+    labels = pod_labels(template.get("metadata", {}).get("labels", {}))
+    origin = spec.origin(name).at("template")
+    return pod_template(origin, template, spec.mains[name], labels=labels, spec=pod)
 
 
 def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Variable]:
@@ -99,7 +115,7 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Va
         spec: The ElasticJob, read.
         name: The key of the type in `replicaSpecs`.
         count: How many replicas there are of it.
-        master: Whether the job has a master, which they are told the address of.
+        master: Whether the job has a master, whose address they get.
     """
     # As the document says it, and not as scaling leaves it: running Pods must not change.
     nodes = str(spec.replicas("worker") or count)
@@ -119,11 +135,9 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Va
     yield Env("WORKER_NUM", nodes)
     yield IndexedEnv("WORKER_RANK", ("", ""), rank=True)
     if master:
-        address = f"{elastic_spec.master_name(spec.name)}:{elastic_spec.MASTER_PORT}"
-        yield Env("DLROVER_MASTER_ADDR", address)
+        yield Env("DLROVER_MASTER_ADDR", f"{spec.master_service}:{MASTER_PORT}")
         if spec.version >= (0, 5):
-            kind = option(spec, "service_type", "grpc")
-            yield Env("DLROVER_MASTER_SERVICE_TYPE", kind)
+            yield Env("DLROVER_MASTER_SERVICE_TYPE", option(spec, "service_type", "grpc"))
         if spec.version >= (0, 7):
             mode = option(spec, "training_elastic_mode", "base")
             yield Env("DLROVER_TRAINING_ELASTIC_MODE", mode)
@@ -135,129 +149,75 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Va
 
 def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
     """How failed replicas are followed, before what only one strategy does (reference 4.2, 4.3)."""
-    given = spec.types["worker"].get("restartCount")
-    count = _RELAUNCHES if given is None else int(given)
-    strategy = option(spec, "pending_fail_strategy", "1")
+    stated = spec.types["worker"].get("restartCount")
+    count = _RELAUNCHES if stated is None else int(stated)
     return Relaunch(
         limit=min(count, _MOST_RELAUNCHES),
-        free=KILLED,
+        free=_KILLED,
         # Upstream ends a job at this number of failed nodes; here it may still have them.
         budget=max(spec.replicas("worker"), count) - 1 if budget else None,
         pending=_PENDING,
-        tolerance=_TOLERANCE[strategy],
+        tolerance=_TOLERANCE[option(spec, "pending_fail_strategy", "1")],
     )
 
 
-def _template(spec: Spec, name: str) -> PodTemplate:
-    template = spec.types[name]["template"]
-    main = spec.mains[name]
-    return pod_template(
-        spec.origin(name).at("template"),
-        template,
-        main,
-        labels=elastic_spec.pod_labels(template.get("metadata", {}).get("labels", {})),
-        spec=_limited(template["spec"], main),
+def ends_with_run(role: Role) -> Role:
+    """The role with a main container that ends when the run is done."""
+    return structs.replace(
+        role,
+        additions=structs.replace(role.additions, run_once=False),
+        recovery=structs.replace(role.recovery, serves=True),
     )
 
 
-def _limited(pod: Mapping[str, Any], main: str) -> Mapping[str, Any]:
-    """A PodSpec whose main container has each request for a limit, where it has no limit.
+# What changes nothing, or replaces something ------------------------------------------------------
 
-    DLRover's master makes limits of all requests (reference 3.3): quotas count them, and a
-    namespace's default limit may be below the request. A limit that is written down stays
-    (defect 1).
-    """
-    container = next(candidate for candidate in pod["containers"] if candidate["name"] == main)
-    resources = container.get("resources") or {}
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    if requests.keys() <= limits.keys():
-        return pod
-    made = {**container, "resources": {**resources, "limits": {**requests, **limits}}}
-    containers = [made if other is container else other for other in pod["containers"]]
-    return {**pod, "containers": containers}
-
-
-# Priorities ---------------------------------------------------------------------------------------
-
-
-def _priority(spec: Spec, name: str, count: int) -> Priority | None:
-    """The classes of a type's Pods (reference 3.3).
-
-    The master gives `high` to one Pod more than the share says; here it is the share.
-    """
-    given = str(spec.types[name].get("priority") or "")
-    if not given:
-        return None
-    if given in ("high", "low"):
-        return Priority(count, given, given)
-    return Priority(round(count * float(given)), "high", "low")
-
-
-def priority_notes(spec: Spec, names: Sequence[str]) -> Iterator[Diagnostic]:
-    """Warnings about priorities: what they need, and what they replace."""
-    for name in names:
-        given = spec.types.get(name, {}).get("priority")
-        if not given:
-            continue
-        origin = spec.origin(name)
-        named = f"a PriorityClass named {given}"
-        classes = named if given in ("high", "low") else "PriorityClasses named high and low"
-        yield diagnose(
-            codes.PRIORITY_CLASS, origin.locate("priority"), where=f"{name}.priority", names=classes
-        )
-        own = spec.types[name]["template"]["spec"].get("priorityClassName")
-        if own:
-            place = origin.locate("template", "spec", "priorityClassName")
-            reason = f"{name}.priority says {given}"
-            facts = {"where": "priorityClassName", "name": own, "reason": reason}
-            yield diagnose(codes.OVERWRITTEN, place, **facts, advice="remove one of the two")
-
-
-# What changes nothing -----------------------------------------------------------------------------
-
-_DEAD_FIELDS = {
+UNREAD = {
     "brainService": "DLRover does not tell its master since 0.5",
     "envs": "no program of DLRover reads it",
     "enableElasticScheduling": "no program of DLRover reads it",
     "enableDynamicSharding": "no program of DLRover reads it",
 }
-_DEAD_TYPE_FIELDS = {
+"""Fields of an ElasticJob that change nothing, and why (reference 1.1)."""
+UNREAD_OF_TYPE = {
     "restartPolicy": "no program of DLRover reads it",
     "restartTimeout": "DLRover parses it and never uses it",
     "criticalNodes": "no definition of the kind has it, so the API server drops it",
     "BatchScheduler": "only an unfinished program of DLRover reads it",
 }
-_DEAD_MASTER_FIELDS = {
+_UNREAD_OF_MASTER = {
     "replicas": "there is always one master",
     "restartCount": "its Pod starts a master again that has ended",
     "autoScale": "a master is not scaled",
     "priority": "only Pods that a master makes have one",
 }
-_ADVICE = {"envs": "write the variables into the templates"}
 
 
-def dead_notes(spec: Spec) -> Iterator[Diagnostic]:
-    """A warning for each field that changes nothing, upstream and here (reference 1.1)."""
-    for field, reason in _DEAD_FIELDS.items():
-        advice = _ADVICE.get(field, "remove it")
+def notes(spec: Spec) -> Iterator[Diagnostic]:
+    """Warnings about fields that change nothing, and about priorities."""
+    for field, reason in UNREAD.items():
+        advice = "write the variables into the templates" if field == "envs" else "remove it"
         yield from no_effect(spec.source, ("spec", field), reason, advice)
-    for name in spec.types:
-        dead: Mapping[str, str] = _DEAD_TYPE_FIELDS
-        dead = {**dead, **(_DEAD_MASTER_FIELDS if name == elastic_spec.MASTER else {})}
+    for name, fields in spec.types.items():
+        dead = {**UNREAD_OF_TYPE, **(_UNREAD_OF_MASTER if name == MASTER else {})}
         yield from unused_fields(spec, name, dead)
+        priority = fields.get("priority")
+        if name == MASTER or not priority:
+            continue
+        origin = spec.origin(name)
+        named = f"a PriorityClass named {priority}"
+        classes = named if priority in ("high", "low") else "PriorityClasses named high and low"
+        place = origin.locate("priority")
+        yield diagnose(codes.PRIORITY_CLASS, place, where=f"{name}.priority", names=classes)
+        if own := fields["template"]["spec"].get("priorityClassName"):
+            place = origin.locate("template", "spec", "priorityClassName")
+            reason = f"{name}.priority says {priority}"
+            facts = {"where": "priorityClassName", "name": own, "reason": reason}
+            yield diagnose(codes.OVERWRITTEN, place, **facts, advice="remove one of the two")
 
 
 def unused_fields(spec: Spec, name: str, dead: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """A warning for each of these fields that a type has."""
+    """A warning for each of these fields that a type has, with the reason."""
     for field, reason in dead.items():
         path = ("spec", "replicaSpecs", name, field)
         yield from no_effect(spec.source, path, reason, where=f"{name}.{field}")
-
-
-def ends_with_run(declared: Role) -> Role:
-    """The role with a main container that ends when the run is done."""
-    return structs.replace(
-        declared,
-        additions=structs.replace(declared.additions, run_once=False),
-        recovery=structs.replace(declared.recovery, serves=True),
-    )
