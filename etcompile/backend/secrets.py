@@ -2,7 +2,7 @@
 
 No way puts a private key in the clear into the output: render is not a secret store
 (reference/gitops.md 5). What only the outside has, a ciphertext or the parameters of a provider,
-is left out here and filled in by `etcompile.compiler.encryption`. A new way is a row in `_MODES`.
+is left out here and filled in by `etcompile.compiler.keysource`. A new way is a row in `_MODES`.
 """
 
 from collections.abc import Callable

@@ -128,7 +128,7 @@ def selectable(_ctx: click.Context) -> Values:
 @functools.partial(offering, files=True)
 def overlays(_ctx: click.Context) -> Values:
     """Overlays that ship with etcompile, and files."""
-    from etcompile.overlays.files import shipped
+    from etcompile.overlays.overlay_files import shipped
 
     return [(name, "ships with etcompile") for name in shipped()]
 

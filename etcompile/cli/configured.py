@@ -425,7 +425,7 @@ class _Reading:
 
     def _path(self, param: Setting, value: str, place: Place) -> str | None:
         """A text, with its path as seen from the working directory; None if that leads out."""
-        from etcompile.overlays.files import shipped
+        from etcompile.overlays.overlay_files import shipped
 
         scheme, name = "", value
         if param.key == "secret":

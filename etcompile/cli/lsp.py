@@ -7,7 +7,7 @@ import click
 from etcompile.cli.configured import ConfigurationError, configured_options
 from etcompile.cli.framework import SectionedCommand, subcommand
 from etcompile.cli.options import SettingOptions, compiler_options
-from etcompile.compiler.options import Options
+from etcompile.compiler.choices import Options
 from etcompile.diagnostics import Diagnostic
 
 _WORDS = f"{__name__}.words"

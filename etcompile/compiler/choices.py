@@ -1,78 +1,143 @@
-"""What a program that embeds the compiler has chosen, checked before anything is compiled.
+"""How to compile, as whoever embeds the compiler says it, and which choices are impossible.
 
-The command line checks its options where they are read; a program, a plugin or the configuration
-of a KRM function can hand over anything. Apart from reading the input, which these choices are
-about.
+The command line checks its options where they are read. A program, a plugin or the configuration of
+a KRM function can hand over anything, so its choices are checked before anything is compiled.
 """
 
-from collections.abc import Iterator
-from typing import get_args
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
 
+from msgspec import Struct, field
+
+from etcompile import overlays
 from etcompile.check import kubernetes
-from etcompile.compiler.options import Options
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.load import Document, Limits
 from etcompile.model import PROFILES, SecretMode, Services, Settings
 from etcompile.model import settings as known_settings
 
 _LONGEST_SHOWN = 60
 _TEXTS = ("init_image", "kubectl_image", "cluster_domain", "run", "gang_scheduler")
 
+Input = str | os.PathLike[str] | Mapping[str, Any] | Document
+"""A path as on the command line, or a document: as a mapping, or as one that was loaded."""
+OverlayInput = overlays.OverlayInput
+"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document."""
+
+
+class Options(Struct, frozen=True):
+    """How to compile.
+
+    Args:
+        namespace: The namespace of documents that name none, as kubectl's `--namespace`; a
+            document that names another one is refused.
+        settings: What ends up in the objects.
+        overlays: What an environment changes, in order: a file, a folder with an `overlay.yaml`,
+            the name of an overlay that ships with etcompile, or a document.
+        runtimes: The TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may name besides
+            those of the input and those that Trainer ships: files, folders and globs, or documents.
+        explicit: The names of settings that no overlay changes; those that differ from their
+            defaults if None.
+        templates: A folder whose Jinja2 templates replace those of the same name.
+        allow_plain_secrets: Let Secrets with data among the inputs pass.
+        allow_empty: Let inputs without any object pass: nothing is left of what they were.
+        ignore_managed_by: Compile jobs that `managedBy` gives to another controller, too.
+        skip_managed_by: Leave such jobs out, each with a warning, instead of refusing them; what
+            `ignore_managed_by` compiles is not left out.
+        dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
+        ignore: The codes of warnings that are not told, such as `["ET2040"]`.
+        lint: Give advice about training too, as `check` does: the warnings ET9xxx.
+        select: The codes of advice that is given only where it is asked for, such as `["ET9034"]`.
+        limits: Bounds on what is read.
+        output: The folder that the result goes to, so that it is not read as input. Encrypted key
+            pairs that stand in it are kept.
+        previous: The folder whose encrypted key pairs are kept, if that is another.
+        without_keys: Leave key pairs out that the output would hold encrypted: nobody is to have
+            this compilation, or not its Secrets.
+        default_namespace: The namespace of documents that name none after all; others, and
+            overlays, may name another.
+    """
+
+    namespace: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    overlays: tuple[OverlayInput, ...] = ()
+    runtimes: tuple[Input, ...] = ()
+    explicit: frozenset[str] | None = None
+    templates: Path | None = None
+    allow_plain_secrets: bool = False
+    allow_empty: bool = False
+    ignore_managed_by: bool = False
+    skip_managed_by: bool = False
+    dlrover_version: str | None = None
+    ignore: Collection[str] = ()
+    lint: bool = False
+    select: Collection[str] = ()
+    limits: Limits = field(default_factory=Limits)
+    output: Path | None = None
+    previous: Path | None = None
+    without_keys: bool = False
+    default_namespace: str | None = None
+
+    @property
+    def managed(self) -> Literal["refuse", "compile", "skip"]:
+        """What to do with a job that `managedBy` gives to another controller."""
+        if self.ignore_managed_by:
+            return "compile"
+        return "skip" if self.skip_managed_by else "refuse"
+
 
 def impossible_choices(options: Options) -> list[Diagnostic]:
     """An error for each option with a value that it cannot have."""
-    return [*_settings(options.settings), *_folders(options)]
+    return [*_impossible_settings(options.settings), *_impossible_folders(options)]
 
 
-def _settings(settings: Settings) -> Iterator[Diagnostic]:
-    known = {
+def _impossible_settings(settings: Settings) -> Iterator[Diagnostic]:
+    possible = {
         "kubernetes_version": kubernetes.versions(),
         "services": get_args(Services),
         "gang": known_settings.GANGS,
     }
-    for name, values in known.items():
-        if (given := getattr(settings, name)) not in values:
-            yield _refused(name, given, f"it is one of {', '.join(values)}")
-    profiles = settings.profiles
-    if not isinstance(profiles, tuple | list):
-        yield _refused("profiles", profiles, "it is a tuple of names")
-    else:
-        for profile in profiles:
+    for name, values in possible.items():
+        if (value := getattr(settings, name)) not in values:
+            yield _refused(name, value, f"it is one of {', '.join(values)}")
+    if isinstance(settings.profiles, tuple | list):
+        for profile in settings.profiles:
             if profile not in PROFILES:
                 yield _refused("profiles", profile, f"each is one of {', '.join(PROFILES)}")
+    else:
+        yield _refused("profiles", settings.profiles, "it is a tuple of names")
     if not isinstance(settings.secret, SecretMode):
         yield _refused("secret", settings.secret, "it is a SecretMode")
     for name in _TEXTS:
-        given = getattr(settings, name)
-        if given is not None and not _is_text(given):
-            yield _refused(name, given, "it is text that UTF-8 can hold")
+        value = getattr(settings, name)
+        is_text = isinstance(value, str) and _printable(value) == value and "\0" not in value
+        if value is not None and not is_text:
+            yield _refused(name, value, "it is text that UTF-8 can hold")
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and shown(value) == value and "\0" not in value
+def _impossible_folders(options: Options) -> Iterator[Diagnostic]:
+    for name in ("output", "previous"):
+        folder = getattr(options, name)
+        if folder is not None and "\0" in str(folder):
+            facts = {"option": f"Options.{name}", "value": str(folder).replace("\0", "\\0")}
+            yield diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts, problem="no path holds a NUL")
 
 
-def shown(value: object) -> str:
+def _refused(name: str, value: object, problem: str) -> Diagnostic:
+    from etcompile.diagnostics.excerpts import excerpt  # noqa: PLC0415 - few choices are refused
+
+    words = excerpt(_printable(value), _LONGEST_SHOWN)
+    return diagnose(
+        codes.IMPOSSIBLE_CHOICE, None, option=f"Settings.{name}", value=words, problem=problem
+    )
+
+
+def _printable(value: object) -> str:
     """A value as a message can print it, whatever it is."""
     try:
         words = value if isinstance(value, str) else repr(value)
     except Exception:
         words = type(value).__name__
     return words.encode(errors="backslashreplace").decode()
-
-
-def _refused(name: str, value: object, problem: str) -> Diagnostic:
-    from etcompile.diagnostics.excerpts import excerpt  # noqa: PLC0415 - few choices are refused
-
-    words = excerpt(shown(value), _LONGEST_SHOWN)
-    return diagnose(
-        codes.IMPOSSIBLE_CHOICE, None, option=f"Settings.{name}", value=words, problem=problem
-    )
-
-
-def _folders(options: Options) -> Iterator[Diagnostic]:
-    for name in ("output", "previous"):
-        given = getattr(options, name)
-        if given is not None and "\0" in str(given):
-            words = str(given).replace("\0", "\\0")
-            facts = {"option": f"Options.{name}", "value": words}
-            yield diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts, problem="no path holds a NUL")

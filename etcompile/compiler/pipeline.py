@@ -12,15 +12,13 @@ from typing import Any, BinaryIO
 from msgspec import Struct, field
 
 from etcompile import emit
-from etcompile.compiler.advice import unheard
-from etcompile.compiler.choices import impossible_choices
+from etcompile.compiler.build import JobObjects, build
+from etcompile.compiler.choices import Input, Options, OverlayInput, impossible_choices
 from etcompile.compiler.fold import fold
-from etcompile.compiler.inputs import Sources, read
-from etcompile.compiler.jobs import JobObjects, built
-from etcompile.compiler.lowering import lowered
-from etcompile.compiler.options import Input, Options, OverlayInput
-from etcompile.compiler.patching import patched
-from etcompile.compiler.reporting import divided, in_order
+from etcompile.compiler.load import Sources, load
+from etcompile.compiler.lower import lower
+from etcompile.compiler.patch import patch
+from etcompile.compiler.reported import reported
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
@@ -95,32 +93,27 @@ def compile(  # noqa: A001 - it is what it does
     options = options or Options()
     if refused := impossible_choices(options):
         return Compilation((), tuple(refused))
-    sources = read(inputs, options, stdin)
+    sources = load(inputs, options, stdin)
     options, environment = sources.options, sources.environment
     if has_errors(environment.diagnostics):
         return _compilation(sources, (), sources.diagnostics)
-    version = options.settings.kubernetes_version
-    documents = patched(sources.documents, options, environment, sources.library)
-    jobs = lowered(documents.documents, version, options.managed)
-    folded, unselected = fold(jobs.jobs, jobs.intents, options.settings)
-    problems = [*sources.diagnostics, *_readable(documents.diagnostics, sources)]
-    problems += jobs.diagnostics
+    patched = patch(sources.documents, options, environment, sources.library)
+    lowered = lower(patched.documents, options.settings.kubernetes_version, options.managed)
+    folded, unselected = fold(lowered.jobs, lowered.intents, options.settings)
+    problems = [*sources.diagnostics, *patched.diagnostics, *lowered.diagnostics]
+    if has_errors(sources.diagnostics):
+        # A runtime that is missing may be in a file that could not be read.
+        problems = [problem for problem in problems if problem.code != codes.NO_SUCH_RUNTIME]
     # What is said of several documents holds only if each of them could be read.
     whole = not has_errors(problems)
     problems += unselected if whole else ()
-    objects = built(folded, jobs, documents, sources, whole=whole)
-    problems += objects.diagnostics
-    if not (objects.groups or options.allow_empty or has_errors(problems)):
+    groups, more = build(folded, lowered, patched, sources, whole=whole)
+    problems += more
+    if not (groups or options.allow_empty or has_errors(problems)):
         first = next(iter(sources.documents), None)
         place = first.locate(("kind",)) if first else None
         problems.append(diagnose(codes.NOTHING_RENDERED, place))
-    return _compilation(sources, objects.groups, problems, jobs.skipped)
-
-
-def _readable(problems: Iterable[Diagnostic], sources: Sources) -> list[Diagnostic]:
-    """The problems without missing runtimes, which may be in a file that could not be read."""
-    unread = has_errors(sources.diagnostics)
-    return [p for p in problems if not (unread and p.code == codes.NO_SUCH_RUNTIME)]
+    return _compilation(sources, groups, problems, lowered.skipped)
 
 
 def _compilation(
@@ -129,30 +122,20 @@ def _compilation(
     problems: Sequence[Diagnostic],
     skipped: tuple[Document, ...] = (),
 ) -> Compilation:
-    """The outcome of a run, with what it says of its diagnostics in a reader's order."""
-    options, environment = sources.options, sources.environment
-    failed = has_errors(problems)
-    if failed:
-        # What is refused first is corrected first; advice is for what can run.
-        problems = [problem for problem in problems if not problem.code.startswith("ET9")]
-    quiet = unheard(options) if sources.comments and not failed else frozenset()
-    reported, suppressed = divided(
-        problems, sources.comments, options.ignore, whole=not failed, unheard=quiet
-    )
+    """The outcome of a run, with the names and digests of all that it depends on."""
+    diagnostics, suppressed = reported(problems, sources)
     # Runtimes from which jobs take nothing may change as they like.
-    taken = {source for group in groups for source in group.sources}
-    runtimes = [runtime for runtime in sources.library if runtime.relative in taken]
-    read = [
-        (document.relative, document.digest)
-        for document in (*sources.documents, *environment.documents, *runtimes)
-        if document.digest is not None
-    ]
+    used = {source for group in groups for source in group.sources}
+    runtimes = [runtime for runtime in sources.library if runtime.relative in used]
+    documents = (*sources.documents, *sources.environment.documents, *runtimes)
+    inputs = {(document.relative, document.digest) for document in documents if document.digest}
+    inputs |= {*sources.texts.digests(), *(sources.keys.inputs if sources.keys else ())}
     return Compilation(
-        groups=() if failed else tuple(groups),
-        diagnostics=in_order(reported, sources.files, environment.files),
+        groups=() if has_errors(problems) else tuple(groups),
+        diagnostics=diagnostics,
         files=sources.files,
-        inputs=tuple(sorted({*read, *sources.texts.digests(), *sources.keys.inputs})),
-        settings=options.settings,
-        suppressed=in_order(suppressed, sources.files, environment.files),
+        inputs=tuple(sorted(inputs)),
+        settings=sources.options.settings,
+        suppressed=suppressed,
         skipped=skipped,
     )

@@ -1,7 +1,7 @@
 """A secret mode to who can read what it encrypts, and how an object holds that.
 
-Apart from `etcompile.encryption`, which knows texts and no objects: here is which field holds a
-ciphertext, and by what a later run knows for whom it is.
+`etcompile.encryption` knows texts and no objects. Here is which field holds a ciphertext, and how a
+later run knows for whom it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ _SHOWN = 19
 
 
 class Problem(Struct, frozen=True):
-    """Why the ciphertext of the last output cannot be kept.
+    """Why the ciphertext of the last output cannot stay.
 
     Args:
-        text: What would be another.
+        text: What would change.
         stay: How to stay with the last one.
     """
 
@@ -50,7 +50,7 @@ class Recipient(Protocol):
             keys: The keys of the Secret that it is to become.
         """
 
-    def kept(self, value: Object, standing: Object) -> Object:
+    def with_ciphertext(self, value: Object, standing: Object) -> Object:
         """The object with the ciphertext of the last output."""
 
     def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
@@ -93,26 +93,27 @@ class _Controller(Struct, frozen=True):
     certificate: sealed.Certificate
 
     def problem(self, value: Object, standing: Object, keys: AbstractSet[str]) -> Problem | None:
+        if other := _of_another_kind(value, standing):
+            return other
         before, now = _annotations(standing), _annotations(value)
-        found = _of_another_kind(value, standing)
-        if found is None and before.get(SEALED_FOR) != self.certificate.digest:
+        if before.get(SEALED_FOR) != self.certificate.digest:
             was = str(before.get(SEALED_FOR, "another key"))[:_SHOWN]
             text = f"its key pair is sealed for {was}, not for {self.certificate.digest[:_SHOWN]}"
-            found = Problem(text, "pass the certificate that it was sealed with")
-        if found is None and _scope(before) != _scope(now):
+            return Problem(text, "pass the certificate that it was sealed with")
+        if _scope(before) != _scope(now):
             text = f"its key pair is sealed {_scope(before)}, not {_scope(now)}"
-            found = Problem(text, f"pass --secret sealed:{_scope(before)}:{self.mode.file}")
+            return Problem(text, f"pass --secret sealed:{_scope(before)}:{self.mode.file}")
         spec = standing.get("spec")
         data = spec.get("encryptedData") if isinstance(spec, Mapping) else None
-        return found or _of_other_keys(value, standing, keys, data)
+        return _of_other_keys(value, standing, keys, data)
 
-    def kept(self, value: Object, standing: Object) -> Object:
+    def with_ciphertext(self, value: Object, standing: Object) -> Object:
         return self._with(value, standing["spec"]["encryptedData"])
 
     def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
         metadata = value["metadata"]
-        namespace = metadata.get("namespace", "")
-        label = sealed.label(_scope(_annotations(value)), namespace, metadata["name"])
+        scope, namespace = _scope(_annotations(value)), metadata.get("namespace", "")
+        label = sealed.label(scope, namespace, metadata["name"])
         return self._with(value, sealed.encrypted(texts, self.certificate, label))
 
     def _with(self, value: Object, data: Mapping[str, str]) -> Object:
@@ -131,19 +132,21 @@ class _Owners(Struct, frozen=True):
     names: tuple[str, ...]
 
     def problem(self, value: Object, standing: Object, keys: AbstractSet[str]) -> Problem | None:
-        found = _of_another_kind(value, standing)
+        if other := _of_another_kind(value, standing):
+            return other
         before = sops.recipients(standing.get("sops") or {})
-        if found is None and before != self.names:
-            text = f"its key pair is encrypted for {_listed(before)}, not for {_listed(self.names)}"
-            found = Problem(text, f"pass --secret sops:{','.join(before)}")
-        return found or _of_other_keys(value, standing, keys, standing.get("data"))
+        if before != self.names:
+            was, now = (" and ".join(names) or "nobody" for names in (before, self.names))
+            text = f"its key pair is encrypted for {was}, not for {now}"
+            return Problem(text, f"pass --secret sops:{','.join(before)}")
+        return _of_other_keys(value, standing, keys, standing.get("data"))
 
-    def kept(self, value: Object, standing: Object) -> Object:
+    def with_ciphertext(self, value: Object, standing: Object) -> Object:
         return {**value, "data": standing["data"], "sops": standing["sops"]}
 
     def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
-        made = sops.encrypted(texts, self.names)
-        return {**value, "data": dict(made.data), "sops": dict(made.metadata)}
+        result = sops.encrypted(texts, self.names)
+        return {**value, "data": dict(result.data), "sops": dict(result.metadata)}
 
 
 def _of_another_kind(value: Object, standing: Object) -> Problem | None:
@@ -163,10 +166,6 @@ def _of_other_keys(
         return Problem("it was encrypted with other keys or another ssh configuration", restore)
     whole = isinstance(data, Mapping) and keys == data.keys() and all(data.values())
     return None if whole else Problem("its ciphertext is not whole", restore)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(names) or "nobody"
 
 
 def _scope(annotations: Mapping[str, Any]) -> str:

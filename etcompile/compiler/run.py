@@ -136,7 +136,12 @@ def pods(
 def _patched(
     run: Run, made: Sequence[Object], edits: Sequence[overlays.Edit]
 ) -> overlays.PatchedObjects:
-    patched = overlays.patched_objects(made, edits, own_labels=backend.own_labels(run.job))
+    patched = overlays.PatchedObjects(tuple(made), (), {}, ())
+    if edits:
+        from etcompile.overlays import object_patches  # noqa: PLC0415 - few runs have overlays
+
+        own_labels = backend.own_labels(run.job)
+        patched = object_patches.patched_objects(made, edits, own_labels=own_labels)
     if run.job.preflight is None:
         return patched
     return structs.replace(patched, objects=backend.with_preflight(run.job, patched.objects))

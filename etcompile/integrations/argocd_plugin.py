@@ -26,7 +26,7 @@ from etcompile.diagnostics import Diagnostic
 from etcompile.load import Boundary, Document, access, from_values
 from etcompile.load.sources import sources
 from etcompile.model.settings import secret_mode
-from etcompile.overlays.files import shipped
+from etcompile.overlays.overlay_files import shipped
 
 MARK = ".etjob.yaml"
 """The end of a file name that says: compile this with etcompile."""

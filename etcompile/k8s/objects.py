@@ -128,3 +128,58 @@ def _read(value: Any, field: str, texts: frozenset[str]) -> Any:
     if field in texts:
         return {key: "" if text is None else without_nulls(text) for key, text in value.items()}
     return {key: _read(inner, key, texts) for key, inner in value.items() if inner is not None}
+
+
+_CLUSTER_SCOPED = frozenset(
+    {
+        "APIService",
+        "CSIDriver",
+        "CSINode",
+        "CertificateSigningRequest",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ClusterTrustBundle",
+        "CustomResourceDefinition",
+        "DeviceClass",
+        "FlowSchema",
+        "IPAddress",
+        "IngressClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PriorityClass",
+        "PriorityLevelConfiguration",
+        "ResourceSlice",
+        "RuntimeClass",
+        "ServiceCIDR",
+        "StorageClass",
+        "StorageVersionMigration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+        "VolumeAttachment",
+        "VolumeAttributesClass",
+    }
+)
+"""Kinds of Kubernetes itself whose objects are in no namespace."""
+
+
+def may_have_namespace(value: Object) -> bool:
+    """Whether the namespace that an object names may mean anything."""
+    return value["kind"] not in _CLUSTER_SCOPED or not _is_builtin(value)
+
+
+def is_namespaced(value: Object) -> bool:
+    """Whether an object that names no namespace is known to have one.
+
+    Whether a custom resource has cannot be known here, so it counts as having none.
+    """
+    return _is_builtin(value) and value["kind"] not in _CLUSTER_SCOPED
+
+
+def _is_builtin(value: Object) -> bool:
+    group: str = value["apiVersion"].rpartition("/")[0]
+    return "." not in group or group.endswith(".k8s.io")

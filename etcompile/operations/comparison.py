@@ -14,7 +14,7 @@ from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
 from etcompile.operations.declarations import declarations
-from etcompile.overlays.files import shipped
+from etcompile.overlays.overlay_files import shipped
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.planner import plan
 from etcompile.plan.scope import Rights, targeted, unknown_targets

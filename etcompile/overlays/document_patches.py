@@ -1,18 +1,24 @@
-"""One edit of a document: a patch, an image, resources or a namespace.
+"""Overlays applied to one document of the input, before anything is made of it.
 
-Apart from `documents`, because most runs have no overlay.
+The outcome is a document again, whose patched values stand in the overlay: all that follows
+(schemas, frontends, rules) reports a bad one there. As with kustomize, a container is what stands
+in a list named `containers` or `initContainers`, so that images need no knowledge of kinds.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.k8s.objects import CONTAINERS, without_nulls
 from etcompile.k8s.path import dotted
 from etcompile.k8s.strategic import merged
 from etcompile.k8s.traced import PatchError, Step, Traced
 from etcompile.load import Document
-from etcompile.overlays import containers
-from etcompile.overlays.documents import Kinds
-from etcompile.overlays.operations import operated
+from etcompile.overlays.jsonpatch import operated
 from etcompile.overlays.overlay import Edit, ImageChange, Patch, Placement, ResourceChange
 
 _IDENTITY: tuple[ValuePath, ...] = (
@@ -21,6 +27,62 @@ _IDENTITY: tuple[ValuePath, ...] = (
     ("metadata", "name"),
     ("metadata", "namespace"),
 )
+_SUFFIX = re.compile(r"(:[^/:@]*)?(@.*)?\Z")
+
+
+class Kinds(Struct, frozen=True):
+    """What has to be known of kinds to patch documents.
+
+    Args:
+        templates: The paths of a document's Pod templates by role; None if it is of no kind
+            that is compiled.
+        is_namespaced: Whether an object of another kind that names no namespace can have one.
+        namespace: The namespace of documents that name none, if one was chosen.
+    """
+
+    templates: Callable[[Document], Mapping[str, ValuePath] | None]
+    is_namespaced: Callable[[dict[str, Any]], bool]
+    namespace: str | None = None
+
+
+class PatchedDocument(Struct, frozen=True):
+    """A document after overlays.
+
+    Args:
+        document: It; as it was before an edit that failed on it.
+        matched: The edits that are for it.
+        changed_by: The relative names of the overlays that changed it.
+        diagnostics: The edits that failed.
+    """
+
+    document: Document
+    matched: tuple[Edit, ...]
+    changed_by: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def patched_document(document: Document, edits: Sequence[Edit], kinds: Kinds) -> PatchedDocument:
+    """A document of the input after the edits of all overlays that are for it, in order."""
+    value = Traced(document.data, document)
+    matched: list[Edit] = []
+    changed_by: list[str] = []
+    problems: list[Diagnostic] = []
+    for edit in edits:
+        try:
+            after = _edited(value, document, edit, kinds)
+        except PatchError as error:
+            problems.append(failed(document.label, error))
+            matched.append(edit)
+            continue
+        if after is not None:
+            value = after
+            matched.append(edit)
+            changed_by.append(edit.origin.source.relative)
+    if changed_by:
+        data = without_nulls(value.value)
+        document = structs.replace(document, data=data, origin=value, path=())
+    names = tuple(dict.fromkeys(changed_by))
+    return PatchedDocument(document, tuple(matched), names, tuple(problems))
 
 
 def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced:
@@ -39,8 +101,16 @@ def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced
         after = merged(value, edit.patch, kind, at)
     else:
         after = operated(value, edit.patch)
-    if not at:
-        _check_identity(value, after, edit.patch)
+    for path in _IDENTITY if not at else ():
+        old, new = value.at(path), after.at(path)
+        if (old and old.value) == (new and new.value):
+            continue
+        advice = "patch another field, or give the object this value where it is written"
+        if path[-1] == "namespace":
+            advice = "say 'namespace:' at the top of the overlay"
+        # A value that was there before, or none, has no place in the overlay.
+        place = new if new and new.source is edit.patch.source else edit.patch
+        raise PatchError(f"cannot have another {dotted(path)}", place, advice)
     return after
 
 
@@ -52,21 +122,7 @@ def failed(label: str, error: PatchError) -> Diagnostic:
     )
 
 
-def _check_identity(before: Traced, after: Traced, patch: Traced) -> None:
-    for path in _IDENTITY:
-        old, new = before.at(path), after.at(path)
-        if (old and old.value) == (new and new.value):
-            continue
-        field = dotted(path)
-        advice = "patch another field, or give the object this value where it is written"
-        if path[-1] == "namespace":
-            advice = "say 'namespace:' at the top of the overlay"
-        # A value that was there before, or none, has no place in the overlay.
-        place = new if new and new.source is patch.source else patch
-        raise PatchError(f"cannot have another {field}", place, advice)
-
-
-def edited(value: Traced, document: Document, edit: Edit, kinds: Kinds) -> Traced | None:
+def _edited(value: Traced, document: Document, edit: Edit, kinds: Kinds) -> Traced | None:
     """The document after an edit; None if that is not for this document."""
     roots = kinds.templates(document)
     at = _selected(value, edit, roots, kinds)
@@ -78,9 +134,9 @@ def edited(value: Traced, document: Document, edit: Edit, kinds: Kinds) -> Trace
                 return None
             return _placed(value, namespace)
         case ImageChange():
-            return containers.with_image(value, at, edit.change)
+            return _with_image(value, at, edit.change)
         case ResourceChange():
-            return containers.with_resources(value, at, edit.change)
+            return _with_resources(value, at, edit.change)
         case Patch():
             patch, kind = edit.change, str(document.kind)
             return value.changed(at, lambda part: patched(part, patch, kind, at))
@@ -114,16 +170,126 @@ def _placed(value: Traced, namespace: Traced) -> Traced:
         return value
     before = metadata.value.get("namespace")
     parts["metadata"] = metadata.with_fields({**metadata.parts(), "namespace": namespace})
+
+    def moved(subject: Traced) -> Traced:
+        if not isinstance(subject.value, Mapping) or subject.value.get("namespace") != before:
+            return subject
+        fields: dict[Step, Traced] = {**subject.parts(), "namespace": namespace}
+        return subject.with_fields(fields)
+
     subjects = parts.get("subjects")
     if before and subjects and value.value.get("kind") == "RoleBinding":
-        parts["subjects"] = subjects.with_items(
-            [_subject(subject, before, namespace) for subject in subjects.items()]
-        )
+        parts["subjects"] = subjects.with_items(map(moved, subjects.items()))
     return value.with_fields(parts)
 
 
-def _subject(subject: Traced, before: str, namespace: Traced) -> Traced:
-    if not isinstance(subject.value, Mapping) or subject.value.get("namespace") != before:
-        return subject
-    fields: dict[Step, Traced] = {**subject.parts(), "namespace": namespace}
-    return subject.with_fields(fields)
+# Containers ---------------------------------------------------------------------------------------
+
+
+def new_image(image: str, change: ImageChange) -> str | None:
+    """An image with another name, tag or digest; None if the change is about another image.
+
+    A new tag or digest replaces both.
+    """
+    name = _SUFFIX.sub("", image, count=1)
+    if not fnmatchcase(name, change.name):
+        return None
+    entry = change.entry.value
+    suffix = image[len(name) :]
+    tag, digest = entry.get("newTag"), entry.get("digest")
+    if tag or digest:
+        suffix = (f":{tag}" if tag else "") + (f"@{digest}" if digest else "")
+    return f"{entry.get('newName') or name}{suffix}"
+
+
+def images(value: Any) -> list[str]:
+    """The images of a document's containers."""
+    return [
+        container["image"]
+        for _, container in _containers(value, (), CONTAINERS)
+        if isinstance(container.get("image"), str)
+    ]
+
+
+def _with_image(value: Traced, at: ValuePath, change: ImageChange) -> Traced | None:
+    """A document with an image changed below a part; None if no container has the image."""
+    entry = change.entry
+
+    def changed(container: Traced) -> Traced:
+        parts = container.parts()
+        image = new_image(parts["image"].value, change)
+        if image != parts["image"].value:
+            written = (entry.part(field) for field in ("digest", "newTag", "newName"))
+            origin = next((part for part in written if part), entry)
+            parts["image"] = Traced(image, origin.source, origin.path)
+        if policy := entry.part("pullPolicy"):
+            parts["imagePullPolicy"] = policy
+        return container.with_fields(parts)
+
+    part = value.at(at)
+    places = [
+        place
+        for place, container in _containers(part.value if part else None, at, CONTAINERS)
+        if isinstance(image := container.get("image"), str) and new_image(image, change) is not None
+    ]
+    for place in places:
+        value = value.changed(place, changed)
+    return value if places else None
+
+
+def _with_resources(value: Traced, at: ValuePath, change: ResourceChange) -> Traced | None:
+    """A document with resources changed below a part; None if it has no such container.
+
+    Init containers are left alone.
+    """
+    entry = change.entry
+
+    def changed(container: Traced) -> Traced:
+        parts = container.parts()
+        resources = parts.pop("resources", None) or entry.with_fields({})
+        new: dict[Step, Traced] = {
+            step: part for step, part in entry.parts().items() if step in ("limits", "requests")
+        }
+        same = "requests" in new and not isinstance(new["requests"].value, Mapping)
+        as_limits = new.pop("requests") if same else None
+        resources = merged(resources, entry.with_fields(new), "")
+        fields = resources.parts()
+        if as_limits:
+            limits = fields["limits"].parts() if "limits" in fields else {}
+            requests = fields.get("requests") or as_limits.with_fields({})
+            equal: dict[Step, Traced] = {
+                name: Traced(part.value, as_limits.source, as_limits.path)
+                for name, part in limits.items()
+            }
+            fields["requests"] = requests.with_fields({**requests.parts(), **equal})
+        fields = {step: part for step, part in fields.items() if part.value}
+        if fields:
+            parts["resources"] = resources.with_fields(fields)
+        return container.with_fields(parts)
+
+    part = value.at(at)
+    places = [
+        place
+        for place, container in _containers(part.value if part else None, at, ("containers",))
+        if fnmatchcase(str(container.get("name", "")), change.container)
+    ]
+    for place in places:
+        value = value.changed(place, changed)
+    return value if places else None
+
+
+def _containers(
+    value: Any, at: ValuePath, lists: tuple[str, ...]
+) -> Iterator[tuple[ValuePath, Mapping[str, Any]]]:
+    """The containers below a value, with their paths."""
+    if isinstance(value, list):
+        for n, item in enumerate(value):
+            yield from _containers(item, (*at, n), lists)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in lists and isinstance(inner, list):
+                for n, container in enumerate(inner):
+                    if isinstance(container, Mapping):
+                        yield (*at, key, n), container
+            elif key not in ("metadata", "status") or at:
+                yield from _containers(inner, (*at, key), lists)

@@ -1,6 +1,7 @@
-"""Patches of a job's compiled objects, and what they must leave as it is.
+"""Patches of a job's compiled objects, after the backend made them.
 
-Apart from `objects`, because most runs have no patch of a compiled object.
+What the job relies on at run time (names, selectors, the gate, the run-once guard) stays as it was
+compiled. Replicas that share a spec share the patched one, too: a patch is applied to it once.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,8 +22,10 @@ from etcompile.model.protocol import (
     STORED_JOB,
 )
 from etcompile.overlays.document_patches import failed, patched
-from etcompile.overlays.objects import PatchedObject, PatchedObjects
-from etcompile.overlays.overlay import Edit, Patch
+from etcompile.overlays.overlay import Edit, Patch, PatchedObject, PatchedObjects
+
+_Specs = dict[tuple[Edit, int], tuple[Any, Traced]]
+"""By edit and identity of a spec: the spec, and what the edit made of it."""
 
 
 class _Compiled(Struct, frozen=True):
@@ -39,33 +42,35 @@ class _Compiled(Struct, frozen=True):
         return self.edit.origin.locate()
 
 
-def patch_objects(
-    objects: Sequence[Object], edits: Sequence[Edit], own_labels: frozenset[str]
+def patched_objects(
+    objects: Sequence[Object], edits: Sequence[Edit], *, own_labels: frozenset[str]
 ) -> PatchedObjects:
-    """The objects of a job after all patches that are for them.
+    """The objects of a job after all edits that are for objects.
 
     Args:
         objects: What the backend made.
-        edits: The patches of all overlays, in order.
+        edits: The edits of all overlays, in order.
         own_labels: Keys of labels that objects of the job are found by.
     """
+    patches = {edit: edit.change.patch for edit in edits if isinstance(edit.change, Patch)}
+    with_nulls = {edit for edit, p in patches.items() if without_nulls(p.value) is not p.value}
     specs: _Specs = {}
-    values = {edit: _patch(edit).value for edit in edits}
-    with_nulls = {edit for edit, value in values.items() if without_nulls(value) is not value}
-    patched_objects: list[Object] = []
+    results: list[Object] = []
     changed: dict[object, PatchedObject] = {}
     kinds: dict[Edit, set[str]] = {}
     problems: list[Diagnostic] = []
     for number, value in enumerate(objects):
         after: Traced | None = None
         applied: list[Edit] = []
-        for edit in edits:
+        for edit, patch in patches.items():
             before = after or Traced(value, _Compiled(value, edit))
-            if not _is_for(edit, before.value):
+            # Patches without a kind are for documents.
+            is_for_objects = edit.target.kind is not None or edit.reach == "objects"
+            if not is_for_objects or not edit.target.selects(before.value):
                 continue
             kinds.setdefault(edit, set()).add(value["kind"])
             try:
-                result = _patched(before, edit, specs)
+                result = _patched(before, edit, patch, specs)
             except PatchError as error:
                 problems.append(failed(_label(value), error))
                 continue
@@ -75,55 +80,38 @@ def patch_objects(
                 after = result
                 applied.append(edit)
         if after is None:
-            patched_objects.append(value)
+            results.append(value)
             continue
         data = after.value if with_nulls.isdisjoint(applied) else without_nulls(after.value)
-        patched_objects.append(data)
+        results.append(data)
         # Replicas of a role that the same edits changed differ in their numbers only.
         role = (data["metadata"].get("labels") or {}).get(ROLE_LABEL)
-        alike = (data["kind"], role or number, *applied)
-        if alike not in changed:
+        group = (data["kind"], role or number, *applied)
+        if group not in changed:
             relative = applied[-1].origin.source.relative
-            changed[alike] = PatchedObject(data, relative, after)
+            changed[group] = PatchedObject(data, relative, after)
     return PatchedObjects(
-        tuple(patched_objects),
+        tuple(results),
         tuple(changed.values()),
-        {edit: frozenset(kinds[edit]) for edit in edits if edit in kinds},
+        {edit: frozenset(kinds[edit]) for edit in patches if edit in kinds},
         tuple(problems),
     )
 
 
-_Specs = dict[tuple[Edit, int], tuple[Any, Traced]]
-"""By edit and identity of a spec: the spec, and what the edit made of it."""
-
-
-def _patch(edit: Edit) -> Traced:
-    assert isinstance(edit.change, Patch)  # noqa: S101 - nothing else is for objects
-    return edit.change.patch
-
-
-def _patched(value: Traced, edit: Edit, specs: _Specs) -> Traced:
+def _patched(value: Traced, edit: Edit, patch: Traced, specs: _Specs) -> Traced:
     """An object after a patch, whose part about the spec is applied to each spec once."""
     kind = str(value.value["kind"])
-    patch = _patch(edit)
     parts = patch.parts()
     spec = value.part("spec")
     if spec is None or not isinstance(patch.value, dict) or "spec" not in parts:
         return patched(value, Patch(patch), kind)
-    wish = parts.pop("spec")
+    of_spec = parts.pop("spec")
     after = patched(value, Patch(patch.with_fields(parts)), kind) if parts else value
     key = (edit, id(spec.value))
     if key not in specs:
         # With the spec itself, so that no other can get its identity.
-        specs[key] = spec.value, merged(spec, wish, kind, ("spec",))
+        specs[key] = spec.value, merged(spec, of_spec, kind, ("spec",))
     return after.with_changes({"spec": specs[key][1]})
-
-
-def _is_for(edit: Edit, value: Object) -> bool:
-    """Whether an edit is for a compiled object; patches without a kind are for documents."""
-    if edit.target.kind is None and edit.reach != "objects":
-        return False
-    return edit.target.selects(value)
 
 
 def _label(value: Object) -> str:
@@ -132,9 +120,8 @@ def _label(value: Object) -> str:
     return f"{value['kind']} {namespace}{metadata['name']}"
 
 
-# What a job relies on ---------------------------------------------------------------------------
+# What a job relies on -----------------------------------------------------------------------------
 
-_FOUND_BY = "its Service and the watcher find it by this"
 _FIXED: Mapping[str, tuple[tuple[ValuePath, str], ...]] = {
     "Service": (
         (("spec", "selector"), "it selects the Pods of the job"),
@@ -196,8 +183,10 @@ def _fixed(
     if ("metadata", "labels") in changed:
         labels, new = before["metadata"].get("labels", {}), after["metadata"].get("labels")
         new = new if isinstance(new, dict) else {}
-        moved = [key for key in own_labels if labels.get(key) != new.get(key)]
-        yield from ((("metadata", "labels", key), _FOUND_BY) for key in sorted(moved))
+        for key in sorted(own_labels):
+            if labels.get(key) != new.get(key):
+                reason = "its Service and the watcher find it by this"
+                yield ("metadata", "labels", key), reason
 
 
 def _fixed_in_pod(pod: Object, changed: Collection[ValuePath]) -> Iterator[tuple[ValuePath, str]]:
@@ -208,20 +197,17 @@ def _fixed_in_pod(pod: Object, changed: Collection[ValuePath]) -> Iterator[tuple
                 reason = "it is wrapped in a script of the job"
                 yield ("spec", group, container["name"], "command"), reason
     for field in ("shareProcessNamespace", "hostPID"):
-        if ("spec", field) in changed and _is_supervised(pod):
+        is_supervised = ("spec", field) in changed and any(
+            mount["name"] == RUN_STATE
+            for container in pod["spec"]["containers"]
+            for mount in container.get("volumeMounts", ())
+        )
+        if is_supervised:
             yield ("spec", field), "who restarts a command in place must be process 1"
 
 
-def _is_supervised(pod: Object) -> bool:
-    return any(
-        mount["name"] == RUN_STATE
-        for container in pod["spec"]["containers"]
-        for mount in container.get("volumeMounts", ())
-    )
-
-
 def _step(value: Any, step: str | int) -> str | int:
-    """The step as a key or an index: an item of a list may be given by its name."""
+    """The step as a key or an index: an item of a list may be named by its name."""
     if isinstance(step, str) and isinstance(value, list | tuple):
         names = [item.get("name") if isinstance(item, dict) else None for item in value]
         return names.index(step) if step in names else -1
@@ -251,12 +237,8 @@ def _refused(value: Object, after: Traced, path: ValuePath, edit: Edit, reason: 
     for name in path:
         changed = changed.part(_step(changed.value, name)) if changed else None
     overlay = edit.origin.source
-    place = (
-        overlay.locate(changed.path)
-        if changed and changed.source is overlay
-        else edit.origin.locate("patch")
-    )
-    what = dotted(path)
-    return diagnose(
-        codes.OVERLAY_BREAKS_JOB, place, what=f"{what} of {value['kind']}s", reason=reason
-    )
+    place = edit.origin.locate("patch")
+    if changed and changed.source is overlay:
+        place = overlay.locate(changed.path)
+    what = f"{dotted(path)} of {value['kind']}s"
+    return diagnose(codes.OVERLAY_BREAKS_JOB, place, what=what, reason=reason)

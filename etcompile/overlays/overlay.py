@@ -1,19 +1,22 @@
-"""An overlay document to settings and edits.
+"""An overlay document to settings and edits, each with what it is for.
 
 Every convenience of an overlay becomes an edit of one of four sorts, so that the two places that
-apply edits, before the frontends and after the backend, need to know no more than these.
+apply edits, before the frontends and after the backend, need to know no more than these. Targets
+select in the words of kustomize.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from etcompile.diagnostics import Source
-from etcompile.k8s.path import value_at
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath
+from etcompile.k8s.objects import Object
+from etcompile.k8s.path import mapping_at, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
-from etcompile.overlays.target import Target, target_of, target_value
+from etcompile.model.protocol import ROLE_LABEL
 
 API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "Overlay"
@@ -22,6 +25,84 @@ SCHEMA = "Overlay.json"
 Reach = Literal["jobs", "documents", "objects"]
 """What an edit whose target names no kind is for: job documents; these and other objects among
 the inputs; or everything that is rendered."""
+
+
+class Target(Struct, frozen=True):
+    """A selection of documents and objects; what is None selects all.
+
+    Args:
+        api_version: `group/version`.
+        name: A glob over names.
+        namespace: The namespace; an object without one is in `default`.
+        labels: Labels that it must have, to globs over their values.
+        role: The replica's role: of a job document its Pod template, of an object its label.
+    """
+
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    role: str | None = None
+
+    def selects(self, value: Mapping[str, Any]) -> bool:
+        """Whether it selects an object, whose role is that of its label."""
+        labels = (value.get("metadata") or {}).get("labels")
+        role = labels.get(ROLE_LABEL) if isinstance(labels, dict) else None
+        return self.selects_document(value) and self.role in (None, role)
+
+    def selects_document(self, value: Mapping[str, Any], default: str | None = None) -> bool:
+        """Whether it selects a document, whatever roles that has.
+
+        Args:
+            value: The document.
+            default: The namespace of a document that names none.
+        """
+        metadata = mapping_at(value, ("metadata",))
+        labels = mapping_at(metadata, ("labels",))
+        return (
+            self.api_version in (None, value.get("apiVersion"))
+            and self.kind in (None, value.get("kind"))
+            and (self.name is None or fnmatchcase(str(metadata.get("name", "")), self.name))
+            and self.namespace in (None, metadata.get("namespace") or default or "default")
+            and all(
+                isinstance(label := labels.get(key), str) and fnmatchcase(label, pattern)
+                for key, pattern in self.labels.items()
+            )
+        )
+
+    def __str__(self) -> str:
+        words = [self.kind or "anything"]
+        words += [f"named '{self.name}'"] if self.name else []
+        words += [f"of role '{self.role}'"] if self.role else []
+        words += [f"in namespace '{self.namespace}'"] if self.namespace else []
+        words += [f"labelled {key}={text}" for key, text in self.labels.items()]
+        return " ".join(words)
+
+
+def target_of(value: Mapping[str, Any]) -> Target:
+    """The target that an overlay writes as `value`."""
+    return Target(
+        api_version=value.get("apiVersion"),
+        kind=value.get("kind"),
+        name=value.get("name"),
+        namespace=value.get("namespace"),
+        labels=value.get("labels") or {},
+        role=value.get("role"),
+    )
+
+
+def target_value(target: Target) -> dict[str, Any]:
+    """A target as an overlay writes it."""
+    given = {
+        "apiVersion": target.api_version,
+        "kind": target.kind,
+        "name": target.name,
+        "namespace": target.namespace,
+        "labels": dict(target.labels),
+        "role": target.role,
+    }
+    return {name: text for name, text in given.items() if text}
 
 
 class Placement(Struct, frozen=True):
@@ -123,6 +204,40 @@ class Overlay(Struct, frozen=True):
     edits: tuple[Edit, ...]
 
 
+class PatchedObject(Struct, frozen=True):
+    """An object after overlays; a `diagnostics.Source`.
+
+    Args:
+        data: The object.
+        relative: The overlay that touched it last.
+        value: The same, with origins.
+    """
+
+    data: dict[str, Any]
+    relative: str
+    value: Traced
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
+        """The place of the value at `path`; of the first edit that touched the object, if none."""
+        return self.value.locate(path, key=key)
+
+
+class PatchedObjects(Struct, frozen=True):
+    """A job's objects after overlays.
+
+    Args:
+        objects: All of them, in the order given.
+        changed: Those that an edit touched; of a role's replicas that the same edits touched, one.
+        edits: The edits that applied to any, in order, each with the kinds that it touched.
+        diagnostics: The edits that failed, or would break the job.
+    """
+
+    objects: tuple[Object, ...]
+    changed: tuple[PatchedObject, ...]
+    edits: Mapping[Edit, frozenset[str]]
+    diagnostics: tuple[Diagnostic, ...]
+
+
 def overlay_of(source: Source) -> Overlay:
     """The overlay that a document describes.
 
@@ -154,9 +269,9 @@ def _edits(source: Source) -> Iterator[Edit]:
         origin = Origin(source, ("namespace",))
         placement = Placement(Traced(namespace, source, origin.path))
         yield Edit(origin, "documents", Target(), placement, optional=True)
-    for field in ("labels", "annotations"):
-        for path, entry in _entries(data, field):
-            patch = _metadata(field, Traced(entry["pairs"], source, (*path, "pairs")))
+    for name in ("labels", "annotations"):
+        for path, entry in _entries(data, name):
+            patch = _metadata(name, Traced(entry["pairs"], source, (*path, "pairs")))
             yield _edit(source, path, entry, "objects", Patch(patch))
     for path, entry in _entries(data, "images"):
         change = ImageChange(entry["name"], Traced(entry, source, path))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.overlays.containers import images
+from etcompile.overlays.document_patches import images
 from etcompile.overlays.overlay import Edit, ImageChange, ResourceChange
 
 _LISTED = 8

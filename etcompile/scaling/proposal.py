@@ -5,10 +5,13 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from etcompile import backend, compiler, emit, frontends
-from etcompile.compiler import Environment, JobObjects
+from etcompile import backend, emit, frontends
+from etcompile.compiler.build import JobObjects, job_objects
+from etcompile.compiler.choices import Options
 from etcompile.compiler.fold import by_job, fold_job
-from etcompile.compiler.options import Options
+from etcompile.compiler.load import Environment, environment_of, library_of, texts_of
+from etcompile.compiler.lower import lower
+from etcompile.compiler.patch import patch
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit.files import outside, write_file
 from etcompile.k8s.path import dotted
@@ -85,10 +88,10 @@ def proposal(
     Returns:
         The proposal, or None; and what is wrong with the job, with its intents or with the request.
     """
-    environment = compiler.environment(options)
+    environment = environment_of(options)
     if has_errors(environment.diagnostics):
         return None, [*environment.diagnostics]
-    texts, notes = compiler.texts_of(options)
+    texts, notes = texts_of(options)
     if has_errors(notes):
         return None, [*notes]
     now, problems = _standing((*found.runtimes, *found.documents), options, environment, texts)
@@ -156,10 +159,10 @@ def _standing(
 ) -> tuple[_Current | None, list[Diagnostic]]:
     """The job of the documents with its intents, and what speaks against it."""
     options = structs.replace(options, settings=environment.settings)
-    library = compiler.library(options)
-    patched = compiler.patched(documents, options, environment, library.documents)
+    library = library_of(options)
+    patched = patch(documents, options, environment, library.documents)
     told = [*patched.diagnostics, *library.diagnostics]
-    lowered = compiler.lowered(patched.documents, environment.settings.kubernetes_version)
+    lowered = lower(patched.documents, environment.settings.kubernetes_version)
     told += lowered.diagnostics
     pairs, unselected = by_job(lowered.jobs, lowered.intents)
     if not has_errors(told):
@@ -171,7 +174,7 @@ def _standing(
         # What is wrong with its intents is that it has any.
         return _Current(job, job, its_intents, JobObjects(None, None, emit.Packed(()), ()), ()), []
     folded = fold_job(job, its_intents, options.settings)
-    group, _, problems = compiler.job_objects(folded, texts, environment, patched.sources)
+    group, _, problems = job_objects(folded, texts, environment, patched.sources)
     told += problems
     if has_errors(told):
         return None, told

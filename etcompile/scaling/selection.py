@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile import compiler, frontends
-from etcompile.compiler.options import Options
+from etcompile.compiler.choices import Options
+from etcompile.compiler.lower import lower
 from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose, has_errors
 from etcompile.diagnostics.spelling import probably
@@ -119,7 +120,7 @@ def _selects(intent: Document, job: Document, options: Options) -> bool:
     here = options.namespace or "default"
     if not _names(intent.data, job.name) or (intent.namespace or here) != (job.namespace or here):
         return False
-    lowered = compiler.lowered([intent], options.settings.kubernetes_version)
+    lowered = lower([intent], options.settings.kubernetes_version)
     if has_errors(lowered.diagnostics):
         return True
     return any(

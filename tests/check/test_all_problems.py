@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from etcompile import compile as compiled
-from etcompile.compiler.options import Options
+from etcompile.compiler.choices import Options
 from etcompile.diagnostics import Severity
 from etcompile.load import parse
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import etcompile
-from etcompile.compiler import lowered
+from etcompile.compiler.lower import lower
 from etcompile.load import from_values
 from etcompile.model import Relaunch
 from specs import by_name, compiled, dlrover_type, elastic_job, errors, scale_plan, warnings
@@ -329,7 +329,7 @@ def test_every_defect_is_here_or_in_the_list() -> None:
 
 def test_what_the_watcher_will_need_is_in_the_job() -> None:
     worker = {**dlrover_type(4), "restartCount": 9}
-    [job] = lowered(_documents(elastic_job({"worker": worker})), "1.34").jobs
+    [job] = lower(_documents(elastic_job({"worker": worker})), "1.34").jobs
     master, workers = job.roles
     assert workers.recovery.relaunch == Relaunch(
         limit=5,

@@ -11,8 +11,8 @@ ROOT = Path(etcompile.__file__).parent
 TERMS = {
     *("backend/gang/coscheduling", "backend/gang/marking"),
     *("cli/reporting", "diagnostics/spelling"),
-    *("model/bookkeeping", "model/scaling", "naming", "compiler/lowering"),
-    *("compiler/patching", "compiler/reporting", "watch/deciding"),
+    *("model/bookkeeping", "model/scaling", "naming"),
+    "watch/deciding",
 }
 PRIVATE = {
     *("Happening", "Patience", "Ruling", "Standing", "Stock", "Trial", "Trouble", "Turns"),

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import specs
 from etcompile import emit
 from etcompile.cli.main import _etcompile
-from etcompile.compiler.options import Options
+from etcompile.compiler.choices import Options
 from etcompile.integrations.krm import answer
 from etcompile.plan.document import PlanError, is_plan, plan_value, read_plan
 from etcompile.plan.planner import plan

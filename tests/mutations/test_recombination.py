@@ -8,7 +8,7 @@ import yaml
 
 from etcompile import compile  # noqa: A004
 from etcompile.backend import jinja
-from etcompile.compiler.options import Options
+from etcompile.compiler.choices import Options
 from etcompile.diagnostics import has_errors
 from etcompile.fixes import fixed_files
 from etcompile.integrations.krm import answer

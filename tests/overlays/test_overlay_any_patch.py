@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 import etcompile
 import specs
-from etcompile import Options, backend, emit, overlays
+from etcompile import Options, backend, emit
 from etcompile.compiler.stored import read_patches, read_stored
+from etcompile.overlays.object_patches import patched_objects
 
 WORDS = [
     *("metadata", "spec", "name", "labels", "annotations", "template", "containers", "volumes"),
@@ -78,7 +79,8 @@ def test_any_patch_is_applied_or_refused(given: Any) -> None:
     value = yaml.safe_load(config["data"]["job.yaml"])
     job, chosen = read_stored(value)
     made = backend.lower(job, chosen, backend.Texts(None), emit.to_yaml(value))
-    again = overlays.patched_objects(made, read_patches(value), own_labels=backend.own_labels(job))
+    own_labels = backend.own_labels(job)
+    again = patched_objects(made, read_patches(value), own_labels=own_labels)
     for one in again.objects:
         if one["kind"] in ("Pod", "Service"):
             assert one == objects[one["kind"], one["metadata"]["name"]]

@@ -12,7 +12,8 @@ import specs
 from etcompile import Options
 from etcompile.check import kubernetes
 from etcompile.load import Document
-from etcompile.overlays import PatchedObjects, object_patches, overlay_of, patched_objects
+from etcompile.overlays import PatchedObjects, object_patches, overlay_of
+from etcompile.overlays.object_patches import patched_objects
 from etcompile.overlays.overlay import Edit
 
 OWN_LABELS = frozenset({"etcompile.dev/job", "training.kubeflow.org/replica-index"})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from etcompile.k8s.traced import PatchError, Traced
 from etcompile.load import Document
-from etcompile.overlays.operations import operated
+from etcompile.overlays.jsonpatch import operated
 
 
 def apply(base: Any, *operations: Any) -> Any:

@@ -10,8 +10,9 @@ import yaml
 
 import etcompile
 import specs
-from etcompile import Options, SecretMode, Settings, backend, data, emit, overlays
+from etcompile import Options, SecretMode, Settings, backend, data, emit
 from etcompile.compiler.stored import read_patches, read_stored
+from etcompile.overlays.object_patches import patched_objects
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
@@ -483,7 +484,8 @@ def test_a_replacement_compiled_from_the_stored_job_equals_the_rendered_one(give
     value = stored(objects)
     job, settings = read_stored(value)
     made = backend.lower(job, settings, backend.Texts(None), emit.to_yaml(value))
-    again = overlays.patched_objects(made, read_patches(value), own_labels=backend.own_labels(job))
+    own_labels = backend.own_labels(job)
+    again = patched_objects(made, read_patches(value), own_labels=own_labels)
     assert not again.diagnostics
     for one in again.objects:
         if one["kind"] in ("Pod", "Service"):

@@ -10,7 +10,7 @@ from msgspec import Struct, field, structs
 
 from etcompile import frontends
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.compiler.options import Options
+from etcompile.compiler.choices import Options
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.diagnostics import Diagnostic, Location, ValuePath
 from etcompile.diagnostics.fix import TextEdit

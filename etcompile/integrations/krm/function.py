@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from etcompile import emit, frontends
 from etcompile.check.document_rules import check_schema
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.compiler.options import Input, Options
+from etcompile.compiler.choices import Input, Options
 from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import RULES, Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.redaction import without_private_keys

@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile import compiler, frontends
+from etcompile import frontends
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import check_metadata
-from etcompile.compiler import Compilation, JobObjects, Options, compile, former  # noqa: A004
+from etcompile.compiler import Compilation, JobObjects, Options, compile, olderapis  # noqa: A004
+from etcompile.compiler.lower import lower
 from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
@@ -94,7 +95,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     scalers: list[Document] = []
     others: list[Document] = []
     for document in documents:
-        today = former.current(document)
+        today = olderapis.current(document)
         diagnostics += today.diagnostics
         kind = frontends.find(today.document.api_version, today.document.kind)
         if kind is None:
@@ -115,7 +116,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     joined = runtimes.merged(specs, others, version)
     if has_errors(joined.diagnostics):
         return Migrated({}, (*diagnostics, *joined.diagnostics))
-    lowered = compiler.lowered(joined.whole, version)
+    lowered = lower(joined.whole, version)
     if has_errors(lowered.diagnostics):
         return Migrated({}, (*diagnostics, *lowered.diagnostics))
     numbers = {id(document): number for number, document in enumerate(joined.whole)}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from etcompile.compiler import Options, compile, former  # noqa: A004
+from etcompile.compiler import Options, compile, olderapis  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.integrations.migrate import trainjob_losses
@@ -43,7 +43,7 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
     files: dict[str, str] = {}
     diagnostics: list[Diagnostic] = []
     for document in documents:
-        today = former.current(document)
+        today = olderapis.current(document)
         diagnostics += today.diagnostics
         if not has_errors(today.diagnostics):
             result = _to_trainjob(today.document, options)

@@ -1,11 +1,11 @@
-"""A job and its intents to objects, and what is wrong with them.
+"""Jobs to objects, and what is wrong with these; other objects of the input pass through.
 
-Apart from `run`, which makes the objects, because the watcher only makes Pods again of a job that
-has been checked here.
+`run` makes the objects of a job, for the watcher too, which only makes Pods again of a job that has
+been checked here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
 
@@ -19,18 +19,27 @@ from etcompile.check.output_rules import (
 )
 from etcompile.check.pod_rules import check_object
 from etcompile.compiler import run
-from etcompile.compiler.advice import Advice, advice
-from etcompile.compiler.encryption import KeySource, filled
-from etcompile.compiler.environment import Environment
+from etcompile.compiler.choices import Options
 from etcompile.compiler.fold import FoldedJob
-from etcompile.compiler.inputs import Sources
-from etcompile.compiler.lowering import LoweredDocuments
-from etcompile.compiler.neighbours import declared, may_have_namespace
-from etcompile.compiler.options import Options
-from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
+from etcompile.compiler.load import Environment, Sources
+from etcompile.compiler.lower import LoweredDocuments
+from etcompile.compiler.patch import PatchedDocuments
+from etcompile.compiler.runtimes import SHIPPED_FILE
+from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose, has_errors
+from etcompile.k8s.objects import SERVER_METADATA, may_have_namespace
 from etcompile.load import Document
 from etcompile.model import Job, Origin, Settings
-from etcompile.model.sizes import STORED_LIMIT
+from etcompile.model.sizes import LAST_APPLIED, STORED_LIMIT
+
+if TYPE_CHECKING:
+    from etcompile.compiler.keysource import KeySource
+
+_LARGE = 2_000
+"""Replicas of a job whose objects are not made beside an error, which renders nothing anyway."""
+_LIVE_METADATA = sorted({*SERVER_METADATA, "ownerReferences"})
+
+Advice = Callable[[Job, Settings, Sequence[Mapping[str, Any]]], list[Diagnostic]]
+"""What is to be said of a job, of how it is compiled, and of what it is compiled to."""
 
 
 class JobObjects(Struct, frozen=True):
@@ -64,31 +73,15 @@ class JobObjects(Struct, frozen=True):
     run: str | None = None
 
 
-class Built(Struct, frozen=True):
-    """The objects of a run.
-
-    Args:
-        groups: The objects by job, those that belong to none first.
-        diagnostics: What is wrong with them.
-    """
-
-    groups: tuple[JobObjects, ...]
-    diagnostics: tuple[Diagnostic, ...]
-
-
-_LARGE = 2_000
-"""Replicas of a job whose objects are not made beside an error, which renders nothing anyway."""
-
-
-def built(
+def build(
     jobs: Sequence[FoldedJob],
     lowered: LoweredDocuments,
-    patched: overlays.PatchedDocuments,
+    patched: PatchedDocuments,
     sources: Sources,
     *,
     whole: bool,
-) -> Built:
-    """The objects of all jobs, and the other objects of the input.
+) -> tuple[list[JobObjects], list[Diagnostic]]:
+    """The objects by job, those that belong to none first, and what is wrong with them.
 
     Args:
         jobs: The jobs after their intents.
@@ -98,25 +91,26 @@ def built(
         whole: No document was refused so far: what is said of several documents holds.
     """
     options, environment, others = sources.options, sources.environment, lowered.others
-    advise = advice(options, others) if options.lint else None
+    advice = _advice(options, others) if options.lint else None
     by_job: list[tuple[Job, JobObjects]] = []
     matched = environment.matched | patched.matched
     problems: list[Diagnostic] = []
     for folded in jobs:
         if not whole and sum(len(role.members) for role in folded.job.roles) > _LARGE:
             continue
-        group, edits, found = job_objects(
-            folded, sources.texts, environment, patched.sources, sources.keys, advice=advise
+        group, edits, its_problems = job_objects(
+            folded, sources.texts, environment, patched.sources, sources.keys, advice=advice
         )
         by_job.append((folded.declared, group))
         matched |= edits
-        problems += found
-    neighbours, found = _neighbour_objects(others, options, patched.sources)
-    problems += found
-    made = [(job, group.objects) for job, group in by_job]
-    problems += check_jobs(made) if whole else ()
+        problems += its_problems
+    other_objects, notes = _other_objects(others, options, patched.sources)
+    problems += notes
+    compiled = [(job, group.objects) for job, group in by_job]
+    problems += check_jobs(compiled) if whole else ()
     plain = options.allow_plain_secrets
-    problems += check_others(others, made, options.settings.profiles, allow_plain_secrets=plain)
+    profiles = options.settings.profiles
+    problems += check_others(others, compiled, profiles, allow_plain_secrets=plain)
     problems += check_autoscalers(others, lowered.jobs)
     groups = [group for _, group in by_job]
     # What an overlay changes in a job that is skipped, or was not built, cannot be seen.
@@ -125,9 +119,9 @@ def built(
         from etcompile.overlays.unmatched import unmatched  # noqa: PLC0415 - few runs need it
 
         values = [document.data for document in patched.documents]
-        compiled = (value for group in groups for value in group.objects)
-        problems += unmatched(environment.edits, matched, values, compiled)
-    return Built(tuple([neighbours, *groups] if neighbours.objects else groups), tuple(problems))
+        rendered = (value for group in groups for value in group.objects)
+        problems += unmatched(environment.edits, matched, values, rendered)
+    return [other_objects, *groups] if other_objects.objects else groups, problems
 
 
 def job_objects(
@@ -135,7 +129,7 @@ def job_objects(
     texts: backend.Texts,
     environment: Environment,
     changed_by: Mapping[Document, Sequence[str]],
-    keys: KeySource | None = None,
+    keys: "KeySource | None" = None,
     *,
     advice: Advice | None = None,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
@@ -154,10 +148,7 @@ def job_objects(
     """
     settings = environment.settings
     job, problems = folded.job, [*folded.diagnostics]
-    # Not the intents' files: one more of them must not change every header.
-    sources = {job.origin.source.relative} | {*environment.settled_by}
-    sources |= _overlays_of([job.origin.source], changed_by)
-    made: tuple[Mapping[str, Any], ...] = ()
+    compiled: tuple[Mapping[str, Any], ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
     too_large = check_lists(job)
     try:
@@ -167,66 +158,67 @@ def job_objects(
             job = run.with_first_replicas(job)  # what else is wrong is reported all the same
         patched, its_run = run.objects(job, settings, texts, environment.edits)
         job = its_run.job
-        made, matched = patched.objects, frozenset(patched.edits)
-        sources |= {edit.origin.source.relative for edit in matched}
+        matched = frozenset(patched.edits)
         refused = _patched_problems(patched, settings)
         problems += [*patched.diagnostics, *refused]
-        if has_errors(refused):
-            made = ()
-        else:
-            problems += backend.gang.problems(job, settings, made, emit.wave, patched.changed)
-        if keys is not None:
-            made, unfilled = filled(made, keys, job)
+        if not has_errors(refused):
+            compiled = patched.objects
+            problems += backend.gang.problems(job, settings, compiled, emit.wave, patched.changed)
+        if keys is not None and keys.fill is not None:
+            from etcompile.compiler.keysource import filled  # noqa: PLC0415 - few runs need it
+
+            compiled, unfilled = filled(compiled, keys.fill, job)
             problems += unfilled
         if settings.profiles:
-            made = run.annotated(its_run, made, run.situation(its_run, folded.declared))
+            situation = run.situation(its_run, folded.declared)
+            compiled = run.annotated(its_run, compiled, situation)
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
         facts["shipped"] = f"templates/{error.template}"
         own = Location(error.file, error.line) if error.file else None
         problems.append(diagnose(codes.TEMPLATE, own, **facts))
     problems += too_large
-    problems += advice(job, settings, made) if advice and not has_errors(problems) else ()
-    compiled = check_compiled(job, made, settings.profiles)
-    problems += (problem for problem in compiled if problem not in too_large)
+    problems += advice(job, settings, compiled) if advice and not has_errors(problems) else ()
+    refused = check_compiled(job, compiled, settings.profiles)
+    problems += (problem for problem in refused if problem not in too_large)
+    # Not the intents' files: one more of them must not change every header.
+    files = {job.origin.source.relative, *environment.settled_by}
+    files |= {edit.origin.source.relative for edit in matched}
     group = JobObjects(
         job.name,
         job.namespace,
-        emit.Packed(made),
-        tuple(sorted(sources)),
+        emit.Packed(compiled),
+        tuple(sorted(files | _overlays_of([job.origin.source], changed_by))),
         backend.waits(job),
         tuple(backend.generated(job, settings.secret)),
         backend.deciding(job),
-        backend.gang.needs(job, settings, made),
+        backend.gang.needs(job, settings, compiled),
         job.origin,
         job.run_id,
     )
-    return group, matched, [_located(problem, job) for problem in problems]
-
-
-def _located(problem: Diagnostic, job: Job) -> Diagnostic:
-    """What is wrong with the objects of a job is told at its name, if nowhere else."""
-    place = problem.location or job.origin.locate("metadata", "name")
-    return structs.replace(problem, location=place)
+    name = job.origin.locate("metadata", "name") if problems else None
+    located = [
+        problem if problem.location else structs.replace(problem, location=name)
+        for problem in problems
+    ]
+    return group, matched, located
 
 
 def _hosts_size(job: Job) -> int:
     """About how many bytes the host lists of a job have."""
     roles = [role for hosts in job.host_lists for name in hosts.roles if (role := job.role(name))]
     return sum(
-        len(counted.members) * len(counted.host_name(counted.members[-1]))
-        for counted in roles
-        if counted.members
+        len(role.members) * len(role.host_name(role.members[-1])) for role in roles if role.members
     )
 
 
 def _config_problems(job: Job, settings: Settings, texts: backend.Texts) -> list[Diagnostic]:
     """What is wrong with the ConfigMap, whose host lists grow with the job.
 
-    Asked before anything is made for each replica of a large job.
+    Checked before anything is made for each replica of a large job.
     """
-    made = (run.config_map(job, settings, texts),)
-    problems = check_compiled(job, made, settings.profiles)
+    config = (run.config_map(job, settings, texts),)
+    problems = check_compiled(job, config, settings.profiles)
     # Warnings are reported with those of the other objects.
     return problems if has_errors(problems) else []
 
@@ -236,16 +228,16 @@ def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> l
     problems: list[Diagnostic] = []
     for value in patched.changed:
         namespaced = may_have_namespace(value.data)
-        refusals = check_object(value, settings.kubernetes_version, namespaced=namespaced)
+        faults = check_object(value, settings.kubernetes_version, namespaced=namespaced)
         # A kind of somebody else's that we made is no news.
-        problems += (d for d in refusals if d.code != codes.KUBERNETES_UNKNOWN_KIND)
+        problems += (fault for fault in faults if fault.code != codes.KUBERNETES_UNKNOWN_KIND)
     return problems
 
 
-def _neighbour_objects(
+def _other_objects(
     documents: Sequence[Document], options: Options, changed_by: Mapping[Document, Sequence[str]]
 ) -> tuple[JobObjects, list[Diagnostic]]:
-    """The objects of the input that belong to no job, as Git should hold them.
+    """The objects of the input that belong to no job, so that one folder holds all of a job.
 
     Args:
         documents: The documents that are of no kind of ours.
@@ -254,13 +246,57 @@ def _neighbour_objects(
     """
     values, problems = [], []
     for document in documents:
-        value, notes = declared(document)
+        value, notes = _without_live_fields(document)
         values.append(value)
         problems += notes
-    made = backend.annotated(values, options.settings.profiles, emit.wave, backend.Situation())
-    sources = {document.relative for document in documents} | _overlays_of(documents, changed_by)
-    return JobObjects(None, None, emit.Packed(made), tuple(sorted(sources))), problems
+    profiles = options.settings.profiles
+    annotated = backend.annotated(values, profiles, emit.wave, backend.Situation())
+    files = {document.relative for document in documents} | _overlays_of(documents, changed_by)
+    return JobObjects(None, None, emit.Packed(annotated), tuple(sorted(files))), problems
+
+
+def _without_live_fields(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """An object as Git should hold it, and a warning if it has what only a cluster writes."""
+    data = dict(source.data)
+    metadata = dict(data.get("metadata") or {})
+    live = [f"metadata.{name}" for name in _LIVE_METADATA if metadata.pop(name, None) is not None]
+    if data.pop("status", None):
+        live.append("status")
+    annotations = dict(metadata.get("annotations") or {})
+    if annotations.pop(LAST_APPLIED, None):
+        live.append(f"annotation {LAST_APPLIED}")
+        metadata["annotations"] = annotations
+    if not annotations:
+        metadata.pop("annotations", None)
+    data["metadata"] = metadata
+    if not live:
+        return data, []
+    what = f"{data['kind']} '{metadata.get('name', '')}'"
+    place = source.locate(("metadata",), key=True)
+    return data, [diagnose(codes.RUNTIME_METADATA, place, what=what, fields=", ".join(live))]
 
 
 def _overlays_of(sources: Iterable[Any], changed_by: Mapping[Document, Sequence[str]]) -> set[str]:
     return {name for source in sources for name in changed_by.get(source, ())}
+
+
+def _advice(options: Options, others: Sequence[Document]) -> Advice:
+    """The advice that a run wants, with the other objects of the input in mind."""
+    from etcompile import lint  # noqa: PLC0415 - only check gives advice
+    from etcompile.diagnostics.suppression import codes_of  # noqa: PLC0415
+
+    selected = frozenset(codes_of(options.select))
+
+    def problems(
+        job: Job, settings: Settings, objects: Sequence[Mapping[str, Any]]
+    ) -> list[Diagnostic]:
+        located = []
+        for problem in lint.problems(lint.linted_job(job, settings, objects, others), selected):
+            if problem.location is not None and problem.location.file == SHIPPED_FILE:
+                # Nobody can change a runtime that Trainer ships, only name another one.
+                place = job.origin.locate("spec", "runtimeRef", "name")
+                problem = structs.replace(problem, location=place)  # noqa: PLW2901
+            located.append(problem)
+        return located
+
+    return problems

@@ -1,7 +1,6 @@
 """The settings that overlays leave.
 
-A flag that was given wins over the last overlay, that over the one before it, and any over the
-default. Apart from the edits: settings are about how to compile and not about what.
+A flag wins over the last overlay, that over the one before it, and any of them over the default.
 """
 
 import os
@@ -10,12 +9,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import GANGS, PROFILES, Settings
 from etcompile.model.settings import secret_mode
-from etcompile.overlays.containers import new_image
-from etcompile.overlays.overlay import Edit, ImageChange, Overlay
-from etcompile.overlays.target import Target
+from etcompile.overlays.document_patches import new_image
+from etcompile.overlays.overlay import Edit, ImageChange, Overlay, Target
 
 _FIELDS = {
     "services": "services",
@@ -47,24 +45,18 @@ class SettledSettings(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
     deciding: Mapping[str, Overlay]
 
-    def place_of(self, setting: str) -> Location | None:
-        """Where an overlay says a setting; None if none decides it.
-
-        Args:
-            setting: Its name in an overlay.
-        """
-        overlay = self.deciding.get(setting)
-        return overlay.source.locate(("settings", setting)) if overlay else None
-
 
 def settled(
-    given: Settings, explicit: Collection[str], overlays: Sequence[Overlay], versions: Sequence[str]
+    before: Settings,
+    explicit: Collection[str],
+    overlays: Sequence[Overlay],
+    versions: Sequence[str],
 ) -> SettledSettings:
     """The settings after overlays.
 
     Args:
-        given: The settings of the run.
-        explicit: The names of those that somebody asked for, which no overlay changes.
+        before: The settings of the run.
+        explicit: The names of those that somebody chose, which no overlay changes.
         overlays: The overlays, in order.
         versions: The Kubernetes versions there are.
     """
@@ -73,11 +65,11 @@ def settled(
     matched: set[Edit] = set()
     problems: list[Diagnostic] = []
     for overlay in overlays:
-        found = dict(_impossible(overlay, versions))
-        problems += found.values()
+        impossible = dict(_impossible(overlay, versions))
+        problems += impossible.values()
         folder = os.path.dirname(overlay.source.locate(()).file)  # noqa: PTH120 - may be no path
         for name, value in overlay.settings.items():
-            if name not in found and (field := _FIELDS[name]) not in explicit:
+            if name not in impossible and (field := _FIELDS[name]) not in explicit:
                 values[field] = _value(field, value, folder)
                 deciding[name] = overlay
         for edit in overlay.edits:
@@ -85,19 +77,19 @@ def settled(
             if not isinstance(change, ImageChange) or edit.target != Target():
                 continue
             for field in (field for field in _IMAGES if field not in explicit):
-                image = values.get(field, getattr(given, field))
+                image = values.get(field, getattr(before, field))
                 if image and (new := new_image(image, change)):
                     values[field] = new
                     matched.add(edit)
-    settings = structs.replace(given, **values)
+    settings = structs.replace(before, **values)
     return SettledSettings(settings, frozenset(matched), tuple(problems), deciding)
 
 
-def explicit_settings(given: Settings) -> frozenset[str]:
+def explicit_settings(settings: Settings) -> frozenset[str]:
     """The names of the settings that differ from the defaults."""
     default = Settings()
     names = [field.name for field in structs.fields(Settings)]
-    return frozenset(n for n in names if getattr(given, n) != getattr(default, n))
+    return frozenset(n for n in names if getattr(settings, n) != getattr(default, n))
 
 
 def _value(field: str, value: Any, folder: str) -> Any:

@@ -1,4 +1,4 @@
-"""The file that a name given as an overlay means, and its documents.
+"""The file that the name of an overlay means, and its documents.
 
 Overlays come as files of the user's or by the bare name of one that ships with etcompile; both
 are read by the loader, so its limits and diagnostics hold for them too.
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 _FILE = "overlay.yaml"
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-_LEFT_OUT = codes.KUSTOMIZATION_INPUT
 
-Given = str | os.PathLike[str] | Mapping[str, Any] | Document
+OverlayInput = str | os.PathLike[str] | Mapping[str, Any] | Document
 """A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document: as a
 mapping, or as one that was loaded."""
 
@@ -35,29 +34,30 @@ def shipped() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in data.folder("overlays").glob(f"*/{_FILE}")))
 
 
-def overlay_documents(given: Iterable[Given], limits: Limits) -> Loaded:
-    """The documents of overlays, in the order given.
+def overlay_documents(inputs: Iterable[OverlayInput], limits: Limits) -> Loaded:
+    """The documents of overlays, in order, and what is wrong with those that are none.
 
-    Args:
-        given: The overlays.
-        limits: How much to read of each.
-
-    Returns:
-        The documents that are overlays, nulls and all (in a patch they mean something), and
-        what is wrong with the others.
+    They come with their nulls: in a patch these mean something.
     """
     documents: list[Document] = []
     problems: list[Diagnostic] = []
     comments: list[IgnoreComment] = []
-    for file in given:
+    for file in inputs:
         loaded = _loaded(file, limits)
-        if (kustomization := _kustomization(loaded)) is not None:
-            problems.append(kustomization)
+        left_out = [p for p in loaded.diagnostics if p.code == codes.KUSTOMIZATION_INPUT]
+        if left_out and not loaded.documents:
+            # kustomize calls a kustomization an overlay, too.
+            place = left_out[0].location
+            problems.append(diagnose(codes.KUSTOMIZATION_OVERLAY, place, version=API_VERSION))
             continue
         comments += loaded.comments
-        documents += (document for document in loaded.documents if is_overlay(document))
         problems += loaded.diagnostics
-        problems += (_stranger(other) for other in loaded.documents if not is_overlay(other))
+        for document in loaded.documents:
+            if is_overlay(document):
+                documents.append(document)
+                continue
+            place, what = document.locate(("kind",)), f"{document.kind} ({document.api_version})"
+            problems.append(diagnose(codes.NOT_AN_OVERLAY, place, found=what, version=API_VERSION))
     return Loaded(tuple(documents), tuple(problems), tuple(dict.fromkeys(comments)))
 
 
@@ -66,36 +66,33 @@ def is_overlay(document: Document) -> bool:
     return (document.api_version, document.kind) == (API_VERSION, KIND)
 
 
-def _loaded(given: Given, limits: Limits) -> Loaded:
-    if isinstance(given, Document):
-        return Loaded((given,), (), given.comments)
-    if isinstance(given, Mapping):
-        return from_values([given])
-    name = os.fsdecode(given)
+def _loaded(overlay: OverlayInput, limits: Limits) -> Loaded:
+    if isinstance(overlay, Document):
+        return Loaded((overlay,), (), overlay.comments)
+    if isinstance(overlay, Mapping):
+        return from_values([overlay])
+    name = os.fsdecode(overlay)
     path = Path(name)
+    known = ", ".join(shipped())
     if not _can_be(name):
-        facts = {"known": ", ".join(shipped())}
-        return Loaded(
-            (), (diagnose(codes.NO_SUCH_OVERLAY, Location(shown_path(name)), **facts, near=""),)
-        )
+        place = Location(shown_path(name))
+        return Loaded((), (diagnose(codes.NO_SUCH_OVERLAY, place, known=known, near=""),))
     if path.is_dir() and (path / _FILE).is_file():
         return load([path / _FILE], limits=limits)
     if name in shipped() and not path.is_file():
         own = structs.replace(limits, boundary=None)  # it is in our package, not among the inputs
         loaded = load([data.folder("overlays") / name / _FILE], limits=own)
         relative = f"overlays/{name}/{_FILE}"
-        found = (structs.replace(document, relative=relative) for document in loaded.documents)
-        return structs.replace(loaded, documents=tuple(found))
+        named = (structs.replace(document, relative=relative) for document in loaded.documents)
+        return structs.replace(loaded, documents=tuple(named))
     for kustomization in _KUSTOMIZATIONS if path.is_dir() else ():
         if (path / kustomization).is_file():
             return load([path / kustomization], limits=limits)
     if name == "-" or path.is_dir() or not os.path.lexists(path):
-        known = ", ".join(shipped())
         near = probably(name, shipped())
         meant = f"did you mean {near}? Otherwise " if near else ""
-        return Loaded(
-            (), (diagnose(codes.NO_SUCH_OVERLAY, Location(name), known=known, near=meant),)
-        )
+        facts = {"known": known, "near": meant}
+        return Loaded((), (diagnose(codes.NO_SUCH_OVERLAY, Location(name), **facts),))
     return load([path], limits=limits)
 
 
@@ -108,23 +105,3 @@ def _can_be(name: str) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _kustomization(loaded: Loaded) -> Diagnostic | None:
-    """ET6010 if what was given is a kustomization, which kustomize calls an overlay, too."""
-    if loaded.documents:
-        return None
-    found = next(
-        (diagnostic for diagnostic in loaded.diagnostics if diagnostic.code == _LEFT_OUT), None
-    )
-    return (
-        diagnose(codes.KUSTOMIZATION_OVERLAY, found.location, version=API_VERSION)
-        if found
-        else None
-    )
-
-
-def _stranger(document: Document) -> Diagnostic:
-    place = document.locate(("kind",))
-    found = f"{document.kind} ({document.api_version})"
-    return diagnose(codes.NOT_AN_OVERLAY, place, found=found, version=API_VERSION)

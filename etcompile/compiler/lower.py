@@ -1,10 +1,10 @@
 """Documents to jobs, scale intents and other objects, each checked on the way.
 
-Apart from building because here every document stands alone: no job meets its intents yet.
+Every document stands alone here: no job meets its intents yet.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -12,12 +12,12 @@ from etcompile import frontends
 from etcompile.check.document_rules import Rules, Template, check_metadata, findings
 from etcompile.check.job_rules import check_spec
 from etcompile.check.pod_rules import check_object
-from etcompile.compiler.misplaced import placed
-from etcompile.compiler.neighbours import may_have_namespace
+from etcompile.compiler.olderapis import outdated_version, placed
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.spelling import closest
 from etcompile.frontends import Kind
 from etcompile.frontends.kind import MULTIKUEUE
+from etcompile.k8s.objects import may_have_namespace
 from etcompile.load import Document
 from etcompile.model import Intent, Job
 
@@ -28,11 +28,10 @@ _AS_PYTORCHJOB = "TorchElastic is part of PyTorch now: write a PyTorchJob with a
 
 
 class LoweredDocuments(Struct, frozen=True):
-    """What the documents of a run are.
+    """What the documents of a run are, each in the order of the input.
 
     Args:
-        jobs: The jobs, in the order of the input.
-        intents: The scale intents, in the order of the input.
+        intents: The scale intents.
         others: Documents that are neither: other Kubernetes objects.
         diagnostics: What is wrong with any of them.
         skipped: The documents of jobs that are left to their own controller.
@@ -45,7 +44,7 @@ class LoweredDocuments(Struct, frozen=True):
     skipped: tuple[Document, ...] = ()
 
 
-def lowered(
+def lower(
     documents: Iterable[Document], kubernetes_version: str, managed: Managed = "refuse"
 ) -> LoweredDocuments:
     """The jobs, intents and other objects that documents hold.
@@ -61,25 +60,27 @@ def lowered(
     diagnostics: list[Diagnostic] = []
     for document in documents:
         kind = frontends.find(document.api_version, document.kind)
-        if kind is not None:
-            in_place = placed(document, kind)
-            if managed == "skip" and (problem := _skipped(in_place.document, kind)):
-                skipped.append(document)
-                diagnostics.append(problem)
-                continue
-            value, problems = _lowered(in_place.document, kind, kubernetes_version)
-            problems = [*in_place.diagnostics, *problems]
-            if value is not None:
-                values.append(value)
-                if managed == "refuse":
-                    problems += _managed(in_place.document, kind)
-        elif not (problems := _unknown_version(document)):
-            problems = check_metadata(document)
+        if kind is None:
+            problems = _unknown_version(document) or check_metadata(document)
             if not problems:
                 others.append(document)
                 namespaced = may_have_namespace(document.data)
                 problems = check_object(document, kubernetes_version, namespaced=namespaced)
-        diagnostics += problems
+            diagnostics += problems
+            continue
+        in_place = placed(document, kind)
+        document = in_place.document  # noqa: PLW2901 - the same, with its fields where they belong
+        if managed == "skip" and is_skipped(document):
+            skipped.append(document)
+            facts = {"what": document.label, "manager": MULTIKUEUE}
+            place = document.locate(kind.managed_by)
+            diagnostics.append(diagnose(codes.MANAGED_JOB_SKIPPED, place, **facts))
+            continue
+        value, problems = _lowered(document, kind, kubernetes_version)
+        diagnostics += [*in_place.diagnostics, *problems]
+        if value is not None:
+            values.append(value)
+            diagnostics += _managed(document, kind) if managed == "refuse" else ()
     return LoweredDocuments(
         jobs=tuple(value for value in values if isinstance(value, Job)),
         intents=tuple(value for value in values if isinstance(value, Intent)),
@@ -95,14 +96,6 @@ def is_skipped(document: Document) -> bool:
     return kind is not None and kind.other_manager(document.data) == MULTIKUEUE
 
 
-def _skipped(document: Document, kind: Kind) -> Diagnostic | None:
-    """A warning for a job that is left to MultiKueue; None for one that is compiled."""
-    if not is_skipped(document):
-        return None
-    facts = {"what": document.label, "manager": MULTIKUEUE}
-    return diagnose(codes.MANAGED_JOB_SKIPPED, document.locate(kind.managed_by), **facts)
-
-
 def _managed(document: Document, kind: Kind) -> Iterator[Diagnostic]:
     """An error for a job that is another controller's (reference 1.2, managedBy)."""
     if (manager := kind.other_manager(document.data)) is not None:
@@ -114,47 +107,38 @@ def _lowered(
     document: Document, kind: Kind, version: str
 ) -> tuple[Job | Intent | None, list[Diagnostic]]:
     """The job or intent of a document; None if the document is faulty."""
-    problems = findings(
-        document, _templates(document.data, kind), _rules(document.data, kind, version)
-    )
-    if has_errors(problems):
-        return None, problems
-    lowered = kind.lower(document)
-    problems += lowered.diagnostics
-    if isinstance(lowered.value, Job):
-        problems += check_spec(lowered.value)
-    return lowered.value, problems
-
-
-def _rules(value: Any, kind: Kind, version: str) -> Rules:
-    return Rules(kind.schema, version, kind.volumes, tuple(kind.counts_of(value)))
-
-
-def _templates(value: Any, kind: Kind) -> list[Template]:
     # reference/training-operator.md 2.4
     exit_codes = kind.api_version == "kubeflow.org/v1"
-    return [
-        Template(path, path[-2] in kind.completed, exit_codes) for path in kind.templates_of(value)
+    templates = [
+        Template(path, path[-2] in kind.completed, exit_codes)
+        for path in kind.templates_of(document.data)
     ]
+    rules = Rules(kind.schema, version, kind.volumes, tuple(kind.counts_of(document.data)))
+    problems = findings(document, templates, rules)
+    if has_errors(problems):
+        return None, problems
+    result = kind.lower(document)
+    problems += result.diagnostics
+    if isinstance(result.value, Job):
+        problems += check_spec(result.value)
+    return result.value, problems
 
 
 def _unknown_version(document: Document) -> list[Diagnostic]:
     """An error for a document of a group of ours, but of no version or kind of it that is known."""
     version, name = document.api_version or "", document.kind or ""
-    if frontends.is_known(name):
-        from etcompile.compiler.former import former_version  # noqa: PLC0415 - few inputs need it
-
-        if problems := former_version(document):
-            return problems
-    if version.startswith(_TORCHELASTIC):
-        facts = {"kind": name, "version": version, "advice": _AS_PYTORCHJOB}
-        return [diagnose(codes.UNKNOWN_VERSION, document.locate(("apiVersion",)), **facts)]
-    if known := frontends.served_versions(version, name):
-        facts = {"kind": name, "version": version, "advice": f"use {' or '.join(known)}"}
-        return [diagnose(codes.UNKNOWN_VERSION, document.locate(("apiVersion",)), **facts)]
+    if problems := outdated_version(document):
+        return problems
+    facts = {"kind": name, "version": version}
+    advice = _AS_PYTORCHJOB if version.startswith(_TORCHELASTIC) else ""
+    if not advice and (known := frontends.served_versions(version, name)):
+        advice = f"use {' or '.join(known)}"
+    if advice:
+        place = document.locate(("apiVersion",))
+        return [diagnose(codes.UNKNOWN_VERSION, place, **facts, advice=advice)]
     if (meant := frontends.meant_version(version, name)) and meant != version:
-        facts = {"kind": name, "version": version, "meant": meant}
-        return [diagnose(codes.MISSPELT_GROUP, document.locate(("apiVersion",)), **facts)]
+        place = document.locate(("apiVersion",))
+        return [diagnose(codes.MISSPELT_GROUP, place, **facts, meant=meant)]
     group = version.partition("/")[0]
     known = frontends.kinds_of(group)
     # A Notebook is an object of another program; an unknown job would be missing.

@@ -1,0 +1,282 @@
+"""What the backend leaves open in a job's objects to what only the outside has.
+
+That is a key pair, encrypted: the one that the last output holds, or else a new one. What is
+encrypted again is another text every time, and the pair inside would be another one too, so an
+output folder is its own memory. It is also the parameters of a vault, from a file of the user's,
+where what differs from job to job is written `$(job)`, `$(namespace)` and the like.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.compiler.choices import Options
+from etcompile.compiler.recipients import Recipient, recipient, refused
+from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose, has_errors
+from etcompile.digest import sha256
+from etcompile.emit.output_state import output_state
+from etcompile.encryption import RecipientError
+from etcompile.k8s.objects import Object
+from etcompile.load import Document, Limits, Loaded, access, load, parse
+from etcompile.model import Job, SecretMode
+from etcompile.model.keypair import has_key_pair, key_pair, new_data
+
+_PROVIDER = "SecretProviderClass"
+_SIGNS = ("encryptedData:", "ENC[AES256_GCM,")
+"""What the text of each file holds that has an encrypted key pair."""
+_VARIABLE = re.compile(r"\$\(([A-Za-z]+)\)")
+_CLOSED = (
+    codes.UNREADABLE_FILE,
+    codes.NO_SUCH_PATH,
+    codes.FILE_TOO_LARGE,
+    codes.NOT_A_REGULAR_FILE,
+)
+"""What is said of a file that was not read, which quotes nothing of it."""
+
+Fill = Callable[[Object, Job], tuple[Object, Sequence[Diagnostic]]]
+"""From an object that is open and its job to the whole object, and what is wrong."""
+
+
+class KeySource(Struct, frozen=True):
+    """Where a run's objects get from what only the outside has.
+
+    Args:
+        fill: What fills an open object; None if this run leaves them as they are.
+        inputs: The name and the SHA-256 of each file that was read for it.
+        diagnostics: What is wrong with it.
+    """
+
+    fill: Fill | None = None
+    inputs: tuple[tuple[str, str], ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def key_source(options: Options, place: Location | None = None) -> KeySource:
+    """What fills the objects of a run whose secret mode encrypts, or names a file.
+
+    Args:
+        options: How to compile, after overlays.
+        place: Where an overlay names the secret mode; None if whoever runs the program did.
+    """
+    mode = options.settings.secret
+    if mode.kind == "csi":
+        source = _pattern(mode.file or "", options.limits, place)
+    else:
+        content, problems = _content(mode, options.limits, place)
+        inputs = ((PurePath(mode.file).name, sha256(content)),) if mode.file else ()
+        reader, refusals = (None, ()) if problems else recipient(mode, content)
+        fill = None
+        if reader is not None and not options.without_keys:
+            fill = _encrypting(reader, options.previous or options.output)
+        source = KeySource(fill, inputs, (*problems, *refusals))
+    return structs.replace(
+        source,
+        diagnostics=tuple(
+            structs.replace(diagnostic, location=diagnostic.location or place)
+            for diagnostic in source.diagnostics
+        ),
+    )
+
+
+def filled(
+    objects: Sequence[Object], fill: Fill, job: Job
+) -> tuple[tuple[Object, ...], list[Diagnostic]]:
+    """The objects of a job after overlays, those that are open filled, and what is wrong."""
+    whole: list[Object] = []
+    problems: list[Diagnostic] = []
+    for value in objects:
+        if value["kind"] == _PROVIDER:
+            is_open = not value.get("spec")
+        else:
+            is_secret = value["kind"] in ("SealedSecret", "Secret")
+            is_open = is_secret and not value.get("data") and has_key_pair(value)
+        if is_open:
+            value, refusals = fill(value, job)  # noqa: PLW2901 - the same object
+            problems += refusals
+        whole.append(value)
+    return tuple(whole), problems
+
+
+# Encrypted key pairs ------------------------------------------------------------------------------
+
+
+class LastOutput(Struct, frozen=True):
+    """The encrypted Secrets of an output folder.
+
+    Args:
+        documents: SealedSecrets, and Secrets for SOPS, by the namespace and the name of what they
+            become.
+        damaged: The files that hold such but cannot be read.
+    """
+
+    documents: Mapping[tuple[str, str], Document]
+    damaged: tuple[str, ...] = ()
+
+
+def last_output(folder: Path) -> LastOutput:
+    """The encrypted Secrets of an output folder; none if it cannot be looked at."""
+    documents: dict[tuple[str, str], Document] = {}
+    damaged = []
+    for file, text in _files(folder):
+        loaded = parse(text, file=str(file))
+        if has_errors(loaded.diagnostics):
+            damaged.append(str(file))
+            continue
+        for document in loaded.documents:
+            if document.name and (
+                document.kind == "SealedSecret" or isinstance(document.data.get("sops"), dict)
+            ):
+                documents.setdefault(_secret(document.data), document)
+    return LastOutput(documents, tuple(damaged))
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, str]]:
+    """The files of ours that may hold an encrypted Secret."""
+    try:
+        state = output_state(folder) if folder.is_dir() else None
+    except OSError:
+        return  # reported where the folder is written
+    for path in sorted(state.ours | state.headed) if state else ():
+        if path.suffix != ".yaml":
+            continue
+        try:
+            text = access.content(str(folder / path)).decode().replace("\r\n", "\n")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if any(sign in text for sign in _SIGNS):
+            yield folder / path, text
+
+
+def _secret(value: Object) -> tuple[str, str]:
+    """The namespace and the name of the Secret that an object is, or becomes."""
+    metadata = value["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
+
+
+def _encrypting(reader: Recipient, folder: Path | None) -> Fill:
+    """What fills an object with the last output's ciphertext, or with a new key pair's."""
+    last = last_output(folder) if folder else None
+
+    def fill(value: Object, job: Job) -> tuple[Object, Sequence[Diagnostic]]:
+        if last is None or job.credentials is None:
+            place = job.origin.locate("metadata", "name")
+            facts = {"job": job.name, "kind": reader.mode.kind}
+            return value, [diagnose(codes.ENCRYPTED_NEEDS_FOLDER, place, **facts)]
+        what = f"{value['kind']} '{value['metadata']['name']}'"
+        pair = key_pair(job.credentials)
+        standing = last.documents.get(_secret(value))
+        if standing is None and last.damaged:
+            problem = f"its key pair may be in {', '.join(last.damaged)}, which cannot be read"
+            advice = "restore it from Git; of a merge conflict, take either side as it was"
+            facts = {"what": what, "problem": problem, "advice": advice}
+            return value, [diagnose(codes.KEY_PAIR_STAYS, None, **facts)]
+        if standing is None:
+            try:
+                return reader.encrypted(value, new_data(pair, job.name)), ()
+            except RecipientError as error:
+                return value, [refused(reader.mode, error)]
+        if refusal := reader.problem(value, standing.data, pair.keys):
+            run = f"annotation etcompile.dev/run: {'another ID' if job.run_id else 'ID'}"
+            advice = f"{refusal.stay}; or begin a run with a key pair of its own: {run}"
+            facts = {"what": what, "problem": refusal.text, "advice": advice}
+            where = standing.locate(("metadata", "name"))
+            return value, [diagnose(codes.KEY_PAIR_STAYS, where, **facts)]
+        return reader.with_ciphertext(value, standing.data), ()
+
+    return fill
+
+
+def _content(
+    mode: SecretMode, limits: Limits, place: Location | None
+) -> tuple[bytes, list[Diagnostic]]:
+    """The bytes of the mode's file, if it has one."""
+    if mode.file is None:
+        return b"", []
+    try:
+        return access.content(mode.file, limits.boundary, limits.file_bytes), []
+    except access.OutsideError as error:
+        where, root = place or Location(mode.file), error.boundary.root
+        return b"", [diagnose(codes.OUTSIDE_THE_BOUNDARY, where, root=root)]
+    except access.SpecialFileError:
+        problem = "it is no file"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problem = f"the file cannot be read: {reason[:1].lower()}{reason[1:]}"
+    return b"", [diagnose(codes.SECRET_SOURCE, None, option=f"--secret {mode}", problem=problem)]
+
+
+# The parameters of a vault ------------------------------------------------------------------------
+
+
+def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
+    """The SecretProviderClass in a file, which becomes one for each job."""
+    loaded = load([file], limits=limits)
+    documents = loaded.documents
+    failed = has_errors(loaded.diagnostics)
+    is_one = len(documents) == 1 and documents[0].kind == _PROVIDER
+    if place is not None and (failed or not is_one):
+        return KeySource(diagnostics=(_unquoted(file, loaded, place),))
+    inputs = tuple((entry.relative, entry.digest) for entry in documents if entry.digest)
+    if failed:
+        return KeySource(None, inputs, loaded.diagnostics)
+    document = documents[0]
+    spec = document.data.get("spec")
+    if not is_one:
+        problem = f"it must hold one {_PROVIDER} and nothing else"
+        return KeySource(None, inputs, (_refused(document, ("kind",), problem),))
+    if not isinstance(spec, Mapping) or not spec.get("provider"):
+        problem = "its spec must name a provider"
+        return KeySource(None, inputs, (_refused(document, ("spec",), problem),))
+    return KeySource(lambda value, job: _written(value, job, document), inputs, loaded.diagnostics)
+
+
+def _unquoted(file: str, loaded: Loaded, place: Location) -> Diagnostic:
+    """Why a file is no pattern, without a word of what is in it: an overlay may name any file."""
+    for diagnostic in loaded.diagnostics:
+        if diagnostic.code == codes.OUTSIDE_THE_BOUNDARY:
+            return structs.replace(diagnostic, location=place)
+    closed = [diagnostic for diagnostic in loaded.diagnostics if diagnostic.code in _CLOSED]
+    if closed and not loaded.documents:
+        problem = f"'{file}': {closed[0].message}"
+    else:
+        problem = (
+            f"'{file}' must hold one {_PROVIDER} and nothing else; see etcompile check '{file}'"
+        )
+    return diagnose(codes.SECRET_SOURCE, place, option="--secret csi", problem=problem)
+
+
+def _written(value: Object, job: Job, document: Document) -> tuple[Object, Sequence[Diagnostic]]:
+    """The SecretProviderClass of a job: the pattern with its variables filled in."""
+    ssh = job.credentials
+    values = {"job": job.name, "namespace": job.namespace}
+    if ssh is not None:
+        values |= {"privateKey": ssh.private_key, "publicKey": ssh.public_key}
+    problems: list[Diagnostic] = []
+
+    def variable(match: re.Match[str]) -> str:
+        name = match[1]
+        if (known := values.get(name)) is not None:
+            return known
+        problem = f"$({name}) is not known: the job names none"
+        if name not in values:
+            there = ", ".join(f"$({other})" for other in values)
+            problem = f"there is no {match[0]}; there are {there}"
+        problems.append(_refused(document, ("spec",), problem))
+        return match[0]
+
+    def written(part: Any) -> Any:
+        if isinstance(part, str):
+            return _VARIABLE.sub(variable, part)
+        if isinstance(part, Mapping):
+            return {key: written(inner) for key, inner in part.items()}
+        return [written(inner) for inner in part] if isinstance(part, list) else part
+
+    return {**value, "spec": written(document.data["spec"])}, problems
+
+
+def _refused(document: Document, path: ValuePath, problem: str) -> Diagnostic:
+    place = document.locate(path)
+    return diagnose(codes.SECRET_SOURCE, place, option="--secret csi", problem=problem)

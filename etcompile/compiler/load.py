@@ -1,0 +1,316 @@
+"""What a run reads: documents, overlays, runtimes, templates and keys.
+
+Everything is read before anything is compiled, so that a run reports all files that it cannot read.
+"""
+
+import marshal
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from msgspec import Struct, field, structs
+
+from etcompile import backend, overlays
+from etcompile.check import kubernetes
+from etcompile.check.document_rules import check_schema
+from etcompile.compiler.choices import Input, Options
+from etcompile.compiler.runtimes import is_runtime
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
+from etcompile.diagnostics.credentials import may_hold_credential
+from etcompile.k8s.objects import as_read
+from etcompile.load import Document, Loaded, from_values
+from etcompile.load import load as load_files
+from etcompile.load.sources import unreadable
+from etcompile.model import Settings
+
+if TYPE_CHECKING:
+    from etcompile.compiler.keysource import KeySource
+    from etcompile.diagnostics.suppression import IgnoreComment
+
+
+class Environment(Struct, frozen=True):
+    """What the overlays of a run come to.
+
+    Args:
+        settings: The settings after overlays.
+        deciding: By the name of a setting, the overlay that decides it.
+        settled_by: The relative names of the overlays that have settings.
+        edits: What they do to documents and objects, in order.
+        matched: The edits that changed an image of the settings.
+        documents: The overlays; none if they cannot be used.
+        files: Their files, as the user named them.
+        comments: The comments of their files that suppress warnings.
+        diagnostics: What is wrong with them.
+    """
+
+    settings: Settings
+    deciding: Mapping[str, overlays.Overlay] = field(default_factory=dict)
+    settled_by: tuple[str, ...] = ()
+    edits: tuple[overlays.Edit, ...] = ()
+    matched: frozenset[overlays.Edit] = frozenset()
+    documents: tuple[Document, ...] = ()
+    files: tuple[str, ...] = ()
+    comments: "tuple[IgnoreComment, ...]" = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def place_of(self, setting: str) -> Location | None:
+        """Where the overlay that decides a setting says it; None if none does."""
+        overlay = self.deciding.get(setting)
+        return overlay.source.locate(("settings", setting)) if overlay else None
+
+
+class Sources(Struct, frozen=True):
+    """What a run has read.
+
+    Args:
+        options: How to compile, with the settings that overlays leave.
+        documents: The documents of the input.
+        library: The runtimes of `--runtimes`.
+        environment: What the overlays come to.
+        texts: The templates of scripts.
+        keys: What fills objects with what only the outside has; None if nothing does.
+        comments: The comments of all files that suppress warnings.
+        diagnostics: What is wrong with any of it.
+    """
+
+    options: Options
+    documents: tuple[Document, ...]
+    library: tuple[Document, ...]
+    environment: Environment
+    texts: backend.Texts
+    keys: "KeySource | None"
+    comments: "tuple[IgnoreComment, ...]"
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that were read, as the user named them."""
+        named = (document.file for document in (*self.documents, *self.library))
+        return tuple(dict.fromkeys((*named, *self.environment.files)))
+
+
+def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Sources:
+    """Reads all that a run needs.
+
+    Args:
+        inputs: Files, directories, globs, `-` for standard input, or documents.
+        options: How to compile.
+        stdin: What `-` reads; the process's standard input if None.
+    """
+    read = loaded(inputs, options, stdin)
+    overlaid, runtimes = environment_of(options), library_of(options)
+    texts, notes = texts_of(options)
+    keys = None
+    if not has_errors(overlaid.diagnostics):
+        options = structs.replace(options, settings=overlaid.settings)
+        secret = options.settings.secret
+        if secret.encrypts or (secret.kind == "csi" and secret.file):
+            from etcompile.compiler.keysource import key_source  # noqa: PLC0415 - few runs need it
+
+            keys = key_source(options, overlaid.place_of("secret"))
+    problems: list[Diagnostic] = [*_wrong_codes(options)]
+    problems += (
+        problem
+        for problem in read.diagnostics
+        if not (options.allow_empty and problem.code == codes.NO_DOCUMENTS)
+    )
+    problems += [*overlaid.diagnostics, *runtimes.diagnostics]
+    problems += _credentials([*read.documents, *overlaid.documents, *runtimes.documents])
+    problems += [*notes, *(keys.diagnostics if keys else ())]
+    return Sources(
+        options,
+        read.documents,
+        runtimes.documents,
+        overlaid,
+        texts,
+        keys,
+        (*read.comments, *overlaid.comments, *runtimes.comments),
+        tuple(problems),
+    )
+
+
+def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:
+    """All documents of the input, in its order, without nulls (the API's word for absent)."""
+    if isinstance(inputs, str | os.PathLike | Mapping | Document):
+        inputs = [inputs]
+    paths: list[str | os.PathLike[str]] = []
+    values: list[Mapping[str, Any]] = []
+    parts: list[Loaded] = []
+    for value in inputs:
+        if isinstance(value, Mapping):
+            values.append(value)
+        elif isinstance(value, Document):
+            parts.append(Loaded((value,), (), value.comments))
+        else:
+            paths.append(value)
+    if paths:
+        parts.append(load_files(paths, stdin=stdin, limits=options.limits, output=options.output))
+    if values:
+        parts.append(from_values(values))
+    return Loaded(
+        tuple(
+            structs.replace(document, data=as_read(document.data))
+            for part in parts
+            for document in part.documents
+        ),
+        tuple(problem for part in parts for problem in part.diagnostics),
+        tuple(dict.fromkeys(comment for part in parts for comment in part.comments)),
+    )
+
+
+def environment_of(options: Options) -> Environment:
+    """The overlays of the run, read and checked."""
+    if not options.overlays:
+        undeclared = _undeclared(options.settings, options.explicit, None)
+        return Environment(options.settings, diagnostics=tuple(undeclared))
+    read = overlays.overlay_documents(options.overlays, options.limits)
+    problems = [*read.diagnostics]
+    for document in read.documents:
+        problems += check_schema(document, overlays.SCHEMA)
+    result = Environment(
+        options.settings,
+        files=tuple(dict.fromkeys(document.file for document in read.documents)),
+        comments=read.comments,
+        diagnostics=tuple(problems),
+    )
+    return result if has_errors(problems) else _settled(result, read.documents, options)
+
+
+def _settled(result: Environment, documents: tuple[Document, ...], options: Options) -> Environment:
+    """The environment with what its overlays say, which their schema accepts."""
+    from etcompile.overlays import overlay_settings  # noqa: PLC0415 - few runs have overlays
+
+    read = [overlays.overlay_of(document) for document in documents]
+    explicit = options.explicit
+    if explicit is None:
+        explicit = overlay_settings.explicit_settings(options.settings)
+    settled = overlay_settings.settled(options.settings, explicit, read, kubernetes.versions())
+    # A namespace that was chosen wins over an overlay's, as a setting does.
+    edits = (
+        edit
+        for overlay in read
+        for edit in overlay.edits
+        if options.namespace is None or not isinstance(edit.change, overlays.Placement)
+    )
+    result = structs.replace(
+        result,
+        settings=settled.settings,
+        deciding=settled.deciding,
+        settled_by=tuple(overlay.source.relative for overlay in read if overlay.settings),
+        edits=tuple(edits),
+        matched=settled.matched,
+        documents=documents,
+    )
+    problems = [*settled.diagnostics]
+    if not problems and not any("kubernetesVersion" in overlay.settings for overlay in read):
+        problems += _undeclared(settled.settings, options.explicit, result.place_of("gang"))
+    return structs.replace(result, diagnostics=(*result.diagnostics, *problems))
+
+
+def _undeclared(
+    settings: Settings, explicit: frozenset[str] | None, place: Location | None
+) -> Iterator[Diagnostic]:
+    """An error for a gang scheduler that another version of Kubernetes ignores, if none is said.
+
+    Args:
+        settings: The settings after overlays.
+        explicit: The names of those that somebody chose; None if a program chose all.
+        place: Where an overlay names the gang scheduler.
+    """
+    if explicit is None or "kubernetes_version" in explicit or settings.gang == "none":
+        return
+    if backend.gang.scheduler_of(settings.gang).declares_version:
+        problem = "nobody said which version of Kubernetes the cluster has"
+        advice = "set kubernetes-version in etcompile.toml, or kubernetesVersion in an overlay"
+        yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
+
+
+def library_of(options: Options) -> Loaded:
+    """The runtimes of the options, in order, without nulls.
+
+    Nothing of them is compiled by itself: a runtime that no job names is looked at no further, so
+    that a library may hold more than one repository needs. Other documents are reported as having
+    no effect.
+    """
+    if not options.runtimes:
+        return Loaded((), ())
+    parts = [loaded(files, options, None) for files in options.runtimes]
+    # A file that is named twice, by itself and by its folder, is one.
+    documents: dict[Any, Document] = {}
+    for document in (document for part in parts for document in part.documents):
+        key = file_and_index(document) if document.digest is not None else id(document)
+        documents.setdefault(key, document)
+    problems = [problem for part in parts for problem in part.diagnostics]
+    problems += (
+        diagnose(
+            codes.NO_EFFECT,
+            document.locate(("kind",)),
+            where=f"{document.kind} {document.name or ''}".strip(),
+            reason="--runtimes takes TrainingRuntimes and ClusterTrainingRuntimes only",
+            advice="give it as an input, or keep it in another folder",
+        )
+        for document in documents.values()
+        if not is_runtime(document)
+    )
+    return Loaded(
+        tuple(document for document in documents.values() if is_runtime(document)),
+        tuple(problems),
+        tuple(dict.fromkeys(comment for part in parts for comment in part.comments)),
+    )
+
+
+def file_and_index(document: Document) -> tuple[str, int]:
+    """What is the same of two documents that are one document of one file."""
+    return os.path.realpath(document.file), document.index
+
+
+def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
+    """What renders the templates of a run, and what is wrong with the user's own.
+
+    Returns:
+        Nothing of the user's is rendered if the folder cannot be read. There is a warning for each
+        template that is not used.
+    """
+    if options.templates is None:
+        return backend.Texts(), ()
+    from etcompile.load.templates import TemplateFolder  # noqa: PLC0415 - few runs have templates
+
+    path = os.fspath(options.templates)
+    folder = TemplateFolder(path, options.limits)
+    try:
+        folder.names()
+    except (OSError, ValueError) as error:
+        return backend.Texts(), (unreadable(path, error),)
+    texts = backend.Texts(folder)
+    notes = [
+        diagnose(
+            codes.UNUSED_TEMPLATE,
+            Location(folder.file(name)),
+            advice=f"did you mean {meant}?" if meant else "",
+        )
+        for name, meant in texts.unused()
+    ]
+    return texts, tuple(notes)
+
+
+def _wrong_codes(options: Options) -> Iterator[Diagnostic]:
+    """An error for each code of `--ignore` and `--select` that cannot be one."""
+    if options.ignore:
+        from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
+
+        yield from suppression.option_problems(options.ignore)
+    if options.select:
+        from etcompile.diagnostics import selection  # noqa: PLC0415 - few runs need it
+
+        yield from selection.option_problems(options.select)
+
+
+def _credentials(documents: Sequence[Document]) -> Iterator[Diagnostic]:
+    """A warning for each credential that stands in plain text."""
+    doubtful = [
+        document for document in documents if may_hold_credential(marshal.dumps(document.data))
+    ]
+    if doubtful:
+        from etcompile.check.plain_credentials import check_credentials  # noqa: PLC0415
+
+        yield from check_credentials(doubtful)

@@ -1,0 +1,189 @@
+"""Documents in their namespace, as overlays leave them, and each TrainJob with its runtime."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from etcompile import frontends, overlays
+from etcompile.check.job_rules import check_run
+from etcompile.compiler.choices import Options
+from etcompile.compiler.load import Environment, file_and_index
+from etcompile.compiler.lower import is_skipped
+from etcompile.compiler.olderapis import in_current_version
+from etcompile.compiler.runtimes import is_runtime, named_runtimes, with_runtimes
+from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.frontends.operators import DLROVER
+from etcompile.k8s.objects import is_namespaced
+from etcompile.load import Document
+from etcompile.model import DLROVER_VERSION
+
+
+class PatchedDocuments(Struct, frozen=True):
+    """The documents after overlays.
+
+    Args:
+        documents: All of them, in the order of the input, without runtimes.
+        matched: The edits that applied to any.
+        sources: The relative names of what else than its own file a document depends on.
+        diagnostics: What is wrong with them, and the edits that failed.
+    """
+
+    documents: tuple[Document, ...]
+    matched: frozenset[overlays.Edit]
+    sources: Mapping[Document, tuple[str, ...]]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def patch(
+    documents: Sequence[Document],
+    options: Options,
+    environment: Environment,
+    library: Sequence[Document] = (),
+) -> PatchedDocuments:
+    """The documents in their namespace, as the environment's overlays leave them.
+
+    Args:
+        documents: The documents of the input.
+        options: How to compile.
+        environment: What the overlays come to.
+        library: The runtimes of `--runtimes`; the overlays change those that jobs name.
+    """
+    problems: list[Diagnostic] = []
+    matched: set[overlays.Edit] = set()
+    sources: dict[Document, tuple[str, ...]] = {}
+    edits = environment.edits
+
+    def overlaid(document: Document, edits: Sequence[overlays.Edit]) -> Document:
+        if not edits:
+            return document
+        from etcompile.overlays import document_patches  # noqa: PLC0415 - few runs have overlays
+
+        kinds = document_patches.Kinds(_templates, is_namespaced, options.namespace)
+        result = document_patches.patched_document(document, edits, kinds)
+        matched.update(result.matched)
+        problems.extend(result.diagnostics)
+        changed_by = (*sources.get(document, ()), *result.changed_by)
+        if changed_by:
+            sources[result.document] = tuple(dict.fromkeys(changed_by))
+        return result.document
+
+    prepared = [
+        _prepared(document, options, problems)
+        for document in _jobs_and_objects(documents, library, options, problems)
+    ]
+    problems += check_run(options.settings.run, environment.place_of("run"))
+    patched = [overlaid(document, edits) for document in prepared]
+    named = named_runtimes(patched)
+    runtimes = [overlaid(runtime, edits) for runtime in library if runtime.name in named]
+    problems += [*_repeated(patched), *_repeated(runtimes)]
+    whole = with_runtimes(
+        patched,
+        sources,
+        options.settings.kubernetes_version,
+        runtimes,
+        is_left=is_skipped if options.managed == "skip" else lambda _: False,
+    )
+    problems += whole.diagnostics
+    sources.update(whole.sources)
+    # Only now the Pod templates of jobs that have a runtime are there.
+    of_templates = [edit for edit in edits if edit.is_for_templates]
+    complete = [
+        overlaid(document, of_templates) if document in whole.sources else document
+        for document in whole.documents
+    ]
+    return PatchedDocuments(tuple(complete), frozenset(matched), sources, tuple(problems))
+
+
+def _jobs_and_objects(
+    documents: Sequence[Document],
+    library: Sequence[Document],
+    options: Options,
+    problems: list[Diagnostic],
+) -> list[Document]:
+    """The documents without overlays, which a folder may hold too, and without the library."""
+    in_library = {file_and_index(runtime) for runtime in library if runtime.digest is not None}
+    left = []
+    for document in documents:
+        if overlays.is_overlay(document):
+            # Who passes an overlay knows how it is done.
+            if not options.overlays:
+                place, file = document.locate(("kind",)), document.file
+                problems.append(diagnose(codes.OVERLAY_AMONG_INPUTS, place, file=file))
+        elif not (in_library and is_runtime(document) and file_and_index(document) in in_library):
+            left.append(document)
+    return left
+
+
+def _prepared(document: Document, options: Options, problems: list[Diagnostic]) -> Document:
+    """A document in its current API version, with what the options add to it."""
+    document, warnings = in_current_version(document)
+    problems += warnings
+    namespace = options.namespace
+    if namespace is not None and document.namespace not in (None, namespace):
+        # As with kubectl, none may name another.
+        problems.append(
+            diagnose(
+                codes.OPTION,
+                document.locate(("metadata", "namespace")),
+                option=f"--namespace {namespace}",
+                problem=f"{document.kind} '{document.name}' is in '{document.namespace}'",
+                advice="leave the namespace out of the file, or leave out --namespace",
+            )
+        )
+    for default in (namespace, options.default_namespace):
+        if default is not None:
+            document = _in_namespace(document, default)
+    version = options.dlrover_version
+    return document if version is None else _of_dlrover(document, version)
+
+
+def _in_namespace(document: Document, namespace: str) -> Document:
+    """The document, in the namespace if it names none and can have one."""
+    metadata = document.data.get("metadata")
+    if document.namespace is not None or document.api_version is None or document.kind is None:
+        return document
+    is_ours = frontends.find(document.api_version, document.kind) is not None
+    if not isinstance(metadata, dict) or not (is_ours or is_namespaced(document.data)):
+        return document
+    data = {**document.data, "metadata": {**metadata, "namespace": namespace}}
+    return structs.replace(document, data=data)
+
+
+def _of_dlrover(document: Document, version: str) -> Document:
+    """A job of DLRover that says its version of it; what it says already counts.
+
+    In the document, because the stored job is compiled again without this option.
+    """
+    metadata = document.data.get("metadata")
+    kind = frontends.find(document.api_version, document.kind)
+    if kind is None or kind.operator is not DLROVER or not isinstance(metadata, dict):
+        return document
+    annotations = metadata.get("annotations", {})
+    if not isinstance(annotations, dict) or DLROVER_VERSION in annotations:
+        return document
+    annotations = {**annotations, DLROVER_VERSION: version}
+    data = {**document.data, "metadata": {**metadata, "annotations": annotations}}
+    return structs.replace(document, data=data)
+
+
+def _templates(document: Document) -> Mapping[str, ValuePath] | None:
+    """The paths of a document's Pod templates by role; None if its kind is not one of ours."""
+    kind = frontends.find(document.api_version, document.kind)
+    return kind.templates_by_role(document.data) if kind else None
+
+
+def _repeated(documents: Sequence[Document]) -> list[Diagnostic]:
+    """An error for each object that the input defines a second time."""
+    problems = []
+    first: dict[tuple[str, str, str, str], Document] = {}
+    for document in documents:
+        if document.name is None or document.api_version is None or document.kind is None:
+            continue
+        group = document.api_version.rpartition("/")[0]
+        key = (group, document.kind, document.namespace or "default", document.name)
+        known = first.setdefault(key, document)
+        if known is not document:
+            place = document.locate(("metadata", "name"))
+            facts = {"what": document.label, "first": known.locate(("metadata", "name"))}
+            problems.append(diagnose(codes.SAME_OBJECT_TWICE, place, **facts))
+    return problems
