@@ -40,17 +40,16 @@ from etcompile.watch.actions import (
     WriteStatus,
 )
 from etcompile.watch.deciding import decide
-from etcompile.watch.state import (
-    BatchView,
+from etcompile.watch.job_view import (
     EpochLog,
     Gone,
     HostsRecord,
     JobView,
     LogActivity,
-    PodView,
     Tail,
     Timeouts,
 )
+from etcompile.watch.pod_view import BatchView, PodView
 from specs import compiled, container
 
 START = 1_000_000.0
@@ -139,7 +138,7 @@ class World:
         self.config_uid = "config-1"
         self.config_created = START
         self._facts: tuple[Job, str, dict[str, tuple[str, Member]]] | None = None
-        self.heard: dict[str, LogActivity] = {}
+        self.activity: dict[str, LogActivity] = {}
         self.tails: dict[str, Tail] = {}
         self.epochs: dict[str, EpochLog] = {}
         self.logs: dict[str, list[tuple[float, str]]] = {}
@@ -210,7 +209,7 @@ class World:
             watched_since=self.watched_since,
             declared_at=self.declared_at,
             timeouts=self.timeouts,
-            heard=dict(self.heard),
+            activity=dict(self.activity),
             config_uid=self.config_uid,
             config_created=self.config_created,
         )
@@ -238,7 +237,7 @@ class World:
         uid = f"uid-{next(self._uids)}"
         run = self.spec_hash
         made = PodView(name, uid, role, member.index, run, created=self.now, rank=rank)
-        self.pods[name] = structs.replace(made, made_here=here)
+        self.pods[name] = structs.replace(made, created_here=here)
         self.gone.pop(name, None)
 
     def sync(self) -> None:
@@ -319,7 +318,7 @@ class World:
     def restart_watcher(self) -> None:
         """The watcher dies, and another one begins: it knows what is written and no more."""
         self.gone.clear()
-        self.heard.clear()
+        self.activity.clear()
         self.tails.clear()
         self.epochs.clear()
         self.watched_since = self.now
@@ -418,7 +417,7 @@ class World:
                 if self._is(name, uid):
                     self.change(name, ending=True)
             case ReadLog(name, uid):
-                self.heard[uid] = LogActivity(self.now, self.words.get(name, 0.0))
+                self.activity[uid] = LogActivity(self.now, self.words.get(name, 0.0))
             case ReadTail(_, uid, _, of):
                 self.tails[uid] = Tail(of)
             case DeletePod(name, uid, _, force):
@@ -465,7 +464,7 @@ class World:
         if self.pods[name].ended:
             self.vanish(name)
         elif not self.pods[name].deleting:
-            self.change(name, deleting=True, asked=self.now, due=self.now + 30)
+            self.change(name, deleting=True, deletion_requested=self.now, due=self.now + 30)
 
     def _replica(self, name: str) -> tuple[str, Member]:
         first = re.sub(r"-a\d+$", "", name)  # another attempt has another name

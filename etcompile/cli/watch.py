@@ -266,7 +266,7 @@ def _installation(options: WatchOptions) -> "Installation":
 
 
 def _log_to_standard_error(options: WatchOptions) -> None:
-    from etcompile.watch.logs import TEXT, JsonFormatter
+    from etcompile.watch.event_recorder import TEXT, JsonFormatter
 
     level = logging.DEBUG if options.verbose else logging.INFO
     handler = logging.StreamHandler()

@@ -5,7 +5,7 @@ from etcompile.model.protocol import JOB_LABEL, MANAGER
 from etcompile.plan.owners import stranger
 from etcompile.status import Seen
 from etcompile.status.job_status import is_config
-from etcompile.watch.run_pods import StoredRun
+from etcompile.watch.stored_run import StoredRun
 
 
 def stored_run(found: Seen) -> StoredRun:

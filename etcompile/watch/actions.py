@@ -3,8 +3,9 @@
 Rules decide on actions and nothing else does anything. Actions are carried out in the order in
 which they stand; if one fails, the rest is left (but for the host lists, if a Pod is refused), and
 the next decision starts from what is there then. Each may be carried out twice without harm: those
-on Pods name the UID, and what must not happen twice is written down before it happens
-(`WriteStatus` comes first).
+on Pods name the UID, so that no other Pod of that name is meant, and what must not happen twice is
+written down before it happens (`WriteStatus` comes first). A `reason` is one word, and `index` the
+number of a replica in its role, None for a role with a single Pod.
 """
 
 from collections.abc import Sequence
@@ -15,18 +16,16 @@ from etcompile.failures import Failure, FailureLog
 from etcompile.goodput import Timeline
 from etcompile.model import Member
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.state import EpochLog, HostsRecord
+from etcompile.watch.job_view import EpochLog, HostsRecord
 
 REPLACED = "PodReplaced"
 """The reason of Events and log lines about a Pod that another one comes instead of."""
 
 
 class WriteStatus(Struct, frozen=True):
-    """Write `J-status`.
+    """Write `J-status`, unless somebody else has written it since it was read.
 
     Args:
-        record: All of it (`record_data`). If somebody else has written since it was read, it is
-            not written: the decision was made on an old one.
         failures: What the run has failed of; None if of nothing.
         timeline: When it was in training; None before it has begun.
     """
@@ -37,22 +36,13 @@ class WriteStatus(Struct, frozen=True):
 
 
 class WriteHosts(Struct, frozen=True):
-    """Write `J-hosts`.
-
-    Args:
-        hosts: The lists, and the time to write into the annotation `WRITTEN`.
-    """
+    """Write `J-hosts`."""
 
     hosts: HostsRecord
 
 
 class TouchPod(Struct, frozen=True):
-    """Annotate a Pod, so that its kubelet fetches its volumes at once.
-
-    Args:
-        name: The Pod's name.
-        value: The value of the annotation `TOUCHED`.
-    """
+    """Set the annotation `TOUCHED` of a Pod, so that its kubelet fetches its volumes at once."""
 
     name: str
     uid: str
@@ -60,13 +50,7 @@ class TouchPod(Struct, frozen=True):
 
 
 class NotifyPod(Struct, frozen=True):
-    """Ask something of the supervisor of a Pod.
-
-    Args:
-        name: The Pod's name.
-        uid: Its UID: no other Pod of that name is told.
-        notice: The value of the annotation `NOTICE`.
-    """
+    """Ask something of the supervisor of a Pod, by its annotation `NOTICE`."""
 
     name: str
     uid: str
@@ -80,10 +64,6 @@ class ReplacePod(Struct, frozen=True):
     `CreatePod` for it.
 
     Args:
-        name: The Pod's name.
-        uid: Its UID: no other Pod of that name is deleted.
-        index: Its number in the role.
-        reason: Why, in one word.
         epoch: Its annotation `EPOCH`; empty for none.
         avoid: The nodes that it avoids.
     """
@@ -101,9 +81,6 @@ class CreatePod(Struct, frozen=True):
     """Create a Pod as the compiler makes it. That one of the same run exists is as good.
 
     Args:
-        name: The Pod's name.
-        index: Its number in the role.
-        reason: Why, in one word.
         undeclared: The replica, where the job declares no Pod of that name for it: it follows
             another one in its rank, or its scheduler wants another name for each of its Pods.
         lost: The name of the Pod that it comes instead of, if that is another one.
@@ -125,9 +102,6 @@ class DeletePod(Struct, frozen=True):
     """Delete a Pod, gracefully.
 
     Args:
-        name: The Pod's name.
-        uid: Its UID: no other Pod of that name is deleted.
-        reason: Why, in one word.
         force: Do not wait for its kubelet to say that its processes have ended.
     """
 
@@ -138,12 +112,7 @@ class DeletePod(Struct, frozen=True):
 
 
 class EndPod(Struct, frozen=True):
-    """End a Pod that Git declares and that does not end by itself: `activeDeadlineSeconds: 1`.
-
-    Args:
-        name: The Pod's name.
-        reason: Why, in one word.
-    """
+    """End a Pod that Git declares and that does not end by itself: `activeDeadlineSeconds: 1`."""
 
     name: str
     uid: str
@@ -155,11 +124,7 @@ class RemoveJob(Struct, frozen=True):
 
 
 class ReadLog(Struct, frozen=True):
-    """See when a container last said something. Nobody waits for the answer.
-
-    Args:
-        name: The Pod's name.
-    """
+    """See when a container last said something. Nobody waits for the answer."""
 
     name: str
     uid: str
@@ -170,9 +135,6 @@ class ReadTail(Struct, frozen=True):
     """Ask for the last lines of a container's log.
 
     Args:
-        name: The Pod's name.
-        uid: Its UID: no other Pod of that name is asked.
-        container: The container's.
         of: Which failure they are to explain.
         most: So many lines at most.
     """
@@ -188,9 +150,6 @@ class ReadEpochs(Struct, frozen=True):
     """See what a supervisor has said of epochs in the log of its container.
 
     Args:
-        name: The Pod's name.
-        uid: Its UID: no other Pod of that name is asked.
-        container: The container's.
         known: What is known of it.
         since: The time of the oldest line that matters (RFC 3339); empty for all lines.
     """
@@ -203,14 +162,11 @@ class ReadEpochs(Struct, frozen=True):
 
 
 class EmitEvent(Struct, frozen=True):
-    """Tell people. One that gets lost does no harm.
+    """Report something. An Event that gets lost does no harm.
 
     Args:
-        reason: In one word.
         message: In a sentence.
         pod: The name of the Pod that it is about; None for the job's ConfigMap.
-        uid: That Pod's UID.
-        warning: Whether it is a warning.
     """
 
     reason: str
@@ -221,24 +177,16 @@ class EmitEvent(Struct, frozen=True):
 
 
 class Requeue(Struct, frozen=True):
-    """Decide again at a time, if nothing happens before.
-
-    Args:
-        at: When, in seconds since 1970.
-    """
+    """Decide again at a time, in seconds since 1970, if nothing happens before."""
 
     at: float
 
 
+PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | NotifyPod | EndPod
 Action = (
-    WriteStatus
+    PodAction
+    | WriteStatus
     | WriteHosts
-    | TouchPod
-    | NotifyPod
-    | ReplacePod
-    | CreatePod
-    | DeletePod
-    | EndPod
     | RemoveJob
     | ReadLog
     | ReadTail
@@ -254,7 +202,7 @@ class Decision(Struct, frozen=True):
     Args:
         record: The run record, with what the rule adds to it.
         actions: What is to be done, in this order, after the record is written.
-        failures: What the rule has seen to fail.
+        failures: What supervisors have reported to have failed.
     """
 
     record: RunRecord

@@ -28,20 +28,20 @@ from msgspec import Struct
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL
+from etcompile.watch.action_executor import ActionExecutor
+from etcompile.watch.authorization import report_missing
 from etcompile.watch.endpoints import Answer
-from etcompile.watch.events import Events
-from etcompile.watch.executor import ActionExecutor
+from etcompile.watch.event_recorder import EventRecorder
 from etcompile.watch.job_selector import Selector
+from etcompile.watch.job_view import Timeouts
 from etcompile.watch.leader_election import LeaderElection
-from etcompile.watch.memory import Memory
+from etcompile.watch.ledger import Memory
+from etcompile.watch.memory_limits import memory_budget
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.notices import Notices
 from etcompile.watch.reconciler import AFTER_A_BUG, Reconciler, Result
-from etcompile.watch.reflector import Keeper, Reflector
-from etcompile.watch.rights import report_missing
-from etcompile.watch.room import room
+from etcompile.watch.reflector import Reflector
 from etcompile.watch.runs import Runs
-from etcompile.watch.state import Timeouts
 from etcompile.watch.store import Store
 from etcompile.watch.workqueue import JobKey, WorkQueue
 
@@ -49,7 +49,7 @@ _log = logging.getLogger("etcompile.watch")
 
 _LONGEST_UNTIL = 86_400.0
 """Seconds until a job is looked at again, whatever times are in it."""
-_ROOM_AGAIN = 0.5
+_AFTER_QUOTA = 0.5
 """Seconds after a quota has changed, and at least between two looks for that: more may change."""
 _TRUST_AGAIN = 1.0
 """Seconds between two looks for namespaces whose jobs the watcher has just met."""
@@ -59,7 +59,7 @@ _REST = 10
 _TRIES = 5
 """Looks at a job that fail before `--once` gives it up."""
 _STOPPING = 10.0
-"""Seconds that looks under way have when the watcher is told to stop."""
+"""Seconds that looks under way have when the watcher is to stop."""
 
 
 class Choices(Struct, frozen=True):
@@ -69,14 +69,13 @@ class Choices(Struct, frozen=True):
         namespaces: Where; None for everywhere.
         selector: Which jobs.
         threads: How many jobs are looked at side by side.
-        beside: How many requests about Pods of these run side by side.
-        timeouts: How long to wait for what.
+        requests: How many requests about Pods of these run side by side.
     """
 
     namespaces: tuple[str, ...] | None
     selector: Selector = Selector()
     threads: int = 6
-    beside: int = 16
+    requests: int = 16
     timeouts: Timeouts = Timeouts()
 
 
@@ -85,10 +84,9 @@ class Watcher:
 
     Args:
         cluster: The cluster. Its requests should be sent once: a job is looked at again after a
-            failure, and then decided about anew.
-        choices: What to do.
-        leading: Who may act; None for this watcher, always.
+            failure, and then decided about again.
         identity: Which watcher this is.
+        leading: Who may act; None for this watcher, always.
     """
 
     def __init__(
@@ -108,42 +106,59 @@ class Watcher:
         self._stop = threading.Event()
         self._queue = WorkQueue()
         shared = choices.namespaces is None or len(choices.namespaces) > 1
-        self._observations = Store(self._queue.want, room(shared=shared), cluster.now)
+        self._store = Store(self._queue.want, memory_budget(shared=shared), cluster.now)
         self._synced_at = 0.0
-        self._events = Events(
+        self._events = EventRecorder(
             cluster,
             busy=lambda: not self._queue.idle,
-            may=self._may,
+            may_act=self._may_act,
             identity=identity,
             counted=lambda status: self.metrics.writes.labels("create", "Event", status).inc(),
         )
-        self._beside = ThreadPoolExecutor(choices.beside, thread_name_prefix="beside")
+        self._pool = ThreadPoolExecutor(choices.requests, thread_name_prefix="requests")
         self._memory = Memory()
         executor = ActionExecutor(
             cluster,
-            self._observations,
-            self._may,
+            self._store,
+            self._may_act,
             self.metrics,
             self._events,
-            self._beside,
+            self._pool,
             self._queue.others_wait,
             self._memory,
         )
-        self._notices = Notices(cluster, self._observations, self._events, self._memory)
+        self._notices = Notices(cluster, self._store, self._events, self._memory)
         self._reconciler = Reconciler(
             cluster,
-            self._observations,
+            self._store,
             executor,
-            Runs(cluster, self._observations, choices.selector, self._notices, self._memory),
+            Runs(cluster, self._store, choices.selector, self._notices, self._memory),
             self._notices,
             self._memory,
             choices.timeouts,
             self._stop.is_set,
         )
-        self._streams = self._made_streams()
-        self._quotas = self._made_quota_streams()
+        # ConfigMaps first: a Pod means nothing without its job.
+        store, places = self._store, choices.namespaces or (None,)
+        self._streams = [
+            Reflector(cluster, version, kind, place, JOB_LABEL, saw, left, self._restarted)
+            for version, kind, saw, left in (
+                ("v1", "ConfigMap", store.saw_map, store.left_maps),
+                ("batch/v1", "Job", store.saw_batch, store.left_batch),
+                ("v1", "Pod", store.saw_pod, store.left_pods),
+            )
+            for place in places
+        ]
+        # Quotas, so that a Pod that one refused is tried again as soon as the quota changes.
+        # Nothing waits for these streams, and nothing is kept of them.
+        self._quotas = [
+            Reflector(
+                cluster, "v1", "ResourceQuota", place, "", self._saw_quota, None, self._restarted
+            )
+            for place in places
+        ]
         self._threads: list[threading.Thread] = []
-        self._gauges()
+        self._add_gauges()
 
     # ---- from the outside ----------------------------------------------------------------------
 
@@ -153,8 +168,8 @@ class Watcher:
             self._run(f"stream {stream.kind}", partial(stream.run, self._stop))
         self._run("events", self._events.run)
         for number in range(self._choices.threads):
-            self._run(f"look {number}", self._look_on)
-        self._run("sync", self._wait_for_sync)
+            self._run(f"look {number}", self._reconcile_jobs)
+        self._run("sync", self._sync)
 
     def stop(self) -> None:
         """Lets looks under way end, and ends everything else."""
@@ -165,7 +180,7 @@ class Watcher:
         for thread in self._threads:
             if not thread.name.startswith("stream"):
                 thread.join(max(0.0, end - time.monotonic()))
-        self._beside.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def once(self) -> None:
         """Lists everything, does what is to be done now, and returns.
@@ -173,18 +188,17 @@ class Watcher:
         Raises:
             ClusterError: the cluster cannot be read.
         """
-        for stream in self._streams:
-            stream.list(self._cluster.resource(stream.api_version, stream.kind))
+        self._list()
         self._synced()
-        self._say_whom_it_trusts()
+        self._report_trust()
         self._report_rights()
-        for key in sorted(self._observations.known()):
+        for key in sorted(self._store.known()):
             for _ in range(_TRIES):
-                again, outcome = self._reconciled(key)
+                again, outcome = self._reconcile(key)
                 if outcome != "again":
                     break
                 time.sleep(self._until(again or 0.0))
-        self._beside.shutdown()
+        self._pool.shutdown()
         self._events.close()
         self._events.run()
 
@@ -216,13 +230,13 @@ class Watcher:
 
     # ---- looks ---------------------------------------------------------------------------------
 
-    def _look_on(self) -> None:
+    def _reconcile_jobs(self) -> None:
         """Looks at jobs until the queue is closed."""
         while (key := self._queue.take()) is not None:
             begun = time.monotonic()
             due: float | None = begun + AFTER_A_BUG
             try:
-                again, outcome = self._reconciled(key)
+                again, outcome = self._reconcile(key)
                 self.metrics.reconciles.labels(outcome).inc()
                 self.metrics.reconcile_seconds.observe(time.monotonic() - begun)
                 due = None if again is None else time.monotonic() + self._until(again)
@@ -231,33 +245,28 @@ class Watcher:
             finally:
                 self._queue.done(key, due)
 
-    def _reconciled(self, key: JobKey) -> tuple[float | None, Result]:
-        if self._synced_at == 0.0 or not self._may():
+    def _reconcile(self, key: JobKey) -> tuple[float | None, Result]:
+        if self._synced_at == 0.0 or not self._may_act():
             return None, "stopped"  # all are wanted again once that is different
         return self._reconciler.reconcile(key, self._synced_at)
-
-    def _saw_quota(self, quota: LiveObject, *, gone: bool) -> None:  # noqa: ARG002 - as a keeper is
-        """A quota has changed: there may be room again for Pods that it refused."""
-        at = time.monotonic() + _ROOM_AGAIN
-        for key in self._reconciler.room_again(quota["metadata"]["namespace"]):
-            self._queue.soon(key, at)
 
     def _until(self, at: float) -> float:
         """Seconds until a time since 1970, if that is a time at all."""
         left = at - self._cluster.now()
         return min(left, _LONGEST_UNTIL) if left > 0.0 else 0.0
 
-    # ---- the whole -----------------------------------------------------------------------------
-
-    def _may(self) -> bool:
+    def _may_act(self) -> bool:
         return self._leading is None or self._leading.valid
 
     def _want_all(self) -> None:
         """Has all jobs looked at, and those that went while this watcher did not act."""
-        for key in {*self._memory.jobs(), *self._observations.known()}:
+        for key in {*self._memory.jobs(), *self._store.known()}:
             self._queue.want(key)
 
-    def _wait_for_sync(self) -> None:
+    # ---- the whole -----------------------------------------------------------------------------
+
+    def _sync(self) -> None:
+        """Waits until everything was listed once; then looks after what is true of all jobs."""
         for stream in self._streams:
             while not stream.synced.wait(0.2):
                 if self._stop.is_set():
@@ -267,70 +276,48 @@ class Watcher:
         self._report_rights()
         listed_at = rest = 0.0
         while not self._stop.wait(_TRUST_AGAIN):
-            self._say_whom_it_trusts()
+            self._report_trust()
             begun = time.monotonic()
-            if begun > listed_at + rest and self._observations.has_room_again():
-                self._list_again()
+            if begun > listed_at + rest and self._store.memory_freed():
+                # Looks again at what there was no memory for when it was seen.
+                try:
+                    self._list()
+                except ClusterError as error:
+                    _log.warning("cannot list what there was no memory for: %s", error)
+                    self._store.list_again()
+                self._want_all()
                 # Who fills the memory and empties it again must not keep the watcher busy.
                 listed_at = time.monotonic()
                 rest = _REST * (listed_at - begun) + _LEAST_REST
 
-    def _say_whom_it_trusts(self) -> None:
+    def _list(self) -> None:
+        for stream in self._streams:
+            stream.list(self._cluster.resource(stream.api_version, stream.kind))
+
+    def _synced(self) -> None:
+        if self._choices.namespaces:
+            self._report_trust()
+        self._synced_at = self._cluster.now()
+        _log.info("watching %d jobs and %d Pods", *self._store.counts())
+
+    def _report_trust(self) -> None:
         watched = self._choices.namespaces
-        jobs = {namespace for namespace, _ in self._observations.known()}
+        jobs = {namespace for namespace, _ in self._store.known()}
         self._notices.of_trust(jobs if watched is None else {*watched})
 
     def _report_rights(self) -> None:
         # Where all namespaces are watched, the rights are the same in each.
         report_missing(self._cluster, self._choices.namespaces or ("default",))
 
-    def _list_again(self) -> None:
-        """Looks again at what there was no memory for when it was seen."""
-        try:
-            for stream in self._streams:
-                stream.list(self._cluster.resource(stream.api_version, stream.kind))
-        except ClusterError as error:
-            _log.warning("cannot list what there was no memory for: %s", error)
-            self._observations.list_again()
-        self._want_all()
-
-    def _synced(self) -> None:
-        if self._choices.namespaces:
-            self._say_whom_it_trusts()
-        self._synced_at = self._cluster.now()
-        _log.info("watching %d jobs and %d Pods", *self._observations.counts())
-
-    def _made_streams(self) -> list[Reflector]:
-        places = [None] if self._choices.namespaces is None else [*self._choices.namespaces]
-        # ConfigMaps first: a Pod means nothing without its job.
-        store = self._observations
-        kinds = (
-            ("v1", "ConfigMap", Keeper(store.saw_map, store.left_maps)),
-            ("batch/v1", "Job", Keeper(store.saw_batch, store.left_batch)),
-            ("v1", "Pod", Keeper(store.saw_pod, store.left_pods)),
-        )
-        return [
-            Reflector(self._cluster, version, kind, place, JOB_LABEL, keeper, self._restarted)
-            for version, kind, keeper in kinds
-            for place in places
-        ]
-
-    def _made_quota_streams(self) -> list[Reflector]:
-        """Quotas, so that a Pod that one refused is tried again as soon as there is room.
-
-        Nothing waits for these streams, and nothing is kept of them.
-        """
-        places = [None] if self._choices.namespaces is None else [*self._choices.namespaces]
-        keeper, told = Keeper(self._saw_quota), self._cannot_see_quotas
-        return [
-            Reflector(self._cluster, "v1", "ResourceQuota", p, "", keeper, told) for p in places
-        ]
-
-    def _cannot_see_quotas(self, _kind: str, reason: str, error: ClusterError) -> None:
-        if error.status != 403:  # `rights.report_missing` says so once
-            self._restarted("ResourceQuota", reason, error)
+    def _saw_quota(self, quota: LiveObject, *, gone: bool) -> None:  # noqa: ARG002 - as the store
+        """A quota has changed: it may allow Pods now that it refused."""
+        at = time.monotonic() + _AFTER_QUOTA
+        for key in self._reconciler.quota_changed(quota["metadata"]["namespace"]):
+            self._queue.soon(key, at)
 
     def _restarted(self, kind: str, reason: str, error: ClusterError) -> None:
+        if kind == "ResourceQuota" and error.status == 403:
+            return  # `report_missing` says so once
         self.metrics.restarts.labels(kind, reason).inc()
         _log.warning("restarting the watch of %s: %s", kind, error)
 
@@ -339,15 +326,14 @@ class Watcher:
         self._threads.append(thread)
         thread.start()
 
-    def _gauges(self) -> None:
-        gauge = self.metrics.gauge
+    def _add_gauges(self) -> None:
         self.metrics.labelled(
             "goodput_ratio",
             "Seconds in training divided by the seconds since the run began, by job.",
             ("job_namespace", "job_name"),
             lambda: (
-                (key, found.ratio)
-                for key, found in (self._reconciler.goodputs() if self._may() else ())
+                (key, goodput.ratio)
+                for key, goodput in (self._reconciler.goodputs() if self._may_act() else ())
             ),
         )
         self.metrics.labelled(
@@ -356,9 +342,12 @@ class Watcher:
             ("reason",),
             lambda: (
                 ((reason,), count)
-                for reason, count in (self._memory.unsupervised().items() if self._may() else ())
+                for reason, count in (
+                    self._memory.unsupervised().items() if self._may_act() else ()
+                )
             ),
         )
+        gauge = self.metrics.gauge
         gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)
-        gauge("jobs", "Number of watched jobs.", lambda: self._observations.counts()[0])
-        gauge("pods", "Number of watched Pods.", lambda: self._observations.counts()[1])
+        gauge("jobs", "Number of watched jobs.", lambda: self._store.counts()[0])
+        gauge("pods", "Number of watched Pods.", lambda: self._store.counts()[1])

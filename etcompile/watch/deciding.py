@@ -32,6 +32,7 @@ from etcompile.watch.actions import (
     Requeue,
     WriteStatus,
 )
+from etcompile.watch.job_view import JobView
 from etcompile.watch.rules import (
     completion,
     epochs,
@@ -44,7 +45,6 @@ from etcompile.watch.rules import (
 )
 from etcompile.watch.rules.placement import placement
 from etcompile.watch.rules.replica_state import RunState, logs_to_read, run_state
-from etcompile.watch.state import JobView
 
 
 def decide(view: JobView, now: float) -> tuple[Action, ...]:

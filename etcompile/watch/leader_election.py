@@ -19,7 +19,6 @@ from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.session import steady
 from etcompile.model.protocol import WATCHER
 
-MANAGER = WATCHER
 _log = logging.getLogger("etcompile.watch")
 _API_VERSION = "coordination.k8s.io/v1"
 
@@ -185,7 +184,7 @@ class LeaderElection:
         resource = self._cluster.resource(_API_VERSION, "Lease")
         self._note(
             self._cluster.patch(
-                resource, self._name, change, self._namespace, field_manager=MANAGER
+                resource, self._name, change, self._namespace, field_manager=WATCHER
             )
         )
 

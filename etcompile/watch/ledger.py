@@ -1,13 +1,17 @@
-"""What is not in order with a job: held requests, reported problems, and whether it is supervised.
+"""What the watcher remembers of each job besides what it sees of it: one bounded value a job.
 
-The one place where the watcher remembers a failure; all of it may be forgotten at any time.
+All of it may be forgotten at any time, and then costs a request, a compilation or a line of the log
+more. What must survive a crash is in the run record, in `J-status`. A job is in the hands of one
+thread at a time (`workqueue`). Only its ledger is shared with those that carry out requests about
+several of its Pods side by side.
 
-**Requests** that were refused or changed nothing are not sent again before their time.
+The ledger is the one place where the watcher remembers a failure:
 
-Whatever happens to a job makes the watcher look at it, a hundred times a second if a hundred of its
-Pods change. What the API server has refused is decided again each time, and must not be sent again
-each time. Apart from the wait of a whole job, because what else is to be done about it is not held
-up: a dead host leaves the list while its replacement is refused.
+**Requests** that were refused or changed nothing are not sent again before their time. Whatever
+happens to a job makes the watcher look at it, a hundred times a second if a hundred of its Pods
+change; what the API server has refused is decided again each time, and must not be sent again each
+time. What else is to be done about the job is not held up: a dead host leaves the list while its
+replacement is refused. A job as a whole waits only after a look at it that failed.
 
 **Reports**: a problem is met at each look and reported once, however many others a job has.
 
@@ -17,10 +21,18 @@ says so here; a look that does all it wants to takes it back.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 
-from etcompile.watch.workqueue import LONGEST, backoff
+from msgspec import Struct, field
+
+from etcompile.watch.job_view import JobView
+from etcompile.watch.stored_run import StoredRun
+from etcompile.watch.workqueue import LONGEST, JobKey, backoff
+
+Request = tuple[str, str]
+"""A verb and an object: two requests with the same are one that is sent again."""
 
 _LONGEST_REPORT = 300
 """Characters of a problem by which it is told from others."""
@@ -39,36 +51,39 @@ class Ledger:
         self._clock = clock
         self._lock = threading.Lock()
         # How often a request has failed in a row, and until when it is held.
-        self._held: dict[str, tuple[int, float]] = {}
+        self._held: dict[Request, tuple[int, float]] = {}
+        self._failed_looks = 0
         self._reported: dict[tuple[str, str], None] = {}
         self._met = False
         # Why the job is not supervised, and since when; None if it is, or is no job of ours.
-        self._lost: tuple[str, float] | None = None
+        self._unsupervised: tuple[str, float] | None = None
 
-    def failed(self, what: str, longest: float = LONGEST) -> None:
+    # ---- requests ------------------------------------------------------------------------------
+
+    def failed(self, request: Request, longest: float = LONGEST) -> None:
         """A request was refused or changed nothing: it is held twice as long as the last time."""
         with self._lock:
-            count, until = self._held.get(what, (0, 0.0))
+            count, until = self._held.get(request, (0, 0.0))
             if self._clock() >= until:  # else another request like it has failed at the same time
                 wait = min(backoff(count + 1), longest)
-                self._held[what] = count + 1, self._clock() + wait
+                self._held[request] = count + 1, self._clock() + wait
 
-    def failed_alike(self, these: Sequence[str]) -> None:
+    def failed_together(self, requests: Collection[Request]) -> None:
         """Requests would all be refused for the same reason: they are held until the same time."""
         with self._lock:
-            count = max((self._held.get(what, (0, 0.0))[0] for what in these), default=0)
+            count = max((self._held.get(request, (0, 0.0))[0] for request in requests), default=0)
             until = self._clock() + backoff(count + 1)
-            self._held.update(dict.fromkeys(these, (max(count, 1), until)))
+            self._held.update(dict.fromkeys(requests, (max(count, 1), until)))
 
-    def succeeded(self, what: str) -> None:
+    def succeeded(self, request: Request) -> None:
         """A request was carried out: the next one like it is sent at once."""
         with self._lock:
-            self._held.pop(what, None)
+            self._held.pop(request, None)
 
-    def holds(self, what: str) -> bool:
+    def holds(self, request: Request) -> bool:
         """Whether it is too early for a request."""
         with self._lock:
-            _, until = self._held.get(what, (0, 0.0))
+            _, until = self._held.get(request, (0, 0.0))
             return self._clock() < until
 
     def wait(self) -> float | None:
@@ -78,11 +93,25 @@ class Ledger:
             untils = [until for _, until in self._held.values() if until > now]
             return min(untils) - now if untils else None
 
-    def keep(self, wanted: AbstractSet[str]) -> None:
-        """Lets go all requests that are held but these: they are not wanted any more."""
+    def retain(self, wanted: AbstractSet[Request] = frozenset()) -> None:
+        """Forgets all requests that are held but these: the others are not wanted any more."""
         with self._lock:
-            for what in self._held.keys() - wanted:
-                del self._held[what]
+            for request in self._held.keys() - wanted:
+                del self._held[request]
+
+    def look_failed(self) -> int:
+        """A look at the job has failed; how often in a row that makes."""
+        self._failed_looks += 1
+        return self._failed_looks
+
+    def look_succeeded(self) -> None:
+        """A look at the job has done all it wanted to."""
+        self._failed_looks = 0
+
+    def retry_soon(self) -> None:
+        """What has been refused may be accepted now: patience begins anew."""
+        self.retain()
+        self._failed_looks = 1
 
     # ---- reports and supervision ---------------------------------------------------------------
 
@@ -103,29 +132,127 @@ class Ledger:
             self._reported = {entry: None for entry in self._reported if entry[0] != kind}
 
     @property
-    def lost(self) -> str:
+    def reason(self) -> str:
         """Why the job is not supervised; empty if it is, or is no job of ours."""
-        return self._lost[0] if self._lost else ""
+        return self._unsupervised[0] if self._unsupervised else ""
 
     def unsupervised(self, reason: str) -> bool:
         """The watcher cannot look after the job; whether that is new."""
         with self._lock:
-            before, self._met = self._lost, True
-            self._lost = reason, before[1] if before else self._clock()
+            before, self._met = self._unsupervised, True
+            self._unsupervised = reason, before[1] if before else self._clock()
             return before is None or before[0] != reason
 
     def supervised(self) -> float | None:
         """The watcher looks after the job; for how many seconds it did not, None if it did."""
         with self._lock:
-            lost, new = self._lost, not self._met
-            self._lost, self._met = None, True
-            if lost is not None:
-                return self._clock() - lost[1]
+            before, new = self._unsupervised, not self._met
+            self._unsupervised, self._met = None, True
+            if before is not None:
+                return self._clock() - before[1]
             return 0.0 if new else None
 
     def ended(self) -> bool:
         """There is no such job any more, or it is not this watcher's; whether there was one."""
         with self._lock:
             met = self._met
-            self._lost, self._met = None, False
+            self._unsupervised, self._met = None, False
             return met
+
+
+class DeclaredRun(Struct, frozen=True):
+    """What a version of a job's ConfigMap says.
+
+    Args:
+        version: The version, and why its data is not kept.
+        run: The run; None if the ConfigMap cannot be read, or the selector does not match it.
+        problem: Why it cannot be read.
+        retries: How often there has been memory again for what had none before.
+    """
+
+    version: tuple[int, str]
+    run: StoredRun | None
+    problem: str
+    retries: int
+
+
+class PreviousRun(Struct, frozen=True):
+    """The run of the Pods of a job that describes another one.
+
+    Args:
+        version: Of the ConfigMap and of the copy beside the run record.
+        run: The run; None if there is no copy of it.
+    """
+
+    version: str
+    run: StoredRun | None
+
+
+class RunMemory(Struct):
+    """What is remembered while there is a run to look after.
+
+    Args:
+        secrets: The UID of the ConfigMap and the Secret for which a key pair was made.
+        requeue: When the rules want to be asked again, in seconds since 1970.
+        paused: The UID of the ConfigMap, and until when nothing is done about it: its namespace is
+            being deleted. None if the job was removed, and the stream is to show it.
+        over_quota: A quota has refused Pods.
+        view: What the rules were shown last.
+        services: Services that are being looked up.
+    """
+
+    secrets: tuple[str, str] = ("", "")
+    requeue: float | None = None
+    paused: tuple[str, float | None] = ("", 0.0)
+    over_quota: bool = False
+    view: JobView | None = None
+    services: set[str] = field(default_factory=set)
+
+
+class JobMemory(Struct):
+    """What is remembered of a job."""
+
+    ledger: Ledger
+    declared: DeclaredRun | None = None
+    previous: PreviousRun | None = None
+    run: RunMemory = field(default_factory=RunMemory)
+
+
+class Memory:
+    """What is remembered of all jobs; safe to share between threads.
+
+    Args:
+        clock: The time in seconds, of a clock that is never set.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._jobs: dict[JobKey, JobMemory] = {}
+        self._reasons: set[str] = set()
+
+    def of(self, key: JobKey) -> JobMemory:
+        """What is remembered of a job; nothing at first."""
+        with self._lock:
+            memory = self._jobs.get(key)
+            if memory is None:
+                memory = self._jobs[key] = JobMemory(Ledger(self._clock))
+            return memory
+
+    def forget(self, key: JobKey) -> None:
+        """Forgets a job of which nothing is left."""
+        with self._lock:
+            self._jobs.pop(key, None)
+
+    def jobs(self) -> Mapping[JobKey, JobMemory]:
+        """All jobs of which anything is remembered."""
+        with self._lock:
+            return dict(self._jobs)
+
+    def unsupervised(self) -> Mapping[str, int]:
+        """How many jobs are not supervised, by reason; a reason that was one once stays, at 0."""
+        jobs = Counter(memory.ledger.reason for memory in self.jobs().values())
+        del jobs[""]
+        with self._lock:
+            self._reasons.update(jobs)
+            return {reason: jobs[reason] for reason in self._reasons}

@@ -12,8 +12,7 @@ from etcompile import data
 from etcompile._version import __version__
 from etcompile.k8s.objects import LiveObject
 from etcompile.model.protocol import WATCH
-from etcompile.watch.admission import POLICY
-from etcompile.watch.rights import OPTIONAL, kustomize_file
+from etcompile.watch.authorization import OPTIONAL, POLICY, kustomize_file
 
 NAME = WATCH
 """Of all objects of the watcher, its Lease included, unless it is given another name."""

@@ -24,15 +24,10 @@ from etcompile.model.run_record import (
     record_data,
 )
 from etcompile.watch.actions import WriteHosts, WriteStatus
+from etcompile.watch.job_view import ANCHOR, WRITTEN, digest, hosts_annotations
 from etcompile.watch.rules.hostfile import succeeded
-from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import (
-    ANCHOR,
-    WRITTEN,
-    digest,
-    hosts_annotations,
-)
 from etcompile.watch.store import SeenMap, unwritable
+from etcompile.watch.stored_run import StoredRun
 
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
 """Argo CD shows them as children of the job, and need not look at each change."""

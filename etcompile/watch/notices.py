@@ -1,10 +1,10 @@
-"""What a watcher tells of a job besides what the rules say: each thing once, as log and Event.
+"""What a watcher reports of a job besides what the rules say: each thing once, as log and Event.
 
 A job is looked at again and again, by several threads one after the other, and what cannot be read
-today cannot be read at the next look either. So this module remembers what was told of which
-version of an object, and tells it anew when that has changed. It decides nothing, and nothing is
-lost with it: after a restart it is told once more, and an Event that was told is none again
-(`events`).
+today cannot be read at the next look either. So the job's ledger has what was reported of which
+version of an object, and it is reported again when that has changed. Nothing is decided here, and
+nothing is lost with it: after a restart it is reported once more, and an Event that was sent is
+none again (`event_recorder`).
 """
 
 import logging
@@ -15,31 +15,28 @@ from collections.abc import Set as AbstractSet
 from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
 from etcompile.model.run_record import VERSION, newer_version
-from etcompile.watch import admission
+from etcompile.watch import authorization
 from etcompile.watch.actions import Action, EmitEvent, Requeue
-from etcompile.watch.events import Events
-from etcompile.watch.executor import Case
-from etcompile.watch.logs import say
-from etcompile.watch.memory import Memory
-from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import PodView
+from etcompile.watch.event_recorder import EventRecorder, say
+from etcompile.watch.ledger import Memory
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.store import SeenJob, SeenMap, Store
+from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 
 _log = logging.getLogger("etcompile.watch")
 
 
 class Notices:
-    """What was told of jobs; safe to share between threads that look at different jobs.
+    """What was reported of jobs; safe to share between threads that look at different jobs.
 
     Args:
         cluster: Whose policies say whom the watcher trusts.
-        store: What is known of jobs.
-        events: Who tells people.
-        memory: What was told.
     """
 
-    def __init__(self, cluster: Cluster, store: Store, events: Events, memory: Memory) -> None:
+    def __init__(
+        self, cluster: Cluster, store: Store, events: EventRecorder, memory: Memory
+    ) -> None:
         self._cluster = cluster
         self._store = store
         self._events = events
@@ -47,7 +44,7 @@ class Notices:
         self._checked: set[str] = set()
 
     def of_failure(self, key: JobKey, reason: str, message: str) -> None:
-        """Tells once of what keeps the watcher from looking after a job, and that it does."""
+        """Reports once what keeps the watcher from looking after a job, and that it does."""
         ledger, line = self._memory.of(key).ledger, f"not supervised: {message}"
         new = ledger.unsupervised(reason)
         # Another number is no other refusal: replicas and quotas have many.
@@ -59,14 +56,14 @@ class Notices:
 
     def of_supervision(self, key: JobKey, run: StoredRun) -> None:
         """Says once that a job is supervised, or is again."""
-        lost = self._memory.of(key).ledger.supervised()
+        ledger = self._memory.of(key).ledger
+        lost = ledger.supervised()
         if lost is None:
             return
-        self._memory.of(key).ledger.resolved("failure")
-        if lost:
-            say(logging.INFO, key, f"supervised again after {lost:.1f} s", reason="Supervised")
-            return
+        ledger.resolved("failure")
         message = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
+        if lost:
+            message = f"supervised again after {lost:.1f} s"
         say(logging.INFO, key, message, reason="Supervised")
 
     def of_end(self, key: JobKey, message: str) -> None:
@@ -75,13 +72,13 @@ class Notices:
             say(logging.INFO, key, f"no longer supervised: {message}", reason="Gone")
 
     def of_job(self, key: JobKey, event: EmitEvent, line: str, version: str = "") -> None:
-        """Tells of a job, by an Event about its ConfigMap and a line of the log."""
+        """Reports a job, by an Event about its ConfigMap and a line of the log."""
         seen = self._store.job(key)
         config = seen.config if seen is not None else None
         if config is None:
             say(logging.WARNING, key, line or event.message, reason=event.reason)
         else:
-            self._events.report(key, event, config.value["metadata"], version, line)
+            self._events.report(key, event, config.metadata, version, line)
 
     def of_actions(self, key: JobKey, actions: Sequence[Action]) -> None:
         """Logs what was decided about a job; what has happened is logged as it is done."""
@@ -95,12 +92,11 @@ class Notices:
         new = namespaces - self._checked
         self._checked = {*namespaces}
         if new:
-            admission.tell(self._cluster, sorted(new))
+            authorization.report_trust(self._cluster, sorted(new))
 
-    def of_maps(self, key: JobKey, seen: SeenJob | None) -> None:
-        """Tells once of ConfigMaps that do not count, and why."""
-        if seen is None:
-            return
+    def of_maps(self, key: JobKey, seen: SeenJob) -> None:
+        """Reports once which ConfigMaps do not count, and why."""
+        ledger = self._memory.of(key).ledger
         bad = [
             (config_map, "UnreadableJob", f"cannot be read: {config_map.problem}")
             for config_map in seen.maps
@@ -112,17 +108,16 @@ class Notices:
         )
         bad += [(stray, "IgnoredConfigMap", ignored) for stray in seen.strays.values()]
         for config_map, reason, message in bad:
-            about = config_map.value["metadata"]
-            if not self._memory.of(key).ledger.is_news("map", f"{about.get('uid')} {message}"):
-                continue
-            event = EmitEvent(reason, message, warning=True)
-            line = f"ConfigMap {config_map.name}: {message}"
-            self._events.report(key, event, about, f"{config_map.version} {reason}", line)
+            about = config_map.metadata
+            if ledger.is_news("map", f"{about.get('uid')} {message}"):
+                event = EmitEvent(reason, message, warning=True)
+                line = f"ConfigMap {config_map.name}: {message}"
+                self._events.report(key, event, about, f"{config_map.version} {reason}", line)
         if not bad:
-            self._memory.of(key).ledger.resolved("map")
+            ledger.resolved("map")
 
     def of_newer_record(self, key: JobKey, status: SeenMap) -> bool:
-        """Whether only a newer etcompile can read the run record, which is told once."""
+        """Whether only a newer etcompile can read the run record, which is reported once."""
         version = newer_version(status.data)
         if version is None:
             return False
@@ -136,23 +131,17 @@ class Notices:
         return True
 
     def of_record(self, key: JobKey, status: SeenMap, message: str) -> None:
-        """Tells once that a run record cannot be read."""
-        if not self._memory.of(key).ledger.is_news("record", str(status.version)):
-            return
-        event = EmitEvent("UnreadableRecord", message, warning=True)
-        about, version = status.value["metadata"], str(status.version)
-        self._events.report(key, event, about, version, f"ConfigMap {status.name}: {message}")
+        """Reports once that a run record cannot be read."""
+        version = str(status.version)
+        if self._memory.of(key).ledger.is_news("record", version):
+            event = EmitEvent("UnreadableRecord", message, warning=True)
+            line = f"ConfigMap {status.name}: {message}"
+            self._events.report(key, event, status.metadata, version, line)
 
-    def of_strangers(self, case: Case, found: Mapping[str, tuple[PodView, str]]) -> None:
-        """Tells once of each Pod that carries the marks of a run and is not of it.
-
-        Args:
-            case: The job.
-            found: All such Pods by UID, each with what shows it.
-        """
-        for uid, (pod, why) in found.items():
-            if not self._memory.of(case.key).ledger.is_news("stranger", uid):
-                continue
-            message = f"does not count for the run of {case.key[1]}: {why}"
-            event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
-            self._events.report(case.key, event, {}, pod.uid)
+    def of_strangers(self, key: JobKey, strangers: Mapping[str, tuple[PodView, str]]) -> None:
+        """Reports once each Pod that carries the marks of a run and is not of it, and why."""
+        for uid, (pod, why) in strangers.items():
+            if self._memory.of(key).ledger.is_news("stranger", uid):
+                message = f"does not count for the run of {key[1]}: {why}"
+                event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
+                self._events.report(key, event, {}, pod.uid)

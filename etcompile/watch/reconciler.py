@@ -2,25 +2,31 @@
 
 Nothing is begun here that would have to be resumed. After each round of actions the rules are asked
 again, with what is there by then; when a request fails, the job is looked at later (`_later`), and
-what is to be done is decided anew. When the rules want to be asked at a certain time (`Requeue`),
+what is to be done is decided again. When the rules want to be asked at a certain time (`Requeue`),
 that is when to look again, too. The answer is always that: a time, or none, and what came of it.
 
 A job is in the hands of one thread at a time (`workqueue`), so that what is decided about it and
 what is requested for it come one after the other, while other jobs go on beside it. One that fails,
 also by a bug of ours, must not take another one down.
+
+What the store has of a job was written by others, and may be of another run, of another controller,
+or of a job of this name that there was before. That is told apart here (`view`): to the rules, a
+Pod that is not of the run is of no run.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
+from msgspec import structs
+
 from etcompile.compiler.stored import StoredJobError
-from etcompile.goodput import Goodput, goodput
+from etcompile.failures import read_log
+from etcompile.goodput import Goodput, goodput, read_timeline
+from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.run_record import ANOTHER_RUN, read_record
-from etcompile.watch.actions import RemoveJob, Requeue
-from etcompile.watch.deciding import decide
-from etcompile.watch.executor import (
+from etcompile.watch.action_executor import (
     ActionExecutor,
     Case,
     NameTakenError,
@@ -28,14 +34,17 @@ from etcompile.watch.executor import (
     NotRemovedError,
     OutdatedError,
 )
-from etcompile.watch.logs import say
-from etcompile.watch.memory import JobMemory, Memory, RunMemory
+from etcompile.watch.actions import RemoveJob, Requeue
+from etcompile.watch.deciding import decide
+from etcompile.watch.event_recorder import say
+from etcompile.watch.job_view import JobView, Timeouts, hosts_record
+from etcompile.watch.ledger import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
+from etcompile.watch.ownership import strangers
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.listeners import timeline
-from etcompile.watch.runs import Runs, reannotated
-from etcompile.watch.state import Timeouts
+from etcompile.watch.runs import Runs, reannotated, wants_copy
 from etcompile.watch.store import SeenJob, Store
-from etcompile.watch.view import strangers_of, view
 from etcompile.watch.workqueue import JobKey, backoff
 
 _log = logging.getLogger("etcompile.watch")
@@ -61,13 +70,7 @@ class Reconciler:
 
     Args:
         cluster: The cluster, whose clock the times in objects are of.
-        store: What is known of jobs.
-        executor: Does what the rules say.
-        runs: The runs of jobs.
-        notices: Is told what people should know.
-        memory: What is remembered of jobs.
-        timeouts: How long to wait for what.
-        stopping: Whether the watcher was told to stop.
+        stopping: Whether the watcher is to stop.
     """
 
     def __init__(
@@ -94,25 +97,23 @@ class Reconciler:
         """Of each job whose run has begun, how much of its time it has been in training."""
         now = self._cluster.now()
         for key, memory in self._memory.jobs().items():
-            shown = memory.run.shown
-            if shown is None or (record := shown.own_record) is None:
+            view = memory.run.view
+            if view is None or (record := view.own_record) is None:
                 continue
-            if (found := timeline(shown, record, now)) is not None:
-                yield key, goodput(found, now)
+            if (known := timeline(view, record, now)) is not None:
+                yield key, goodput(known, now)
 
-    def room_again(self, namespace: str) -> Iterator[JobKey]:
+    def quota_changed(self, namespace: str) -> Iterator[JobKey]:
         """The jobs of a namespace whose Pods a quota refused: it may have room again."""
         for key, memory in self._memory.jobs().items():
             if key[0] == namespace and memory.run.over_quota:
-                memory.ledger.keep(set())
-                memory.failures = 1  # patience begins anew: the quota's change is on its way
+                memory.ledger.retry_soon()  # the quota's change is on its way
                 yield key
 
     def reconcile(self, key: JobKey, since: float) -> tuple[float | None, Result]:
         """Looks at a job until nothing is left to do.
 
         Args:
-            key: The job.
             since: Since when everything is seen, in seconds since 1970.
 
         Returns:
@@ -121,13 +122,13 @@ class Reconciler:
         """
         memory = self._memory.of(key)
         try:
-            again = self._settled(key, memory, since)
+            again = self._settle(key, memory, since)
         except NotLeaderError:
             return None, "stopped"
         except OutdatedError:
             return self._later(memory), "again"
         except NameTakenError as error:
-            self._notices.of_failure(key, "NameTaken", error.told)
+            self._notices.of_failure(key, "NameTaken", str(error))
             return self._later(memory), "again"
         except NotRemovedError as error:
             self._notices.of_failure(key, "NotRemoved", f"what is left of the job stays: {error}")
@@ -139,7 +140,8 @@ class Reconciler:
                 return self._until_terminated(key, memory), "stopped"
             if error.over_quota:
                 memory.run.over_quota = True
-            if _is_refused(error):
+            # Did the API server say no, rather than nothing or later?
+            if error.status is not None and 400 <= error.status < 500 and error.status != 429:
                 self._notices.of_failure(key, "Refused", str(error))
             else:
                 say(logging.WARNING, key, str(error))
@@ -156,26 +158,29 @@ class Reconciler:
             return self._cluster.now() + AFTER_A_BUG, "again"
         wait = memory.ledger.wait()
         if wait is None:
-            memory.failures = 0
+            memory.ledger.look_succeeded()
             memory.run.over_quota = False
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
         due = self._cluster.now() + wait
         return due if again is None else min(again, due), "again"
 
-    def _settled(self, key: JobKey, memory: JobMemory, since: float) -> float | None:
+    def _settle(self, key: JobKey, memory: JobMemory, since: float) -> float | None:
         """Decides and acts until the rules have nothing more; when they want to be asked again."""
         for _ in range(_LOOKS):
             seen = self._store.job(key)
+            if seen is None:
+                self._forget(key, memory, None)
+                return None
             self._notices.of_maps(key, seen)
-            declared = self._runs.declared(key, seen) if seen else None
+            declared = self._runs.declared(key, seen)
             # Of a job that is not this watcher's nothing is read.
             ours = declared is not None or self._runs.unreadable(key)
-            record = read_record(seen.status.data) if seen and seen.status and ours else None
-            former = self._runs.former(key, seen, declared, record) if seen else None
-            run = declared or former
-            if seen is None or seen.config is None or run is None:
-                self._let_go(key, memory, seen)
+            record = read_record(seen.status.data) if seen.status and ours else None
+            previous = self._runs.previous(key, seen, declared, record)
+            run = declared or previous
+            if seen.config is None or run is None:
+                self._forget(key, memory, seen)
                 return None
             if seen.status is not None and self._notices.of_newer_record(key, seen.status):
                 return None
@@ -188,27 +193,26 @@ class Reconciler:
             most = _MOST_GONE + sum(len(role.members) for role in run.job.roles)
             if len(seen.gone) > most:
                 self._store.forget_gone(key, most)
-            case = Case(key, former or run, seen, record)
-            self._make_secrets(case, memory)
-            foreign = strangers_of(case)
-            if self._executor.learn(case, [pod for pod, _ in foreign.values()]):
-                foreign = strangers_of(case)
-            self._notices.of_strangers(case, foreign)
-            shown = view(
+            case = Case(key, previous or run, seen, record)
+            self._create_secrets(case, memory)
+            foreign = strangers(case.run, seen)
+            if self._executor.learn_admitted(case, [pod for pod, _ in foreign.values()]):
+                foreign = strangers(case.run, seen)
+            self._notices.of_strangers(key, foreign)
+            memory.run.view = view(
                 case,
                 foreign,
                 self._timeouts,
                 since=since,
-                superseded=former is not None,
+                superseded=previous is not None,
                 unreadable=self._runs.unreadable(key),
-                reannotated=reannotated(seen, declared) if former is not None else (),
+                reannotated=reannotated(seen, declared) if previous is not None else (),
             )
-            memory.run.shown = shown
-            if shown.record is None and seen.status is not None and seen.status.data.get("record"):
+            if record is None and seen.status is not None and seen.status.data.get("record"):
                 # It is written anew.
                 message = "the run record cannot be read: what it said of the run so far is lost"
                 self._notices.of_record(key, seen.status, message)
-            actions = decide(shown, self._cluster.now())
+            actions = decide(memory.run.view, self._cluster.now())
             self._notices.of_actions(key, actions)
             again = min(
                 (action.at for action in actions if isinstance(action, Requeue)), default=None
@@ -218,7 +222,7 @@ class Reconciler:
             if any(isinstance(action, RemoveJob) for action in actions):
                 memory.run.paused = run.uid, None
             if outcome == "nothing":
-                if former is None and self._runs.lost(key):
+                if previous is None and self._runs.is_lost(key):
                     # Its Pods are of a run that nobody can read any more.
                     memory.ledger.unsupervised(ANOTHER_RUN)
                 elif any(pod.view.uid in foreign for pod in seen.pods.values()):
@@ -231,33 +235,32 @@ class Reconciler:
         # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
         raise OutdatedError
 
-    def _let_go(self, key: JobKey, memory: JobMemory, seen: SeenJob | None) -> None:
+    def _forget(self, key: JobKey, memory: JobMemory, seen: SeenJob | None) -> None:
         """Forgets a job that is not there, or that this watcher does not look after."""
         memory.run = RunMemory()
-        memory.ledger.keep(set())
+        memory.ledger.retain()
         if seen is not None and seen.config is not None:
             if self._runs.unreadable(key):
                 memory.ledger.unsupervised("UnreadableJob")
             else:
                 self._notices.of_end(key, "the selector does not match it")
             return
-        memory.declared = memory.former = None
+        memory.declared = memory.previous = None
         self._notices.of_end(key, "its ConfigMap is gone")
         if seen is None:
             self._memory.forget(key)
         else:
             self._executor.take_back(key, seen)
 
-    def _make_secrets(self, case: Case, memory: JobMemory) -> None:
+    def _create_secrets(self, case: Case, memory: JobMemory) -> None:
         """Creates the job's key pair, once; where a Pod has started there is one."""
         ssh = case.run.job.credentials
         if ssh is None or memory.run.secrets == (case.run.uid, ssh.secret):
             return
         if case.run.job.run.suspended:
             return
-        started = any(pod.view.phase != "Pending" for pod in case.seen.pods.values())
-        if not started:
-            self._executor.make_secrets(case)
+        if all(pod.view.phase == "Pending" for pod in case.seen.pods.values()):
+            self._executor.create_secrets(case)
         memory.run.secrets = case.run.uid, ssh.secret
 
     def _until_terminated(self, key: JobKey, memory: JobMemory) -> float:
@@ -268,14 +271,13 @@ class Reconciler:
         again = self._cluster.now() + _WHILE_TERMINATING
         seen = self._store.job(key)
         if seen is not None and seen.config is not None:
-            memory.run.paused = seen.config.value["metadata"]["uid"], again
+            memory.run.paused = seen.config.metadata["uid"], again
         _log.info("%s/%s: its namespace is being deleted: nothing is created in it any more", *key)
         return again
 
     def _later(self, memory: JobMemory) -> float:
         """When to look again at a job after something failed."""
-        memory.failures += 1
-        wait = backoff(memory.failures)
+        wait = backoff(memory.ledger.look_failed())
         now = self._cluster.now()
         if memory.run.requeue is not None:
             # What the rules want to be asked at does not wait for what has failed.
@@ -284,6 +286,66 @@ class Reconciler:
         return now + wait
 
 
-def _is_refused(error: ClusterError) -> bool:
-    """Whether the API server said no, rather than nothing or later."""
-    return error.status is not None and 400 <= error.status < 500 and error.status != 429
+def view(
+    case: Case,
+    strangers: Collection[str],
+    timeouts: Timeouts,
+    *,
+    since: float,
+    superseded: bool,
+    unreadable: str,
+    reannotated: Collection[str] = frozenset(),
+) -> JobView:
+    """What the rules are shown of a job.
+
+    Args:
+        strangers: The UIDs of Pods that are not of the run.
+        since: Since when everything is seen, in seconds since 1970.
+        superseded: Whether the ConfigMap describes another run.
+        unreadable: Why it cannot be read; empty if it can.
+        reannotated: The UIDs of Pods of the run that say they are of the other one.
+    """
+    seen, run = case.seen, case.run
+    metadata = seen.config.metadata if seen.config else {}
+
+    def of_run(pod: PodView) -> PodView:
+        if pod.uid in strangers:
+            return structs.replace(pod, spec_hash="")
+        return structs.replace(pod, spec_hash=run.spec_hash) if pod.uid in reannotated else pod
+
+    batch = next((role for role in run.job.roles if role.batch), None)
+    name = batch.pod_name(batch.members[0]) if batch and batch.members else ""
+    known = seen.batch.get(name)
+    # Who deletes a job and applies it again makes its Pods again, too: those from before its
+    # ConfigMap are not missed.
+    declared = seconds(metadata.get("creationTimestamp")) or 0.0
+    pods = seen.pods.values()
+    return JobView(
+        job=run.job,
+        settings=run.settings,
+        namespace=case.key[0],
+        spec_hash=run.spec_hash,
+        pods={name: of_run(pod.view) for name, pod in seen.pods.items()},
+        gone={
+            name: structs.replace(gone, pod=of_run(gone.pod))
+            for name, gone in seen.gone.items()
+            if gone.pod.created >= declared
+        },
+        record=case.record,
+        hosts=hosts_record(seen.hosts.data, seen.hosts.annotations) if seen.hosts else None,
+        batch=known.view if known else None,
+        git_managed=run.git_managed,
+        watched_since=max(seen.since, since),
+        declared_at=seen.config.written if seen.config else None,
+        timeouts=timeouts,
+        activity={pod.view.uid: pod.activity for pod in pods if pod.activity},
+        tails={pod.view.uid: pod.tail for pod in pods if pod.tail},
+        epochs={pod.view.uid: pod.epochs for pod in pods if pod.epochs},
+        failures=read_log(seen.status.data) if seen.status else None,
+        timeline=read_timeline(seen.status.data) if seen.status else None,
+        config_uid=run.uid,
+        config_created=run.created,
+        copied=not wants_copy(run, seen.status),
+        superseded=superseded,
+        unreadable=unreadable,
+    )

@@ -9,11 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError, Resource
-from etcompile.watch.state import bounded
+from etcompile.watch.memory_limits import bounded
 
 _PAGE = 100
 """Objects of a list's page: with more, their JSON would be most of the memory ever used."""
@@ -36,23 +34,6 @@ Name = tuple[str, str]
 """Of an object: its namespace and its name."""
 
 
-def _passes_over(_place: str | None, _listed: set[Name], _version: int) -> None:
-    """Takes no notice of what a list did not have."""
-
-
-class Keeper(Struct, frozen=True):
-    """Who is told what a cluster holds of a kind.
-
-    Args:
-        saw: Is called with each object, and with `gone=True` when it is gone.
-        left: Is called after a list of a namespace, or of all, with the names that it had and the
-            version that it is as of: what it did not have is gone.
-    """
-
-    saw: Callable[..., None]
-    left: Callable[[str | None, set[Name], int], None] = _passes_over
-
-
 class Reflector:
     """Follows the objects of a kind.
 
@@ -60,8 +41,11 @@ class Reflector:
         api_version: The kind's API version.
         place: The namespace; None for all.
         labels: A label selector.
-        keeper: Who is told of everything, from the thread that runs `run`.
-        restarted: Is told of each new beginning, with its cause: `expired`, or `error`.
+        saw: Is called with each object, and with `gone=True` when it is gone, from the thread that
+            runs `run`; so are the others.
+        left: Is called after a list of a namespace, or of all, with the names that it had and the
+            version that it is as of: what it did not have is gone.
+        restarted: Is called with each new beginning and its cause: `expired`, or `error`.
     """
 
     def __init__(
@@ -71,7 +55,8 @@ class Reflector:
         kind: str,
         place: str | None,
         labels: str,
-        keeper: Keeper,
+        saw: Callable[..., None],
+        left: Callable[[str | None, set[Name], int], None] | None,
         restarted: Callable[[str, str, ClusterError], None],
     ) -> None:
         self.api_version = api_version
@@ -80,7 +65,8 @@ class Reflector:
         self._cluster = cluster
         self._place = place
         self._labels = labels
-        self._keeper = keeper
+        self._saw = saw
+        self._left = left
         self._restarted = restarted
         self._version: str | None = None
         self._lock = threading.Lock()
@@ -128,7 +114,8 @@ class Reflector:
                     listed.add((value["metadata"]["namespace"], value["metadata"]["name"]))
                     self._see(value)
                 version = page.resource_version
-            self._keeper.left(self._place, listed, int(version))
+            if self._left is not None:
+                self._left(self._place, listed, int(version))
         self.synced.set()
         return version
 
@@ -150,7 +137,7 @@ class Reflector:
 
     def _see(self, value: LiveObject, *, gone: bool = False) -> None:
         try:
-            self._keeper.saw(bounded(value), gone=gone)
+            self._saw(bounded(value), gone=gone)
         except Exception:
             # One object that nobody thought of must not end the stream of all others.
             metadata = value.get("metadata") or {}

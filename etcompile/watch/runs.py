@@ -12,17 +12,17 @@ from typing import Any
 
 from etcompile.compiler.stored import StoredJobError
 from etcompile.kubeapi import Cluster
-from etcompile.model import MOST_PODS
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
-from etcompile.watch.memory import DeclaredRun, FormerRun, Memory
+from etcompile.watch.job_view import LARGEST_COPY
+from etcompile.watch.ledger import DeclaredRun, Memory, PreviousRun
+from etcompile.watch.memory_limits import REPLICA_BYTES
 from etcompile.watch.notices import Notices
-from etcompile.watch.room import REPLICA_BYTES
-from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import LARGEST_COPY, PodView
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.store import SeenJob, SeenMap, Store
+from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 
 
@@ -31,9 +31,9 @@ class Runs:
 
     Args:
         cluster: Where the copies are.
-        store: Where there must be room for the replicas of a job.
+        store: Where there must be memory for the replicas of a job.
         selector: Which jobs are this watcher's.
-        notices: Is told what cannot be read.
+        notices: Reports what cannot be read.
         memory: Keeps what was compiled, so that each version of a ConfigMap is compiled once.
     """
 
@@ -59,54 +59,52 @@ class Runs:
         if config is None:
             memory.declared = None
             return None
-        known = memory.declared
-        version, rooms = (config.version, config.problem), self._store.rooms
-        # What was refused is looked at again when there is room again.
-        if (
-            known is not None
-            and known.version == version
-            and (not known.problem or known.rooms == rooms)
-        ):
+        known, retries = memory.declared, self._store.retries
+        version = config.version, config.problem
+        # What was refused is looked at again when memory was freed.
+        if known is not None and known.version != version:
+            known = None
+        if known is not None and (not known.problem or known.retries == retries):
             return known.run
         run, problem = None, ""
-        if self._selector.selects(config.value["metadata"].get("labels") or {}):
+        if self._selector.selects(config.metadata.get("labels") or {}):
             try:
                 if config.problem:
                     raise StoredJobError(config.problem)
                 with self._one_at_a_time:
-                    most = self._store.most_replicas(key[0])
-                    run = self._with_room(key, StoredRun(config.value, most))
+                    run = StoredRun(config.value, self._store.most_replicas(key[0]))
+                    self._reserve(key, run)
             except StoredJobError as error:
-                problem = str(error)
+                run, problem = None, str(error)
                 event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
                 self._notices.of_job(key, event, f"not supervised: {error}")
-        memory.declared = DeclaredRun(version, run, problem, rooms)
+        memory.declared = DeclaredRun(version, run, problem, retries)
         return run
 
-    def former(
+    def previous(
         self, key: JobKey, seen: SeenJob, run: StoredRun | None, record: RunRecord | None
     ) -> StoredRun | None:
         """The run whose Pods are there, if the job describes another one; None if it does not.
 
-        None, and told, too if nobody knows any more what that run was. A job that cannot be read
-        describes another one; one that is too large, or not this watcher's, is left alone.
+        None, and reported, too if nobody knows any more what that run was. A job that cannot be
+        read describes another one; one that is too large, or not this watcher's, is left alone.
         """
         memory = self._memory.of(key)
-        known, memory.former = memory.former, None
+        known, memory.previous = memory.previous, None
         is_readable = run is not None or not self.unreadable(key)
         if seen.config is None or seen.config.problem or (run is None and is_readable):
             return None
-        wanted = former_run(seen, run, record)
+        wanted = _previous_run(seen, run, record)
         if not wanted or seen.status is None:
             return None
         version = f"{seen.config.version} {seen.status.data.get(RUN, '')}"
         if known is None or known.version != version:
             try:
-                most = self._store.most_replicas(key[0])
-                copy = copied(self._cluster, seen, wanted, most)
-                known = FormerRun(version, self._with_room(key, copy, run))
+                copy = self._copy(seen, wanted, self._store.most_replicas(key[0]))
+                self._reserve(key, copy, run)
+                known = PreviousRun(version, copy)
             except StoredJobError as error:
-                known = FormerRun(version, None)
+                known = PreviousRun(version, None)
                 describes = f"describes run {run.spec_hash}" if run else "cannot be read"
                 message = (
                     f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
@@ -114,61 +112,82 @@ class Runs:
                 )
                 reason = ANOTHER_RUN if run else UNREADABLE
                 self._notices.of_job(key, EmitEvent(reason, message, warning=True), "", version)
-        memory.former = known
+        memory.previous = known
         return known.run
 
-    def lost(self, key: JobKey) -> bool:
+    def is_lost(self, key: JobKey) -> bool:
         """Whether its Pods are of another run, of which there is no copy."""
-        former = self._memory.of(key).former
-        return former is not None and former.run is None
+        previous = self._memory.of(key).previous
+        return previous is not None and previous.run is None
 
     def unreadable(self, key: JobKey) -> str:
         """Why a job's ConfigMap cannot be read; empty if it can, or if it is not asked for."""
         known = self._memory.of(key).declared
         return known.problem if known else ""
 
-    def _with_room(self, key: JobKey, run: StoredRun, beside: StoredRun | None = None) -> StoredRun:
-        """The job, if there is room for as many replicas as it has, and another run beside it.
+    def _reserve(self, key: JobKey, *runs: StoredRun | None) -> None:
+        """Reserves memory for as many replicas as runs of a job have.
 
         Raises:
-            StoredJobError: there is not.
+            StoredJobError: there is not as much.
         """
-        runs = [run] if beside is None else [run, beside]
-        replicas = sum(len(role.members) for each in runs for role in each.job.roles)
-        if not self._store.has_room(key, replicas * REPLICA_BYTES):
+        replicas = sum(len(role.members) for run in runs if run for role in run.job.roles)
+        if not self._store.reserve(key, replicas * REPLICA_BYTES):
             raise StoredJobError(f"the watcher has no room for its {replicas} replicas")
+
+    def _copy(self, seen: SeenJob, spec_hash: str, most: int) -> StoredRun:
+        """The run of a copy.
+
+        Args:
+            most: Replicas that there is memory for.
+
+        Raises:
+            StoredJobError: there is no copy, or none of that run.
+            ClusterError: the cluster cannot be read.
+        """
+        if seen.status is None or seen.config is None or RUN not in seen.status.data:
+            raise StoredJobError("no copy of it was kept")
+        name, namespace = seen.status.name, seen.status.metadata["namespace"]
+        maps = self._cluster.resource("v1", "ConfigMap")
+        copies = self._cluster.list(maps, namespace, fields=f"metadata.name={name}").items
+        texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in copies]
+        if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
+            raise StoredJobError("no copy of it was kept")
+        run = StoredRun({**seen.config.value, "data": {STORED_JOB: texts[0]}}, most)
+        if run.spec_hash != spec_hash:
+            raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
         return run
 
 
 def wants_copy(run: StoredRun, status: SeenMap | None) -> bool:
-    """Whether the copy beside the run record is not of the job as it is now.
-
-    Args:
-        run: The job.
-        status: The ConfigMap with the run record, if there is one.
-    """
+    """Whether the copy beside the run record is not of the job as it is now."""
     if run.copy_digest is None:
         return False
     return status is not None and status.data.get(RUN) != run.copy_digest
 
 
-def former_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None) -> str:
+def _previous_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None) -> str:
     """The spec hash of the run that is to be looked after instead; empty for that of the job.
 
     It is until a Pod of the new run has the place of one of the old run, or none of those stays.
     One beside them is no reason to leave them alone: a larger run that was refused has such Pods.
 
     Args:
-        seen: What is known of the job.
         run: The job as its ConfigMap has it; None if that cannot be read.
-        record: Its run record; None if there is none that can be read.
     """
     if record is None or (run is not None and record.run == run.spec_hash):
         return ""
     pods = [pod.view for pod in seen.pods.values()]
     older = reannotated(seen, run)
+
+    def has_its_place(pod: PodView) -> bool:
+        if not any(replica.seen for replica in record.replicas.get(pod.role, {}).values()):
+            return True
+        number = pod.index if pod.rank is None else pod.rank
+        return record.replica((pod.role, number or 0)).seen
+
     if run is not None and any(
-        pod.spec_hash == run.spec_hash and pod.uid not in older and _is_in_its_place(record, pod)
+        pod.spec_hash == run.spec_hash and pod.uid not in older and has_its_place(pod)
         for pod in pods
     ):
         return ""
@@ -190,39 +209,3 @@ def reannotated(seen: SeenJob, run: StoredRun | None) -> frozenset[str]:
     return frozenset(
         pod.uid for pod in views if pod.spec_hash == run.spec_hash and pod.created < declared
     )
-
-
-def _is_in_its_place(record: RunRecord, pod: PodView) -> bool:
-    """Whether a Pod of another run has the place of one that the recorded run has had."""
-    if not any(replica.seen for replica in record.replicas.get(pod.role, {}).values()):
-        return True
-    number = pod.index if pod.rank is None else pod.rank
-    return record.replica((pod.role, number or 0)).seen
-
-
-def copied(cluster: Cluster, seen: SeenJob, spec_hash: str, most: int = MOST_PODS) -> StoredRun:
-    """The run of a copy.
-
-    Args:
-        cluster: Where the copy is.
-        seen: What is known of the job.
-        spec_hash: The run's.
-        most: Replicas that there is memory for.
-
-    Raises:
-        StoredJobError: there is no copy, or none of that run.
-        ClusterError: the cluster cannot be read.
-    """
-    if seen.status is None or seen.config is None or RUN not in seen.status.data:
-        raise StoredJobError("no copy of it was kept")
-    namespace = seen.status.value["metadata"]["namespace"]
-    maps = cluster.resource("v1", "ConfigMap")
-    found = cluster.list(maps, namespace, fields=f"metadata.name={seen.status.name}").items
-    texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in found]
-    if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
-        raise StoredJobError("no copy of it was kept")
-    value = {**seen.config.value, "data": {STORED_JOB: texts[0]}}
-    run = StoredRun(value, most)
-    if run.spec_hash != spec_hash:
-        raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
-    return run

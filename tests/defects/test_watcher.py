@@ -19,9 +19,9 @@ from etcompile.watch.actions import (
     WriteHosts,
     WriteStatus,
 )
+from etcompile.watch.authorization import OPTIONAL, needed
 from etcompile.watch.deciding import decide
-from etcompile.watch.rights import OPTIONAL, needed
-from etcompile.watch.state import BatchView
+from etcompile.watch.pod_view import BatchView
 from specs import kubeflow_job, replicas, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 

@@ -6,8 +6,9 @@ import pytest
 
 from etcompile.diagnostics.redaction import redacted, shown, shown_value
 from etcompile.failures import failures_of, tail_of
-from etcompile.watch.ownership import difference
-from etcompile.watch.state import RanContainer, bounded, pod_view, size_of, without_details
+from etcompile.watch.memory_limits import bounded
+from etcompile.watch.pod_view import RanContainer, pod_view, size_of, without_details
+from etcompile.watch.stored_run import difference
 
 SECRETS = {
     "Hugging Face": ("export HF=hf_aB3dE5gH7jK9mN1pQ", "hf_aB3dE5gH7jK9mN1pQ"),

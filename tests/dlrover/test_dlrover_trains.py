@@ -26,8 +26,9 @@ import pytest
 from etcompile.model.run_record import RunRecord, record_data
 from etcompile.watch.actions import CreatePod, EmitEvent, Requeue, WriteStatus
 from etcompile.watch.deciding import decide
-from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import JobView, pod_view
+from etcompile.watch.job_view import JobView
+from etcompile.watch.pod_view import pod_view
+from etcompile.watch.stored_run import StoredRun
 from specs import compiled, dlrover_type, elastic_job
 
 STEPS = 120

@@ -15,7 +15,7 @@ import yaml
 from msgspec import Struct
 
 from etcompile.cli.watch import command
-from etcompile.watch.admission import POLICY
+from etcompile.watch.authorization import POLICY
 from etcompile.watch.manifests import NAME
 
 ROOT = Path(__file__).parents[2]

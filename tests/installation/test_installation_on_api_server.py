@@ -16,7 +16,7 @@ import yaml
 
 from consumers.programs import INSTALLATION
 from etcompile.kubeapi import connect
-from etcompile.watch.admission import is_guarded
+from etcompile.watch.authorization import is_guarded
 from etcompile.watch.manifests import NAME, Installation, manifests
 from gobuilds import NoProgramError, run_go
 from installation.choices import CHOICES, RIGHTS

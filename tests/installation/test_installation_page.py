@@ -12,7 +12,7 @@ from msgspec import structs
 
 from etcompile import __version__
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
-from etcompile.watch.admission import POLICY
+from etcompile.watch.authorization import POLICY
 from etcompile.watch.manifests import Installation, manifests
 from installation.choices import HERE
 from installation.doors import CHART, KUSTOMIZE, ROOT, Rendered, alike, by_helm, by_kustomize

@@ -8,9 +8,8 @@ import yaml
 from msgspec import structs
 
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
-from etcompile.watch.admission import POLICY
+from etcompile.watch.authorization import POLICY, kustomize_file
 from etcompile.watch.manifests import Installation, manifests
-from etcompile.watch.rights import kustomize_file
 from installation.choices import CHOICES, HERE, IMAGE, REGISTRY, RIGHTS
 from installation.doors import KUSTOMIZE, Rendered, alike, by_helm, by_kustomize, overlay
 

@@ -43,8 +43,8 @@ OWN_READERS = {
     "watch/manifests.py": "reads the dashboard that is shipped",
     "cli/argocd.py": "prints the plugin.yaml that is shipped",
     "integrations/argocd_plugin.py": "reads the plugin.yaml that is shipped",
-    "watch/rights.py": "reads the kustomizations that are shipped",
-    "watch/room.py": "reads how much memory the process has",
+    "watch/authorization.py": "reads the kustomizations that are shipped",
+    "watch/memory_limits.py": "reads how much memory the process has",
     "rollout/lease.py": "reads which boot of the machine this is",
 }
 """Modules that open files without asking, each with why it may."""

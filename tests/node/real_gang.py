@@ -70,10 +70,10 @@ _WATCH = """
 import functools, sys
 from etcompile.cli.main import main
 from etcompile.model import supervision
-from etcompile.watch import controller, state
+from etcompile.watch import controller, job_view
 
 if sys.argv[1] != "-":
-    timeouts = state.Timeouts(forget=float(sys.argv[1]))
+    timeouts = job_view.Timeouts(forget=float(sys.argv[1]))
     controller.Choices = functools.partial(controller.Choices, timeouts=timeouts)
     own, more = supervision._own, f"--forget={sys.argv[1]}"
     supervision._own = lambda *role: (*own(*role), more)

@@ -28,8 +28,9 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
 )
+from etcompile.watch.job_view import EpochLog
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.placement import Placement
-from etcompile.watch.state import EpochLog, PodView
 
 _EVERY = 10.0
 """Seconds between two looks at a log."""

@@ -32,9 +32,9 @@ from etcompile.launch.commands import discovers_hosts
 from etcompile.model import HostList, Job, Role
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
+from etcompile.watch.job_view import Anchor, HostsRecord, JobView
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import RunState
-from etcompile.watch.state import Anchor, HostsRecord, JobView
 
 _Names = Mapping[str, tuple[str, ...]]
 """Of each live list, by its key, the names of its hosts."""

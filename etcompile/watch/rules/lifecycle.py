@@ -27,10 +27,10 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
 )
+from etcompile.watch.job_view import JobView
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import RunState, restored
 from etcompile.watch.rules.restart_policy import comes_back
-from etcompile.watch.state import JobView
 
 
 def begun(view: JobView) -> RunRecord:

@@ -33,11 +33,12 @@ from etcompile.goodput import ReplicaSpans, Timeline, advanced, in_training
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import Action, CreatePod, EmitEvent, ReadTail, ReplacePod
+from etcompile.watch.job_view import JobView, Tail
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import RunState
 from etcompile.watch.rules.silence import Suspect
 from etcompile.watch.rules.termination import silent_since
-from etcompile.watch.state import JobView, PodView, Tail
 
 _LOSSES: Mapping[str, str] = {
     "deleted": "Deleted",
@@ -124,7 +125,7 @@ def _of_losses(state: RunState) -> Iterator[Failure]:
         if not reason or (pod is not None and pod.failures):
             continue
         failure = Failure(place.role.name, place.number, place.name, attempt=attempt)
-        at = loss.since or (pod.asked if pod is not None else 0.0) or state.now
+        at = loss.since or (pod.deletion_requested if pod is not None else 0.0) or state.now
         if pod is not None:
             silent = silent_since(pod)
             late = limit is not None and (loss.since or state.now) >= silent + limit
@@ -142,7 +143,7 @@ def _of_silence(state: RunState) -> Iterator[Failure]:
         return
     speakers = [Suspect(pod, "", 0) for pod in silence.last_to_speak()]
     for suspect in (silence.suspects() or speakers)[:_SPEAKERS]:
-        pod, log = suspect.pod, state.view.heard[suspect.pod.uid]
+        pod, log = suspect.pod, state.view.activity[suspect.pod.uid]
         own = silence.written_before(pod) or [log.line]
         stacks = sorted(silence.stacks_of(pod), key=lambda stack: stack.process != suspect.process)
         places = [line for stack in stacks[:_STACKS] for line in stack.lines]

@@ -13,7 +13,8 @@ from etcompile.model import Job, Member, Role
 from etcompile.model.completion import attempt_name, holder
 from etcompile.model.run_record import NOTHING, ReplicaKey, RestartHistory, RunRecord
 from etcompile.model.supervision import is_supervised
-from etcompile.watch.state import Gone, JobView, PodView
+from etcompile.watch.job_view import Gone, JobView
+from etcompile.watch.pod_view import PodView
 
 
 class Place(Struct, frozen=True, gc=False):

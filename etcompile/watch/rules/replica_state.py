@@ -12,10 +12,11 @@ from msgspec import Struct, structs
 from etcompile.model import Job, Role
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
+from etcompile.watch.job_view import JobView, Timeouts
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.placement import Place, Placement
 from etcompile.watch.rules.restart_policy import Cause, comes_back, counted_restarts, may_follow
 from etcompile.watch.rules.silence import AGAIN, Silence, blamed, silence_of
-from etcompile.watch.state import JobView, PodView, Timeouts
 
 State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
 """`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
@@ -208,10 +209,10 @@ def _with_pod(
         return _lost(place, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
         return _lost(place, "unknown", pod, record)
-    log = placement.view.heard.get(pod.uid)
+    log = placement.view.activity.get(pod.uid)
     if log is not None and log.at is not None:
         due = _silent_at(placement, place.role, pod)
-        if due is not None and log.asked >= due:
+        if due is not None and log.read_at >= due:
             return _lost(place, "stuck", pod, record)
     return _lost(place, "stuck", pod, record) if pod.uid == stuck else Replica(place, "there")
 
@@ -278,7 +279,7 @@ def _silent_at(placement: Placement, role: Role, pod: PodView) -> float | None:
         return None
     if pod.phase != "Running" or pod.deleting or pod.ending:
         return None
-    log = placement.view.heard.get(pod.uid)
+    log = placement.view.activity.get(pod.uid)
     last = log.at if log is not None and log.at is not None else 0.0
     return max(last, pod.ready_since or pod.created) + limit
 
@@ -290,9 +291,9 @@ def logs_to_read(state: RunState) -> Iterator[Action]:
         due = _silent_at(state.placement, role, pod) if pod is not None else None
         if pod is None or due is None:
             continue
-        log = state.view.heard.get(pod.uid)
+        log = state.view.activity.get(pod.uid)
         if log is not None and log.at is None:
-            due = max(due, log.asked + AGAIN)
+            due = max(due, log.read_at + AGAIN)
         if state.now < due:
             yield Requeue(due)
         else:

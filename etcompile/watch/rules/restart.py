@@ -41,6 +41,8 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
 )
+from etcompile.watch.job_view import Timeouts
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.completion import is_spared
 from etcompile.watch.rules.placement import Place, follower, renames
 from etcompile.watch.rules.replica_state import Replica, RunState
@@ -50,7 +52,6 @@ from etcompile.watch.rules.restart_policy import (
     why,
     with_follower,
 )
-from etcompile.watch.state import PodView, Timeouts
 
 # One by one ------------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ def _replaced_by_name(state: RunState) -> Iterator[Action]:
     }
     for pod in state.placement.replaced:
         after = there.get((pod.role, pod.index))
-        ours = pod.made_here or not state.view.git_managed
+        ours = pod.created_here or not state.view.git_managed
         if after is not None and after.uid != pod.uid and ours and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Replaced")
 

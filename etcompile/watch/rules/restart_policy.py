@@ -11,8 +11,8 @@ from msgspec import structs
 from etcompile.model import Relaunch, Role
 from etcompile.model.quantity import number
 from etcompile.model.run_record import RestartHistory, RunRecord
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.placement import Place, Placement
-from etcompile.watch.state import PodView
 
 Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"]
 """How a replica lost its Pod: it failed; it ended well; its node is unreachable; somebody deleted

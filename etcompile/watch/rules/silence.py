@@ -35,9 +35,10 @@ from etcompile.watch.actions import (
     ReadTail,
     Requeue,
 )
+from etcompile.watch.job_view import JobView, Tail
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.epochs import speakers, supervised
 from etcompile.watch.rules.placement import Placement
-from etcompile.watch.state import JobView, PodView, Tail
 
 _EVERY = 2.0
 """Seconds until a log is read again in which a supervisor has yet to tell what its processes do."""
@@ -93,9 +94,9 @@ class Silence(Struct, frozen=True):
     @property
     def is_stuck(self) -> bool:
         """Whether it has been silent for too long, as of when the logs were last read."""
-        logs, due = self.placement.view.heard, self.since + self.limit
+        logs, due = self.placement.view.activity, self.since + self.limit
         return all(
-            (log := logs.get(pod.uid)) is not None and log.at is not None and log.asked >= due
+            (log := logs.get(pod.uid)) is not None and log.at is not None and log.read_at >= due
             for pod in self.pods
         )
 
@@ -300,13 +301,13 @@ def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
         yield Requeue(due)
         return
     first = max(silence.pods, key=lambda pod: _spoke(view, pod))
-    log = view.heard.get(first.uid)
-    silent = log is not None and log.at is not None and log.asked >= due
+    log = view.activity.get(first.uid)
+    silent = log is not None and log.at is not None and log.read_at >= due
     for pod in silence.pods if silent else [first]:
-        log = view.heard.get(pod.uid)
-        if log is not None and log.at is None and now < log.asked + AGAIN:
+        log = view.activity.get(pod.uid)
+        if log is not None and log.at is None and now < log.read_at + AGAIN:
             continue
-        if log is None or log.at is None or log.asked < due:
+        if log is None or log.at is None or log.read_at < due:
             role = silence.placement.job.role(pod.role)
             if role is not None:
                 yield ReadLog(pod.name, pod.uid, role.template.main)
@@ -315,5 +316,5 @@ def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
 
 def _spoke(view: JobView, pod: PodView) -> float:
     """When a Pod last wrote something, as far as anybody has asked; 0 if it has not."""
-    log = view.heard.get(pod.uid)
+    log = view.activity.get(pod.uid)
     return log.at if log is not None and log.at is not None else 0.0

@@ -19,10 +19,11 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
 )
+from etcompile.watch.job_view import JobView
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.hostfile import listed_hosts
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.restart_policy import comes_back
-from etcompile.watch.state import JobView, PodView
 
 # Workers that a job does not have any more -----------------------------------------------------
 #
@@ -42,13 +43,13 @@ def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
         before = record.leaving.get(pod.name)
         leaves = before is not None and before.uid == pod.uid
         # Who followed another, or was made here, is perhaps in no tool's inventory.
-        if view.git_managed and pod.rank is None and not pod.made_here:
+        if view.git_managed and pod.rank is None and not pod.created_here:
             continue
         # A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in
         # is older than the change of the job. A replacement may be younger, and nobody is to
         # declare that.
         is_young = view.declared_at is not None and pod.created > view.declared_at
-        if is_young and not pod.made_here and not leaves:
+        if is_young and not pod.created_here and not leaves:
             continue
         leaving[pod.name] = before if before is not None and leaves else Leaving(pod.uid, now)
         if before is None:
@@ -149,7 +150,7 @@ def released(placement: Placement, now: float) -> Iterator[Action]:
             yield event
         elif pod.due:  # else the answer to that is still on its way here
             yield DeletePod(pod.name, pod.uid, "NodeLost", force=True)
-            if pod.asked + 1 < due:  # somebody else has asked
+            if pod.deletion_requested + 1 < due:  # somebody else has asked
                 yield event
 
 

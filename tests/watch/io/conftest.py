@@ -9,8 +9,8 @@ from watched import ALL, QUICK, Place, Running
 
 from etcompile.kubeapi import connect
 from etcompile.watch.job_selector import Selector
+from etcompile.watch.job_view import Timeouts
 from etcompile.watch.manifests import Installation, manifests
-from etcompile.watch.state import Timeouts
 from installation.choices import RIGHTS
 from installation.doors import Rendered, by_helm, by_kustomize, overlay
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from etcompile.kubeapi import ClusterError
+from etcompile.watch.action_executor import ActionExecutor, Case
 from etcompile.watch.actions import EmitEvent, ReadEpochs
-from etcompile.watch.executor import ActionExecutor, Case
-from etcompile.watch.memory import Memory
-from etcompile.watch.room import Room
-from etcompile.watch.state import EpochLog
+from etcompile.watch.job_view import EpochLog
+from etcompile.watch.ledger import Memory
+from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.store import SeenJob, Store
 from watch.rules.supervised import begins, failed
 
@@ -63,7 +63,7 @@ def logs() -> Logs:
 
 @pytest.fixture
 def store() -> Store:
-    store = Store(lambda key: None, Room(10**9, 10**9))
+    store = Store(lambda key: None, MemoryBudget(10**9, 10**9))
     store.saw_pod(POD)
     return store
 

@@ -3,7 +3,7 @@
 import pytest
 
 from etcompile.watch.maps import change
-from etcompile.watch.room import Room
+from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.store import Store
 
 KEY = ("ml", "bert")
@@ -32,7 +32,7 @@ def told() -> list:
 
 @pytest.fixture
 def seen(told) -> Store:
-    return Store(told.append, Room(2**30, 2**30))
+    return Store(told.append, MemoryBudget(2**30, 2**30))
 
 
 def view(seen: Store):

@@ -12,7 +12,7 @@ from watched import ONCE, eventually, training_job
 
 from etcompile.kubeapi import connect
 from etcompile.watch.manifests import NAME
-from etcompile.watch.reflector import Keeper, Reflector
+from etcompile.watch.reflector import Reflector
 
 
 def started(place, workers: int = 3) -> None:
@@ -156,7 +156,8 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
             "PodTemplate",
             namespace,
             "a=b",
-            Keeper(saw, left),
+            saw,
+            left,
             lambda kind, reason, error: restarts.append(reason),
         )
         thread = threading.Thread(target=stream.run, args=(stop,))

@@ -7,7 +7,7 @@ from watched import eventually, training_job
 
 from etcompile.kubeapi import Cluster, ClusterError, connect
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.watch.admission import is_guarded
+from etcompile.watch.authorization import is_guarded
 from etcompile.watch.manifests import NAME, Installation, manifests
 
 MAPS = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]

@@ -26,10 +26,11 @@ from etcompile.model.run_record import (
 )
 from etcompile.watch.actions import Requeue
 from etcompile.watch.deciding import decide
-from etcompile.watch.room import Room
-from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import JobView, PodView, hosts_record
+from etcompile.watch.job_view import JobView, hosts_record
+from etcompile.watch.memory_limits import MemoryBudget
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.store import Store
+from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import backoff
 
 FUZZ = 400
@@ -222,7 +223,7 @@ def labelled(number: int, namespace: str, size: int, key: str = "record") -> dic
 
 
 def test_one_namespace_cannot_take_the_room_of_others():
-    seen = Store(lambda _key: None, Room(1_000_000, 500_000))
+    seen = Store(lambda _key: None, MemoryBudget(1_000_000, 500_000))
     for number in range(1, 50):
         seen.saw_map(labelled(number, "greedy", 100_000))
     seen.saw_map(labelled(90, "modest", 100_000))
@@ -235,7 +236,7 @@ def test_one_namespace_cannot_take_the_room_of_others():
 
 
 def test_what_goes_makes_room():
-    seen = Store(lambda _key: None, Room(250_000, 250_000))
+    seen = Store(lambda _key: None, MemoryBudget(250_000, 250_000))
     for number in (1, 2):
         seen.saw_map(labelled(number, "ml", 100_000))
     seen.saw_map(labelled(3, "ml", 100_000))
@@ -261,7 +262,7 @@ def test_what_goes_makes_room():
 
 
 def test_config_maps_without_end_are_not_remembered_without_end():
-    seen = Store(lambda _key: None, Room(100_000, 100_000))
+    seen = Store(lambda _key: None, MemoryBudget(100_000, 100_000))
     for number in range(1, 5000):
         seen.saw_map(labelled(number, "greedy", 10))
     assert len(seen.known()) < 1200

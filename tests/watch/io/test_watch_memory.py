@@ -9,7 +9,7 @@ import pytest
 from watched import eventually, training_job
 
 from etcompile.compiler.stored import StoredJobError, read_text
-from etcompile.watch.room import Room
+from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.store import Store
 from specs import dlrover_type, elastic_job, kubeflow_job
 from world import of_replicas
@@ -72,7 +72,7 @@ def test_nothing_is_kept_of_jobs_that_came_and_went(place, watching):
         )
         place.fails(f"h-{number}-worker-1")
         clear(place)
-        eventually(lambda: not running.watcher._observations.known(), 30)  # noqa: SLF001
+        eventually(lambda: not running.watcher._store.known(), 30)  # noqa: SLF001
         for kind in ("Service", "Secret", "ServiceAccount"):
             resource = place.cluster.resource("v1", kind)
             for one in place.cluster.list(resource, place.namespace).items:
@@ -110,7 +110,7 @@ def config_map(version: int = 1) -> dict[str, Any]:
 
 @pytest.fixture
 def seen() -> Store:
-    return Store(lambda _key: None, Room(2**30, 2**30))
+    return Store(lambda _key: None, MemoryBudget(2**30, 2**30))
 
 
 def test_nothing_is_kept_of_namespaces_that_came_and_went(seen):
@@ -145,7 +145,7 @@ def test_nothing_is_kept_of_jobs_that_went_while_another_watcher_led(place, watc
     with monkeypatch.context() as patched:
         patched.setattr(type(leading), "valid", property(lambda _self: False))
         clear(place)
-        eventually(lambda: not running.watcher._observations.known(), 30)  # noqa: SLF001
+        eventually(lambda: not running.watcher._store.known(), 30)  # noqa: SLF001
     running.watcher.led(True)
 
     def grown() -> dict[str, int]:

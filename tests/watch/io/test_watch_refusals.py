@@ -64,7 +64,7 @@ def quota(place, pods: int) -> None:
 def patient(monkeypatch) -> None:
     """Watchers that try again only when they are told to."""
     monkeypatch.setattr("etcompile.watch.ledger.backoff", lambda _: 600.0)
-    monkeypatch.setattr("etcompile.watch.executor.LONGEST", 600.0)
+    monkeypatch.setattr("etcompile.watch.action_executor.LONGEST", 600.0)
     monkeypatch.setattr(Reconciler, "_later", lambda *_: time.time() + 600)
 
 

@@ -5,8 +5,8 @@ import contextlib
 import pytest
 from watched import QUICK, Place, Running, eventually, training_job
 
+from etcompile.watch.authorization import kustomize_file, needed
 from etcompile.watch.manifests import NAME
-from etcompile.watch.rights import kustomize_file, needed
 
 RIGHTS = sorted(
     {

@@ -7,8 +7,8 @@ from watched import eventually, training_job
 
 from etcompile.kubeapi import connect
 from etcompile.model.protocol import SPEC_HASH
-from etcompile.watch.ownership import difference
-from etcompile.watch.state import ran
+from etcompile.watch.pod_view import ran
+from etcompile.watch.stored_run import difference
 
 CREATE = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
 

@@ -19,9 +19,9 @@ from watched import eventually, training_job
 
 from etcompile.cli.watch import command
 from etcompile.model.protocol import SPEC_HASH
-from etcompile.watch import admission
-from etcompile.watch.logs import JsonFormatter, say
-from etcompile.watch.memory import Memory
+from etcompile.watch import authorization
+from etcompile.watch.event_recorder import JsonFormatter, say
+from etcompile.watch.ledger import Memory
 
 UNSUPERVISED = "etcompile_watch_unsupervised"
 
@@ -249,7 +249,7 @@ def test_pods_whose_image_admission_rewrites_are_replaced_again_and_again(
 
 
 def test_many_namespaces_without_the_policy_are_one_line(place, said):
-    admission.tell(place.cluster, [f"nowhere-{number}" for number in range(12)])
+    authorization.report_trust(place.cluster, [f"nowhere-{number}" for number in range(12)])
     [line] = said()
     assert "nowhere-0, " in line
     assert line.endswith(" and 2 more")

@@ -20,7 +20,7 @@ from watched import Place, eventually, training_job
 
 import etcompile
 from etcompile.kubeapi import ClusterError, connect
-from etcompile.watch.room import Room
+from etcompile.watch.memory_limits import MemoryBudget
 
 SECONDS = float(os.environ.get("ETCOMPILE_HOSTILE_SECONDS", "60"))
 STARTS = int(os.environ.get("ETCOMPILE_STARTS", "10"))
@@ -256,7 +256,7 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
 
 
 def test_what_was_turned_away_is_looked_at_again(place, watching, monkeypatch):
-    room = Room(400_000, 400_000)
+    room = MemoryBudget(400_000, 400_000)
     monkeypatch.setattr("etcompile.watch.controller.room", lambda **_: room)
     place.kubelets()
     place.cluster.create(own_map(place, "full-etcompile-hosts", "full", hostfile="#" * 390_000))

@@ -10,8 +10,8 @@ from watched import QUICK, Running, eventually, training_job
 
 from etcompile.kubeapi import ClusterError
 from etcompile.watch.job_selector import selector
+from etcompile.watch.job_view import Timeouts
 from etcompile.watch.manifests import NAME
-from etcompile.watch.state import Timeouts
 
 
 def started(place, workers: int = 2, **spec) -> None:

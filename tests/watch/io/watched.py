@@ -15,9 +15,9 @@ from etcompile.model import Settings
 from etcompile.model.run_record import ReplicaRecord, RunRecord, read_record
 from etcompile.watch.controller import Choices, Watcher
 from etcompile.watch.job_selector import Selector
+from etcompile.watch.job_view import Timeouts
 from etcompile.watch.leader_election import LeaderElection, LeaseDurations
 from etcompile.watch.manifests import NAME
-from etcompile.watch.state import Timeouts
 
 QUICK = Timeouts(
     settle=0.3, prune=0.6, verdict=1.5, backoff=0.2, longest=1.0, forget=600, overlap=0.5, drain=0.5

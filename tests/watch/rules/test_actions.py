@@ -5,8 +5,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from etcompile.watch import executor
-from etcompile.watch.actions import Action
+from etcompile.watch.action_executor import phase_of
+from etcompile.watch.actions import Action, PodAction
 
 
 def blank(kind: Any) -> Any:
@@ -18,5 +18,5 @@ def blank(kind: Any) -> Any:
 @pytest.mark.parametrize("kind", get_args(Action), ids=lambda kind: kind.__name__)
 def test_what_is_no_request_about_a_pod_does_not_stand_among_those(kind: Any) -> None:
     # Whatever else stood among them would be passed over without a word.
-    if executor._part(blank(kind)) == "pods":  # noqa: SLF001 - it has no other effect to be seen
-        assert kind in get_args(executor.PodAction)
+    if phase_of(blank(kind)) == "pods":
+        assert kind in get_args(PodAction)

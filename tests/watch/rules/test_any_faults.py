@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from etcompile.watch.actions import CreatePod, DeletePod, ReplacePod, WriteStatus
-from etcompile.watch.state import HostsRecord
+from etcompile.watch.job_view import HostsRecord
 from specs import kubeflow_job, replicas, scale_out, training_job, worker
 from world import World, stored_job
 

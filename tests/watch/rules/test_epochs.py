@@ -17,7 +17,8 @@ from etcompile.watch.actions import (
     ReplacePod,
     WriteStatus,
 )
-from etcompile.watch.state import Tail, pod_view
+from etcompile.watch.job_view import Tail
+from etcompile.watch.pod_view import pod_view
 from watch.rules.supervised import FIRST, begins, failed, pytorch_job, uids
 from world import World, mpi_job
 

@@ -10,7 +10,8 @@ from defects.test_trainer import job as train_job
 from defects.test_trainer import mpi
 from etcompile import Settings
 from etcompile.watch.actions import TouchPod, WriteHosts
-from etcompile.watch.state import PodView, Timeouts
+from etcompile.watch.job_view import Timeouts
+from etcompile.watch.pod_view import PodView
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 

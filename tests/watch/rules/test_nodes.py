@@ -67,7 +67,13 @@ def test_one_that_answers_again_in_time_keeps_its_pod() -> None:
 def test_a_pod_that_was_evicted_from_a_silent_node_goes_too() -> None:
     world = job(**{LOST: "60"})
     # It was not Ready when its node fell silent, so only its deletion tells.
-    world.change("mnist-worker-0", ready=False, deleting=True, due=world.now + 30, asked=world.now)
+    world.change(
+        "mnist-worker-0",
+        ready=False,
+        deleting=True,
+        due=world.now + 30,
+        deletion_requested=world.now,
+    )
     world.wait(89, ready=False)
     assert not forced(world)
     world.wait(30, ready=False)
@@ -87,7 +93,7 @@ def test_what_only_a_finalizer_keeps_is_not_forced(phase: str) -> None:
 def test_without_being_asked_for_nothing_is_forced() -> None:
     world = job()
     falls_silent(world, "mnist-worker-1")
-    world.change("mnist-worker-1", deleting=True, due=world.now + 30, asked=world.now)
+    world.change("mnist-worker-1", deleting=True, due=world.now + 30, deletion_requested=world.now)
     world.wait(10_000, ready=False)
     assert not forced(world)
     assert world.told("PodUnreachable")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.watch.state import pod_view
+from etcompile.watch.pod_view import pod_view
 
 AT = "2026-11-23T10:00:00Z"
 

@@ -17,7 +17,7 @@ from etcompile.model.run_record import (
     record_data,
 )
 from etcompile.watch.actions import CreatePod, DeletePod, EndPod, WriteStatus
-from etcompile.watch.state import PodView, Waiting, pod_view
+from etcompile.watch.pod_view import PodView, Waiting, pod_view
 from specs import kubeflow_job, replicas, training_job, worker
 from world import START, World, mpi_job, of_replicas, stored_job
 

@@ -9,8 +9,9 @@ from etcompile.failures import first_causes
 from etcompile.k8s.objects import timestamp as stamp
 from etcompile.model.notice import read_notice
 from etcompile.watch.actions import DeletePod, NotifyPod, ReadLog, ReadTail, ReplacePod
+from etcompile.watch.job_view import Tail
+from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules import silence
-from etcompile.watch.state import PodView, Tail
 from specs import kubeflow_job, replicas, training_job
 from watch.rules.supervised import FIRST, begins, pytorch_job
 from world import World, mpi_job

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from etcompile.watch.actions import CreatePod, Requeue
-from etcompile.watch.state import BatchView
+from etcompile.watch.pod_view import BatchView
 from specs import kubeflow_job, replicas, training_job
 from world import START, World, mpi_job
 

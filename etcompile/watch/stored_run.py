@@ -24,8 +24,8 @@ from etcompile.compiler.stored import (
 from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.model import MOST_PODS, Member, Role
 from etcompile.model.protocol import STORED_JOB
-from etcompile.watch import ownership
-from etcompile.watch.state import LARGEST_COPY, PodView, Ran, RanContainer, digest, ran
+from etcompile.watch.job_view import LARGEST_COPY, digest
+from etcompile.watch.pod_view import MOST_WORDS, PodView, Ran, RanContainer, ran
 from etcompile.watch.tracking_labels import Tracking
 
 _MOST_COMPARED = 100
@@ -48,13 +48,11 @@ class StoredRun:
 
     Attributes:
         job: The job, as the run that it is.
-        settings: How it was compiled.
         spec_hash: The run's identity.
         tracking: What the tool that declares the ConfigMap puts on its objects.
         uid: The ConfigMap's.
         created: When the ConfigMap was created, in seconds since 1970.
         text: The job, as it is written there.
-        version: The ConfigMap's resource version.
         namespace: Where it is, whatever the job says.
         admitted: By role, what admission makes of the main container, where somebody has asked.
     """
@@ -72,7 +70,6 @@ class StoredRun:
         metadata = config["metadata"]
         self.uid: str = metadata["uid"]
         self.created = seconds(metadata.get("creationTimestamp")) or 0.0
-        self.version: str = metadata["resourceVersion"]
         self.namespace: str = metadata["namespace"]
         self.tracking = Tracking.of(metadata)
         self._compared: dict[tuple[str, Ran], str] = {}
@@ -102,13 +99,13 @@ class StoredRun:
     @cached_property
     def names(self) -> Mapping[str, Role]:
         """The names of the Pods that the job declares, each with its role."""
-        return ownership.declared_names(self.job)
+        return {role.pod_name(member): role for role in self.job.roles for member in role.members}
 
     @cached_property
     def service_names(self) -> frozenset[str]:
         """The names of the job's Services."""
-        made = services.objects(self.job, self.settings)
-        return frozenset(value["metadata"]["name"] for value in made)
+        values = services.objects(self.job, self.settings)
+        return frozenset(value["metadata"]["name"] for value in values)
 
     @cached_property
     def _run(self) -> Run:
@@ -126,69 +123,56 @@ class StoredRun:
     def pods(
         self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
     ) -> list[tuple[int | None, LiveObject]]:
-        """The Pods of replicas, as they are to be created.
+        """The Pods of replicas, as they are to be created, each with its number in the role.
 
         Args:
-            role: The role's name.
-            indexes: The replicas' numbers; None for that of a role without numbers.
             tracking: What a tool puts on the job's Pods, if any has been seen: the same as on the
                 ConfigMap, unless two parts of Git declare them.
-
-        Returns:
-            Those that the job has, each with its number.
         """
         wanted = frozenset(indexes)
-        found = self.job.role(role)
-        if found is None:
+        own = self.job.role(role)
+        if own is None:
             return []
-        members = [member for member in found.members if member.index in wanted]
-        made = pods(self._run, role, members, self._edits)
+        members = [member for member in own.members if member.index in wanted]
+        values = pods(self._run, role, members, self._edits)
         if self.settings.profiles:
-            made = annotated(self._run, made, self._situation)
+            values = annotated(self._run, values, self._situation)
         marks = self.tracking.as_on(tracking) if tracking else self.tracking
-        marked = (marks.on(value, self.namespace) for value in made)
+        marked = (marks.on(value, self.namespace) for value in values)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
 
     @_reading()
     def difference(self, pod: PodView) -> str:
-        """What a Pod ran that is not what the job declares for its place; empty if nothing is.
-
-        Args:
-            pod: A Pod that has ended.
-        """
-        known = self._compared.get((pod.role, pod.ran))
-        if known == "":
+        """What a Pod that has ended ran that the job does not declare for it; empty if nothing."""
+        if self._compared.get((pod.role, pod.ran)) == "":
             return ""  # as others of its role: none of them need be compiled for this
-        found = self._compared.get((pod.name, pod.ran))
-        if found is None:
-            found = self._difference(pod)
+        problem = self._compared.get((pod.name, pod.ran))
+        if problem is None:
+            problem = self._difference(pod)
             if len(self._compared) >= _MOST_COMPARED:
                 self._compared.clear()  # somebody makes Pods that all run something else
-            self._compared[pod.name if found else pod.role, pod.ran] = found
-        return found
+            self._compared[pod.name if problem else pod.role, pod.ran] = problem
+        return problem
 
     def admits(self, role: str, live: Mapping[str, Any]) -> None:
         """Takes what the API server would run of a role for what the job declares."""
-        found = self.job.role(role)
-        main = found.template.main if found else ""
-        self.admitted[role] = next(
-            (container for container in ran(live["spec"]) if container.name == main), None
-        )
+        own = self.job.role(role)
+        main = own.template.main if own else ""
+        containers = (container for container in ran(live["spec"]) if container.name == main)
+        self.admitted[role] = next(containers, None)
         self._compared.clear()
 
     def _difference(self, pod: PodView) -> str:
-        role, made = self.job.role(pod.role), self.pods(pod.role, [pod.index])
-        if role is None or not made:
+        role, compiled = self.job.role(pod.role), self.pods(pod.role, [pod.index])
+        if role is None or not compiled:
             return ""
-        [(_, compiled)] = made
+        [(_, value)] = compiled
         main = next(
-            container for container in ran(compiled["spec"]) if container.name == role.template.main
+            container for container in ran(value["spec"]) if container.name == role.template.main
         )
         if (admitted := self.admitted.get(role.name)) and admitted in pod.ran:
             return ""
-        patched = bool(self._edits)
-        written = role.template.main_container
-        return ownership.difference(pod.ran, main, written, patched=patched)
+        return difference(pod.ran, main, role.template.main_container, patched=bool(self._edits))
 
     @_reading()
     def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
@@ -198,9 +182,7 @@ class StoredRun:
         (reference/gitops.md 1.5). Its host is called as that of the replica always is.
 
         Args:
-            role: The role's name.
             member: The replica: one that follows a lost one in its rank, or a declared one.
-            name: The Pod's name.
         """
         [pod] = pods(self._run, role, [member], self._edits)
         metadata, spec = pod["metadata"], pod["spec"]
@@ -210,19 +192,15 @@ class StoredRun:
         return {**pod, "metadata": metadata, "spec": spec}
 
     def objects(self) -> dict[tuple[str, str], frozenset[str]]:
-        """The names of all objects that the job was compiled to, but its Pods and its claims.
-
-        Returns:
-            By apiVersion and kind.
-        """
-        found: dict[tuple[str, str], set[str]] = {}
+        """By apiVersion and kind, the names of all objects of the job but its Pods and claims."""
+        names: dict[tuple[str, str], set[str]] = {}
         for value in backend.lower(self.job, self.settings, backend.Texts(None), ""):
             if value["kind"] not in ("Pod", "PersistentVolumeClaim"):
                 kind = value["apiVersion"], value["kind"]
-                found.setdefault(kind, set()).add(value["metadata"]["name"])
-        if made := {secret["metadata"]["name"] for secret in self.secrets()}:
-            found.setdefault(("v1", "Secret"), set()).update(made)
-        return {kind: frozenset(names) for kind, names in found.items()}
+                names.setdefault(kind, set()).add(value["metadata"]["name"])
+        for secret in self.secrets():
+            names.setdefault(("v1", "Secret"), set()).add(secret["metadata"]["name"])
+        return {kind: frozenset(own) for kind, own in names.items()}
 
     @_reading()
     def secrets(self) -> list[LiveObject]:
@@ -231,3 +209,39 @@ class StoredRun:
             {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}
             for value in backend.generated(self.job, self.settings.secret)
         ]
+
+
+def difference(
+    live: Ran, compiled: RanContainer, written: Mapping[str, Any], *, patched: bool
+) -> str:
+    """What the main container of a Pod ran that the job does not declare; empty if nothing.
+
+    Images may come from a mirror: the end of their paths counts. A Pod that another version of
+    etcompile has made may be wrapped in other words: what the job's author wrote ends them.
+
+    Args:
+        live: What it ran.
+        compiled: The main container as it is compiled.
+        written: The same as the job's author wrote it.
+        patched: Whether overlays may have changed what was written.
+    """
+    main = next((container for container in live if container.name == compiled.name), None)
+    if main is None:
+        return f"it has no container {compiled.name}"
+    if not f"/{_path(main.image)}".endswith(f"/{_path(compiled.image)}"):
+        return f"its container {main.name} runs the image {main.image[:100]}"
+    [own] = ran({"containers": [{**written, "name": compiled.name}]})
+    if patched or main.words == compiled.words or not 0 < len(own.words) < MOST_WORDS:
+        return ""
+    if main.words[-len(own.words) :] == own.words:
+        return ""
+    return f"its container {main.name} runs another command"
+
+
+def _path(image: str) -> str:
+    """The path of an image, without its registry, tag and digest."""
+    first, slash, rest = image.partition("@")[0].partition("/")
+    is_registry = slash and (first == "localhost" or "." in first or ":" in first)
+    path = rest if is_registry else first + slash + rest
+    directory, slash, name = path.rpartition("/")
+    return f"{directory}{slash}{name.partition(':')[0]}"

@@ -1,12 +1,18 @@
-"""What the watcher may do, as rules of RBAC, and a line of its log about what it may not.
+"""What the watcher may do, and who may write what it acts on.
 
-The rules are in `templates/watcher/kustomize`. They are the contract of docs/protocol.md: nothing
-there lets the watcher change an object that Git declares, except by making a Pod go. The admin of a
-namespace (the ClusterRole `admin`) holds all of them but those for PodGroups, and can so grant them
-to a watcher.
+**Rights** are rules of RBAC in `templates/watcher/kustomize`, and the contract of docs/protocol.md:
+nothing there lets the watcher change an object that Git declares, except by making a Pod go. The
+admin of a namespace (the ClusterRole `admin`) holds all of them but those for PodGroups, and can so
+grant them to a watcher.
+
+**The policy.** A watcher makes Pods of what `J-etcompile` says. Without an admission policy,
+whoever may write ConfigMaps in a namespace can so have Pods made that they may not create
+themselves (docs/security.md). No object says who has written it, so the watcher cannot see that;
+the API server can, before it is written.
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import product
@@ -17,10 +23,19 @@ from msgspec import Struct
 from etcompile import data
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model.protocol import JOB_LABEL, WATCHER
+
+POLICY = "etcompile-jobs"
+"""The ValidatingAdmissionPolicy (`templates/watcher/kustomize/policy/policy.yaml`): who may not
+create Pods may not write the ConfigMaps of jobs, nor take the label off one, nor delete one to put
+another in its place. The garbage collector and the namespace controller may; they never change
+data. One that the Helm chart made has more behind this name."""
 
 _log = logging.getLogger("etcompile.watch")
 _NAMED_MOST = 10
-"""Namespaces that the line of the log names for each right."""
+"""Namespaces that a line of the log names."""
+_CHECK = "etcompile-policy-check"
+"""The name of a ConfigMap that the policy lets nobody write."""
 
 
 def kustomize_file(path: str) -> list[LiveObject]:
@@ -103,3 +118,36 @@ def _allows(cluster: Cluster, namespace: str, rule: LiveObject) -> bool:
             if not cluster.create(review)["status"]["allowed"]:
                 return False
     return True
+
+
+def is_guarded(cluster: Cluster, namespace: str) -> bool | None:
+    """Whether the policy holds in a namespace; None if that cannot be told.
+
+    It lets nobody write a ConfigMap of a certain name, so it is enough to try, without effect. That
+    needs no right to read policies, and sees whether the policy is bound to this very namespace.
+    """
+    metadata = {"name": _CHECK, "namespace": namespace, "labels": {JOB_LABEL: _CHECK}}
+    example = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    try:
+        cluster.create(example, field_manager=WATCHER, dry_run=True)
+    except ClusterError as error:
+        return True if re.search(rf"'{POLICY}(\.[^']*)?'", error.message) else None
+    return False
+
+
+def report_trust(cluster: Cluster, namespaces: Sequence[str]) -> None:
+    """Logs whom the watcher trusts, if that is everybody who writes ConfigMaps in a namespace."""
+    guarded = {namespace: is_guarded(cluster, namespace) for namespace in namespaces}
+    for known, words in ((False, "is not in force"), (None, "may not be in force")):
+        places = [namespace for namespace in namespaces if guarded[namespace] is known]
+        if not places:
+            continue
+        more = f" and {len(places) - _NAMED_MOST} more" if len(places) > _NAMED_MOST else ""
+        _log.warning(
+            "the policy %s %s: everyone who can write ConfigMaps there can create Pods (see "
+            "docs/security.md); namespaces: %s%s",
+            POLICY,
+            words,
+            ", ".join(places[:_NAMED_MOST]),
+            more,
+        )

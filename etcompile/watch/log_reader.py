@@ -1,0 +1,104 @@
+"""The logs of Pods, read beside everything else: a node that does not answer holds nothing up.
+
+What is learned is told to the store, which has the job looked at again.
+"""
+
+import logging
+from concurrent.futures import Executor
+from functools import partial
+
+from msgspec import structs
+
+from etcompile.k8s.objects import seconds
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model.supervision import UNSUPERVISED, UNSUPERVISED_EVENT, epoch_line
+from etcompile.watch.actions import EmitEvent, ReadEpochs, ReadLog, ReadTail
+from etcompile.watch.event_recorder import EventRecorder, say
+from etcompile.watch.job_view import LogActivity, Tail
+from etcompile.watch.store import Store
+from etcompile.watch.workqueue import JobKey
+
+_EPOCHS_AFTER_FAILURE = 300.0
+"""Seconds until a log is read again for epochs that could not be read."""
+_EPOCHS_AT_ONCE = 16 * 2**20
+"""Bytes of a log that are read at once; the rest is read at the next look."""
+_MOST_EPOCHS = 16
+"""Lines about epochs that are kept of a log."""
+
+
+class LogReader:
+    """Reads logs in the threads of a pool; safe to share between threads."""
+
+    def __init__(
+        self, cluster: Cluster, store: Store, events: EventRecorder, pool: Executor
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._events = events
+        self._pool = pool
+
+    def read(self, key: JobKey, action: ReadLog | ReadTail | ReadEpochs) -> None:
+        """Has a log read, and does not wait; that it is being read is known at once."""
+        saw = partial(self._store.saw_log, key, action.name, action.uid)
+        match action:
+            case ReadLog():
+                activity = LogActivity(self._cluster.now())
+                saw(activity, news=False)
+                self._pool.submit(self._read_activity, key, action, activity)
+            case ReadTail():
+                saw(Tail(action.of), news=False)
+                self._pool.submit(self._read_tail, key, action)
+            case ReadEpochs():
+                saw(action.known, news=False)
+                self._pool.submit(self._read_epochs, key, action)
+
+    def _read_activity(self, key: JobKey, action: ReadLog, before: LogActivity) -> None:
+        try:
+            line = self._cluster.last_line(action.name, action.container, key[0])
+            time, _, text = line.partition(" ")
+            at = seconds(time) if line else 0.0
+        except (ClusterError, ValueError) as error:
+            say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
+            return
+        activity = LogActivity(before.read_at, at, text)
+        self._store.saw_log(key, action.name, action.uid, activity, news=at is not None)
+
+    def _read_tail(self, key: JobKey, action: ReadTail) -> None:
+        lines: tuple[str, ...] = ()
+        try:
+            lines = tuple(
+                self._cluster.last_lines(action.name, action.container, action.most, key[0])
+            )
+        except ClusterError as error:
+            if error.status == 403:
+                say(logging.INFO, key, "the watcher may not read its log", pod=action.name)
+            else:
+                say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
+        self._store.saw_log(key, action.name, action.uid, Tail(action.of, lines), news=True)
+
+    def _read_epochs(self, key: JobKey, action: ReadEpochs) -> None:
+        saw = partial(self._store.saw_log, key, action.name, action.uid)
+        known, time = action.known, action.since
+        lines = [*known.lines]
+        try:
+            for line in self._cluster.log(
+                action.name, action.container, key[0], since=time, limit=_EPOCHS_AT_ONCE
+            ):
+                time, _, text = line.partition(" ")
+                if text.startswith(UNSUPERVISED) and not known.until:
+                    why = text.removeprefix(UNSUPERVISED)
+                    event = EmitEvent(
+                        UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True
+                    )
+                    self._events.report(key, event, {}, UNSUPERVISED, f"unsupervised: {why}")
+                if (epoch := epoch_line(text, seconds(time) or 0.0)) is not None:
+                    lines.append(epoch)
+        except ClusterError as error:
+            reason = "the watcher may not read its log" if error.status == 403 else str(error)
+            say(logging.INFO, key, f"epochs cannot be read: {reason}", pod=action.name)
+            due = self._cluster.now() + _EPOCHS_AFTER_FAILURE
+            saw(structs.replace(known, due=due), news=False)
+            return
+        new = tuple(dict.fromkeys(lines))[-_MOST_EPOCHS:]
+        until = time if seconds(time) is not None else action.since
+        saw(structs.replace(known, until=until, lines=new), news=new != known.lines)

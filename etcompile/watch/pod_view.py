@@ -1,0 +1,323 @@
+"""A Pod as the watcher sees it: of each only what a rule asks for, a few hundred bytes.
+
+A namespace may have ten thousand of them. Every text of it is cut and made printable here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from etcompile.diagnostics.redaction import shown
+from etcompile.failures import Failure, failures_of
+from etcompile.goodput import Span, spans_of
+from etcompile.k8s import jobs, pods
+from etcompile.k8s.objects import Object, is_going, seconds, status_of
+from etcompile.model.notice import Notice, read_notice
+from etcompile.model.protocol import (
+    INDEX_LABEL,
+    NOTICE,
+    OTHER_NODE,
+    PREFLIGHT,
+    RANK_LABEL,
+    ROLE_LABEL,
+    SPEC_HASH,
+    WATCHER,
+)
+from etcompile.model.run_record import DIGITS
+from etcompile.model.supervision import EpochLine, epoch_line
+
+TOUCHED = "etcompile.dev/touched"
+"""Annotation of a Pod: which host lists its kubelet was last told to fetch."""
+MOST_WORDS = 200
+"""Words of a command that are kept: of longer ones nothing is said."""
+_LONGEST_WORD = 200
+_LONGEST_IMAGE = 512
+_LONGEST_REASON = 128
+"""Characters of a UID, a hash, or of a reason in one word."""
+_MOST_EPOCHS = 8
+_LONGEST_WAITING = 300
+"""Characters of what is kept of why a Pod does not start."""
+
+
+class RanContainer(Struct, frozen=True):
+    """What a container of a Pod ran.
+
+    Args:
+        words: Its command and its arguments, as far as they are compared.
+    """
+
+    name: str
+    image: str
+    words: tuple[str, ...]
+
+
+Ran = tuple[RanContainer, ...]
+
+
+class Waiting(Struct, frozen=True):
+    """What keeps a Pod from starting.
+
+    Args:
+        reason: In one word: `ImagePullBackOff`.
+    """
+
+    reason: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}" if self.message else self.reason
+
+
+class PodView(Struct, frozen=True, gc=False):
+    """A Pod, as far as rules ask. Times are in seconds since 1970.
+
+    Args:
+        index: Its number in the role; None for a role with a single Pod.
+        spec_hash: The run that it belongs to.
+        reason: Why it failed, in one word: `Evicted`, `DeadlineExceeded`; mostly empty.
+        disrupted: It failed because of its node, not by itself.
+        exits: Name and exit code of its containers that have ended.
+        restarts: How often its containers were started again in place.
+        touched: What its kubelet was last told to fetch: host lists, or who has succeeded.
+        ending: It was given a deadline of a second.
+        rank: Its rank, where its role tells ranks from indexes.
+        due: By when one that was asked to go should have gone; 0 while that is not known.
+        reasons: Why containers ended, where that is more than an exit code: `OOMKilled`.
+        half_deleted: Its deletion was begun and never finished: nothing runs, nothing holds it.
+        controller: The UID of the object whose controller made it; empty if nobody says so.
+        owner: The UID of the object with which it goes.
+        ran: What its containers ran, once it has ended.
+        refused: It never trained: its kubelet did not admit it, or its preflight sent it away.
+        created_here: A watcher has created it.
+        waiting: What keeps one that is Pending from starting, as far as it says.
+        notice: What its supervisor was asked last.
+        epochs: What its supervisor said of epochs in the termination messages of its containers.
+        node: Where it runs; empty before it does.
+        deletion_requested: When it was asked to go; 0 if it was not.
+        failures: What it says that it has failed of.
+        spans: When its containers ran.
+        unreachable_since: Since when its node has not answered; 0 if it does, as far as the Pod
+            says.
+    """
+
+    name: str
+    uid: str
+    role: str
+    index: int | None
+    spec_hash: str
+    phase: str = "Pending"
+    ready: bool = False
+    deleting: bool = False
+    reason: str = ""
+    disrupted: bool = False
+    exits: tuple[tuple[str, int], ...] = ()
+    restarts: int = 0
+    init_restarts: int = 0
+    created: float = 0.0
+    ready_since: float | None = None
+    touched: str = ""
+    ending: bool = False
+    rank: int | None = None
+    due: float = 0.0
+    reasons: tuple[str, ...] = ()
+    half_deleted: bool = False
+    controller: str = ""
+    owner: str = ""
+    ran: Ran = ()
+    refused: bool = False
+    created_here: bool = False
+    waiting: Waiting | None = None
+    notice: Notice = Notice()
+    epochs: tuple[EpochLine, ...] = ()
+    node: str = ""
+    deletion_requested: float = 0.0
+    failures: tuple[Failure, ...] = ()
+    spans: tuple[Span, ...] = ()
+    unreachable_since: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether none of its containers runs or will run again."""
+        return self.phase in pods.ENDED
+
+
+def how_it_ended(pod: PodView, reason: str) -> str:
+    """What has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`.
+
+    Args:
+        pod: What was known of it last.
+        reason: Why it is replaced. A Pod that was deleted may have failed of that.
+    """
+    if reason == "deleted":
+        return "deleted"
+    if pod.phase != "Failed":
+        return "succeeded" if pod.phase == "Succeeded" else "deleted"
+    code = next((f"exit code {code}" for _, code in pod.exits if code), "")
+    causes = dict.fromkeys(filter(None, (code, pod.reason, *pod.reasons)))
+    return f"failed ({', '.join(causes)})" if causes else "failed"
+
+
+def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
+    """A Pod that etcompile has labelled, as the API server describes it.
+
+    Args:
+        before: When its containers ran, as it was seen before.
+    """
+    metadata, status, spec = pod["metadata"], status_of(pod), pod.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    owners = metadata.get("ownerReferences") or ()
+    conditions = {reported.get("type"): reported for reported in status.get("conditions") or ()}
+    ready, phase = conditions.get("Ready") or {}, status.get("phase") or "Pending"
+    is_ready = ready.get("status") == "True"
+    containers, inits = pods.containers(pod), pods.init_containers(pod)
+    restarts, init_restarts = pods.restarts(containers), pods.restarts(inits)
+    going = is_going(pod)
+    # This is asked of every event of every Pod, and most say that a Pod is well.
+    ended = [container for container in containers if pods.terminated(container)]
+    reason = shown(status.get("reason") or "", _LONGEST_REASON)
+    troubled = phase == "Failed" or bool(reason) or "DisruptionTarget" in conditions
+    failed = troubled or bool(ended or restarts or init_restarts) or phase == "Pending"
+    # The preflight of a Pod may have said that it belongs on another node.
+    sent_away = failed and any(
+        (pods.terminated(init) or pods.terminated_before(init)).get("exitCode") == OTHER_NODE
+        for init in inits
+        if init.get("name") == PREFLIGHT
+    )
+    controllers = (str(owner.get("uid")) for owner in owners if owner.get("controller"))
+    reasons = [pods.terminated(container).get("reason") for container in ended]
+    return PodView(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        role=labels.get(ROLE_LABEL, ""),
+        index=_number(labels.get(INDEX_LABEL, "")),
+        spec_hash=annotations.get(SPEC_HASH, "")[:_LONGEST_REASON],
+        phase=phase,
+        ready=is_ready,
+        deleting=going,
+        reason=reason,
+        disrupted=(troubled and pods.is_disrupted(pod)) or sent_away,
+        exits=tuple((c["name"], pods.terminated(c).get("exitCode", 0)) for c in ended),
+        restarts=restarts,
+        init_restarts=init_restarts,
+        created=seconds(metadata.get("creationTimestamp")) or 0.0,
+        ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
+        touched=annotations.get(TOUCHED, "")[:_LONGEST_REASON],
+        ending=spec.get("activeDeadlineSeconds") == 1,
+        rank=_number(labels[RANK_LABEL]) if RANK_LABEL in labels else None,
+        due=(seconds(metadata["deletionTimestamp"]) or 0.0) if going else 0.0,
+        reasons=tuple(
+            shown(reason, _LONGEST_REASON)
+            for reason in reasons
+            if reason not in (None, "Completed", "Error")
+        ),
+        half_deleted=going and pods.is_half_deleted(pod),
+        controller=next(controllers, "")[:_LONGEST_REASON] if owners else "",
+        owner=str(owners[0].get("uid"))[:_LONGEST_REASON] if owners else "",
+        ran=ran(spec) if phase in pods.ENDED else (),
+        refused=(troubled and pods.is_refused(pod)) or sent_away,
+        # Who creates a Pod owns its containers.
+        created_here=any(
+            "f:containers" in (entry.get("fieldsV1") or {}).get("f:spec", ())
+            for entry in metadata.get("managedFields") or ()
+            if entry.get("manager") == WATCHER
+        ),
+        waiting=_waiting(pod) if phase == "Pending" else None,
+        notice=read_notice(annotations.get(NOTICE, "")[:_LONGEST_REASON]),
+        epochs=tuple(_epochs(containers)) if ended or restarts else (),
+        node=str(spec.get("nodeName") or ""),
+        deletion_requested=pods.asked_to_go(pod) if going else 0.0,
+        failures=tuple(failures_of(pod)) if failed else (),
+        spans=spans_of(pod, before),
+        unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
+    )
+
+
+def _number(label: str) -> int | None:
+    """The number that a label is; one that no replica can have is none."""
+    return int(label) if label.isdecimal() and len(label) <= DIGITS else None
+
+
+def _epochs(containers: Iterable[Object]) -> Iterator[EpochLine]:
+    """The last lines about epochs that containers have ended with, the older container first."""
+    for container in containers:
+        for how in (pods.terminated_before(container), pods.terminated(container)):
+            at = seconds(how.get("finishedAt")) or 0.0
+            lines = (epoch_line(line, at) for line in str(how.get("message") or "").splitlines())
+            yield from [line for line in lines if line is not None][-_MOST_EPOCHS:]
+
+
+def _waiting(pod: Object) -> Waiting | None:
+    """What keeps a Pod from starting, in the words of its kubelet or of the scheduler.
+
+    As much of it as is kept of each of thousands of Pods.
+    """
+    if held := next(pods.held(pod), None):
+        # An image is pulled, and pulled again: two words for one trouble, of which an Event tells
+        # once. `status` says what it is just now, as `kubectl get pods` does.
+        reason = "ImagePullBackOff" if held["reason"] == "ErrImagePull" else held["reason"]
+        message = held.get("message")
+    elif unscheduled := pods.unscheduled(pod):
+        reason, message = unscheduled.get("reason") or "Unschedulable", unscheduled.get("message")
+    else:
+        return None
+    text, reason = " ".join((message or "").split()), shown(reason, _LONGEST_REASON)
+    return Waiting(reason, shown(text, max(1, _LONGEST_WAITING - len(f"{reason}: "))))
+
+
+def ran(spec: Mapping[str, Any]) -> Ran:
+    """What the containers of a Pod run."""
+    return tuple(
+        _ran(
+            str(container["name"]),
+            str(container.get("image") or ""),
+            tuple(map(str, (*(container.get("command") or ()), *(container.get("args") or ()))))[
+                -MOST_WORDS:
+            ],
+        )
+        for container in spec.get("containers") or ()
+    )
+
+
+@lru_cache(maxsize=128)
+def _ran(name: str, image: str, words: tuple[str, ...]) -> RanContainer:
+    """Thousands of Pods run the same, and each keeps this one."""
+    return RanContainer(name, image[:_LONGEST_IMAGE], tuple(word[:_LONGEST_WORD] for word in words))
+
+
+def size_of(view: PodView) -> int:
+    """Bytes that a Pod takes besides its share of the maps, as its JSON has them."""
+    return len(msgspec.json.encode(view))
+
+
+def without_details(view: PodView) -> PodView:
+    """A Pod without what only explains it, for a namespace that has used its memory."""
+    failures = tuple(structs.replace(failure, tail="") for failure in view.failures[:1])
+    return structs.replace(view, ran=(), waiting=None, failures=failures)
+
+
+class BatchView(Struct, frozen=True):
+    """A Job of Kubernetes that makes the Pod of a role.
+
+    Args:
+        succeeded: It has the condition Complete.
+        failed: The reason of its condition Failed: `BackoffLimitExceeded`; empty without one.
+    """
+
+    name: str
+    succeeded: bool = False
+    failed: str = ""
+    uid: str = ""
+
+
+def batch_view(value: Object) -> BatchView:
+    """A Job of Kubernetes, as the API server describes it."""
+    failed = jobs.failure(value)
+    return BatchView(
+        value["metadata"]["name"],
+        succeeded=jobs.has_succeeded(value),
+        failed="" if failed is None else shown(failed.get("reason") or "Failed", _LONGEST_REASON),
+        uid=value["metadata"].get("uid") or "",
+    )
