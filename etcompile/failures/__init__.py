@@ -1,12 +1,20 @@
-"""What runs fail of: how Pods tell it, what it means, and what is kept of it when they go."""
+"""What runs fail of: what Pods say of it, what it means, and what is kept of it when they go."""
 
-from etcompile.failures.causes import OTHER_NODE_WANTED, PROBE_FAILED, Blame, Cause
+from etcompile.failures.causes import (
+    ENDED_EARLY,
+    OTHER_NODE_WANTED,
+    PROBE_FAILED,
+    Cause,
+    cause_of,
+    missing_object,
+)
 from etcompile.failures.log import (
     COMMAND_ENDED,
     MOST,
     Failure,
     FailureLog,
     avoided_nodes,
+    ended_alike,
     failures_of,
     first_causes,
     log_text,
@@ -17,20 +25,23 @@ from etcompile.failures.stacks import Frame, Stack, elsewhere, stacks
 
 __all__ = [
     "COMMAND_ENDED",
+    "ENDED_EARLY",
     "MOST",
     "OTHER_NODE_WANTED",
     "PROBE_FAILED",
-    "Blame",
     "Cause",
     "Failure",
     "FailureLog",
     "Frame",
     "Stack",
     "avoided_nodes",
+    "cause_of",
     "elsewhere",
+    "ended_alike",
     "failures_of",
     "first_causes",
     "log_text",
+    "missing_object",
     "read_log",
     "stacks",
     "tail_of",

@@ -1,25 +1,30 @@
 """What an exit code, a reason and the last lines say of why something ended.
 
-Data, from the most telling to the least: what a program says of its peers counts before its exit
-code, since whoever loses a peer ends with whatever code it likes. Each row says whose fault it is:
-the program's, its node's, the platform's that needed the room, or a peer's, whose loss it is a
-consequence of. By that `etcompile why` finds the first cause, and the watcher the bad nodes.
+Facts come before texts. What Kubernetes says counts first, then the signal, then the last words of
+the program: the traceback that ended it, or a known text after which it wrote nothing more. The
+texts and what they mean are rows of `causes.yaml`. Each cause says whose fault it is; by that
+`etcompile why` finds the first cause, and the watcher the bad nodes.
 
-The texts are those of the libraries (the row names where each stands); a text is looked for in
-any case.
+A program may log an error and go on, and a process that loses its peer dies of an error, too. So an
+error counts only where nothing but known epilogues follows it, and of several processes that died
+together the one counts that lost no peer. Where that leaves nothing, the cause is not known.
 """
 
 import functools
-import signal as signals
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from signal import Signals
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, structs
 
 from etcompile.k8s import pods
 
-Blame = Literal["program", "node", "platform", "peer", "unknown"]
-"""Whose fault it is. `platform`: somebody needed the room, or has stopped it. `peer`: another
-rank's, of which this is a consequence."""
+Blame = Literal["program", "node", "platform", "peer", "storage", "service", "unknown"]
+"""Whose fault it is: `platform` is whoever stopped it on purpose, `peer` another rank."""
 
 
 class Cause(Struct, frozen=True):
@@ -27,328 +32,398 @@ class Cause(Struct, frozen=True):
 
     Args:
         name: In one word, as metrics and records have it.
-        text: In a sentence's middle: `ran out of memory`.
-        blame: Whose fault it is.
-        advice: What to do; empty if nothing general can be said.
+        text: The end of a sentence: `ran out of memory`.
+        line: The line of its output that says so; empty if Kubernetes or the exit code does.
     """
 
     name: str
     text: str
     blame: Blame
     advice: str = ""
+    line: str = ""
 
     @property
     def is_consequence(self) -> bool:
         """Whether it only says that something else failed before."""
         return self.blame == "peer"
 
+    @property
+    def may_follow(self) -> bool:
+        """Whether it is a consequence if anything else has failed."""
+        return self.is_consequence or self.name == "Connection"
 
-_MEMORY = (
-    "raise resources.limits.memory, or use less: smaller batches, fewer data loader workers; what"
-    " /dev/shm holds counts as well"
-)
-_DEVICE = (
-    "look at the node: dmesg and nvidia-smi -q say more; kubectl cordon keeps Pods away from it,"
-    " and etcompile restart runs the job elsewhere"
-)
+    @property
+    def is_vague(self) -> bool:
+        """Whether it says how the process ended, but not why."""
+        return self.name in ("ExitCode", "Unknown", "Killed", "Terminated")
 
-_START = "the command, or what it is to run in, is not in the image"
-_SHM = "mount an emptyDir with medium: Memory at /dev/shm: it has 64 MiB otherwise"
 
-_OF_REASONS = (
-    Cause("OOMKilled", "ran out of memory", "program", _MEMORY),
-    Cause("Evicted", "was evicted", "platform", "its node was drained, or short of room"),
-    Cause("Preempted", "made room for a Pod of higher priority", "platform"),
-    Cause("NodeLost", "was on a node that does not answer any more", "node"),
-    Cause("NodeShutdown", "was on a node that was shut down", "platform"),
-    Cause("Terminated", "was ended by its node", "platform"),
-    Cause("Deleted", "was deleted by somebody", "platform"),
-    Cause("Vanished", "went while no watcher was running", "platform"),
-    Cause(
-        "Stuck",
-        "wrote nothing for too long",
-        "program",
-        "its last lines say where it was; etcompile.dev/stuck-after says how long is too long",
-    ),
-    Cause(
-        "DeadlineExceeded",
-        "ran longer than activeDeadlineSeconds allows",
-        "platform",
-        "raise activeDeadlineSeconds, if it was to take so long",
-    ),
-    Cause("ContainerCannotRun", "could not be started", "program", _START),
-    Cause(
-        "ProbeFailed",
-        "was ended because a probe of it failed",
-        "program",
-        "a program that trains may be too busy to answer: see livenessProbe and startupProbe",
-    ),
-)
+class Row(Struct, frozen=True):
+    """A text and the cause that it names; the head of `causes.yaml` describes the fields."""
+
+    pattern: str
+    cause: str
+    source: str
+    matches: str
+    misses: str
+
+
+class Shape(Struct, frozen=True):
+    """What lines look like that mean the same, whatever caused them."""
+
+    pattern: str
+    source: str
+
+
+class Known(Struct, frozen=True):
+    """What `causes.yaml` holds."""
+
+    causes: tuple[Cause, ...]
+    reasons: Mapping[str, str]
+    codes: Mapping[int, str]
+    signals: Mapping[str, str]
+    messages: tuple[Row, ...]
+    texts: tuple[Row, ...]
+    shapes: Mapping[str, Shape]
+    ignored: tuple[Shape, ...]
+
+
+OTHER_NODE_WANTED, PREFLIGHT_FAILED = "PreflightNode", "Preflight"
 PROBE_FAILED = "ProbeFailed"
 """The reason of a container that was ended for its probe; only Events tell."""
-_BY_REASON = {cause.name: cause for cause in _OF_REASONS}
-_BY_REASON |= {
-    "StartError": _BY_REASON["ContainerCannotRun"],
-    "Shutdown": _BY_REASON["NodeShutdown"],
+ENDED_EARLY = "EndedEarly"
+_MOST_LINES = 400
+_LONGEST_LINE = 1000
+_LONGEST_WORDS = 300
+_LONGEST_BOX = 500
+_MESSAGE_LINES = 8
+"""Lines after that of an exception that may belong to its message."""
+_WHILE_WRAPPED = 60
+"""Lines that other processes may write between the end of one and the words of its launcher."""
+_BOX = 40
+"""Lines, at most, of a message that a launcher puts between two rules."""
+_RANK = ("RankEnded",)
+_MORE: Mapping[str, tuple[str, ...]] = {
+    "BusError": ("SharedMemory", *_RANK),
+    "CommandNotFound": ("MissingLibrary", "Launcher", *_RANK),
+    "NotExecutable": ("ExecFormat",),
 }
-_REFUSED = Cause(
-    "Refused", "was not admitted by its node", "node", "nothing of it ran; it comes back by itself"
+"""What words may add to the cause that an exit code names, beside a launcher's of another rank."""
+_FLAGS = re.IGNORECASE | re.MULTILINE
+_GROUP = re.compile(r"[ +|-]*[|+] ?")
+"""What Python puts before the lines of a group of exceptions."""
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\s*$")
+_CHAINED = re.compile(r"\s*(?:During handling of|The above exception was)")
+_EXCEPTION = re.compile(r"\s*[A-Za-z_][\w.]{0,200}(?:: .*)?$")
+_BARE_EXCEPTION = re.compile(
+    r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Timeout)(?:: .*)?$"
 )
-_NO_ROOM = structs.replace(
-    _REFUSED,
-    text="was not admitted by its node, which had less room than the scheduler thought",
-)
+_RULE = re.compile(r"-{40,}$")
+_ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
 
-_HARDWARE = (
-    # CUDA's own words (cuda.h, cudaGetErrorString) and those of its driver (Xid in dmesg).
-    "uncorrectable ecc error",
-    "uncorrectable nvlink error",
-    "hardware stack error",
-    "gpu has fallen off the bus",
-    "gpu is lost",
-    "nvrm: xid",
-    "cuda error: unspecified launch failure",
-    "no cuda-capable device is detected",
-    "all cuda-capable devices are busy or unavailable",
-    "cuda driver version is insufficient",
-    "driver/library version mismatch",
-    "cuda error: system not yet initialized",
-    "unable to determine the device handle",
-    "nvidia-container-cli: initialization error",
-    # InfiniBand (NCCL's ibvwrap.cc and net_ib.cc).
-    "got async event : local catastrophic error",
-    "ibv_open_device failed",
-)
-_NOT_STARTED = frozenset({"ContainerCannotRun", "StartError"})
-_BY_DEVICE = Cause("Hardware", "met a fault of its device or driver", "node", _DEVICE)
-_PEERS = (
-    # TCP, as every library passes it on.
-    "connection reset by peer",
-    "connection closed by peer",
-    "connection closed by remote peer",
-    "broken pipe",
-    "connection refused",
-    "connection timed out",
-    "a peer has gone",
-    "socket closed",
-    "no route to host",
-    "name or service not known",
-    "temporary failure in name resolution",
-    # NCCL (nccl.h, ncclGetErrorString) and torch's process groups.
-    "ncclremoteerror",
-    "a call failed possibly due to a network error or a remote process exiting prematurely",
-    "nccl communicator was aborted",
-    "watchdog caught collective operation timeout",
-    "remote process has terminated",
-    "failed to recv, got 0 bytes",
-    "wait timeout after",
-    "connectionreseterror",
-    "brokenpipeerror",
-    "distnetworkerror",
-    "distbackenderror: nccl error",
-    "rendezvousclosederror",
-    "rendezvoustimeouterror",
-    "sigterm: 15",
-    "received 15 death signal",
-    "signalexception: process",
-    # Horovod, MPI (ORTE, PRRTE, Hydra), gRPC, JAX, TensorFlow, Paddle, Rabit.
-    "horovodinternalerror",
-    "has lost communication with a remote daemon",
-    "ompi_errors_are_fatal",
-    "hydt_bscd",
-    "hydu_sock",
-    "another process has exited",
-    "statuscode.unavailable",
-    "coordination service agent",
-    "jax distributed service detected fatal errors",
-    "the tasks have crashed",
-    "unavailableerror",
-    "collective ops is aborted",
-    "local rank exited",
-    "rabit",
-)
-_SILENT = Cause("Unknown", "ended, and nobody says why", "unknown")
-_LAST = "last"
-_ANYWHERE = "anywhere"
-_BY_TEXT: tuple[tuple[str, tuple[str, ...], Cause], ...] = (
-    (_ANYWHERE, _HARDWARE, _BY_DEVICE),
-    (
-        _ANYWHERE,
-        ("cuda out of memory", "cublas_status_alloc_failed", "resource_exhausted: out of memory"),
-        Cause(
-            "DeviceMemory",
-            "ran out of the device's memory",
-            "program",
-            "use smaller batches, or more devices",
-        ),
-    ),
-    (
-        _ANYWHERE,
-        ("no space left on device", "disk quota exceeded"),
-        Cause(
-            "DiskFull",
-            "found no space left on a device",
-            "program",
-            "what it writes to is full; /dev/shm has 64 MiB unless a volume is mounted there",
-        ),
-    ),
-    (
-        _ANYWHERE,
-        ("bus error", "unable to open shared memory object", "insufficient shared memory"),
-        Cause("SharedMemory", "had too little shared memory", "program", _SHM),
-    ),
-    (
-        _ANYWHERE,
-        ("exec format error",),
-        Cause(
-            "ExecFormat",
-            "is a program for another kind of processor",
-            "program",
-            "build the image for the nodes' architecture, or select nodes of its own",
-        ),
-    ),
-    (
-        _LAST,
-        ("modulenotfounderror:", "importerror:"),
-        Cause("Import", "could not import a module", "program", "install it in the image"),
-    ),
-    (
-        _LAST,
-        ("read-only file system", "permission denied", "permissionerror:"),
-        Cause(
-            "Permission",
-            "was not allowed to read or write something",
-            "program",
-            "see securityContext: runAsUser, fsGroup and readOnlyRootFilesystem",
-        ),
-    ),
-    (
-        _LAST,
-        ("filenotfounderror:", "no such file or directory"),
-        Cause("NoSuchFile", "did not find a file", "program", "is the volume mounted there?"),
-    ),
-    (_LAST, _PEERS, Cause("PeerLost", "lost the connection to another rank", "peer")),
-)
-"""Where a text counts, the texts, and what they mean. `anywhere`: nobody writes it who does not die
-of it. `last`: programs warn of it as well, so of several that one counts which was written last."""
-_CODES: dict[int, Cause] = {
-    126: Cause("NotExecutable", "was not allowed to run its command", "program",
-               "give the file the right to be executed"),
-    127: Cause("CommandNotFound", "did not find its command", "program",
-               "the command is not in the image, or not in PATH"),
-    143: Cause("Terminated", "was told to end", "peer"),
-    130: Cause("Terminated", "was interrupted", "peer"),
-}  # fmt: skip
-_SIGNALS: dict[int, Cause] = {
-    signals.SIGSEGV: Cause("Segfault", "read or wrote memory that is not its own", "program",
-                           "a library is broken or does not fit: PYTHONFAULTHANDLER=1 says where"),
-    signals.SIGBUS: Cause("SharedMemory", "had too little shared memory", "program",
-                          _SHM),
-    signals.SIGABRT: Cause("Aborted", "ended itself after an error", "program"),
-    signals.SIGKILL: Cause("Killed", "was killed", "unknown",
-                           "by whom is not known: its node's memory may have run out, or a"
-                           " liveness probe failed"),
-    signals.SIGFPE: Cause("Arithmetic", "divided by zero", "program"),
-    signals.SIGILL: Cause("IllegalInstruction", "met an instruction that the processor does not"
-                          " have", "program", "build the image for the nodes' processors"),
-}  # fmt: skip
-OTHER_NODE_WANTED = Cause(
-    "PreflightNode",
-    "was sent to another node by its preflight check",
-    "node",
-    "look at the node: the last lines of the check say what is wrong there",
-)
-PREFLIGHT_FAILED = Cause(
-    "Preflight",
-    "failed its preflight check",
-    "program",
-    "its last lines say what is missing; etcompile.dev/preflight is the check",
-)
-_EVERY = (
-    *_OF_REASONS,
-    _REFUSED,
-    *(cause for _, _, cause in _BY_TEXT),
-    *_CODES.values(),
-    *_SIGNALS.values(),
-    OTHER_NODE_WANTED,
-    PREFLIGHT_FAILED,
-    _SILENT,
-)
-_STRIKES = frozenset(cause.name for cause in _EVERY if cause.blame in ("node", "unknown"))
-NAMES = frozenset(cause.name for cause in _EVERY) | {"Exception", "ExitCode"}
-"""The names of all causes."""
-_LONGEST = 160
-"""Characters of a line that tells of an exception."""
-_EXCEPTIONS = ("Error", "Exception", "Interrupt", "Exit")
-_TRACEBACK = "traceback (most recent call last)"
+
+_KNOWN = msgspec.json.Decoder(Known)
+
+
+@functools.cache
+def known() -> Known:
+    """The rows of `causes.yaml`, read when the first failure is looked at."""
+    text = Path(__file__).with_name("causes.yaml").read_text("utf-8")
+    return _KNOWN.decode(msgspec.json.encode(msgspec.yaml.decode(text)))
+
+
+@functools.cache
+def _causes() -> Mapping[str, Cause]:
+    return {cause.name: cause for cause in known().causes}
+
+
+@functools.cache
+def _patterns(rows: Literal["messages", "texts"]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    chosen = known().messages if rows == "messages" else known().texts
+    return tuple((re.compile(row.pattern, _FLAGS), row.cause) for row in chosen)
+
+
+@functools.cache
+def _ignored() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{row.pattern})" for row in known().ignored), _FLAGS)
+
+
+@functools.cache
+def _shape(name: str) -> re.Pattern[str]:
+    return re.compile(known().shapes[name].pattern, _FLAGS)
+
+
+def names() -> frozenset[str]:
+    """The names of all causes."""
+    return frozenset(_causes())
+
+
+class Missing(Struct, frozen=True):
+    """An object that a Pod needs and that is not there, or lacks a key.
+
+    Args:
+        kind: In lower case: `secret`, `persistentvolumeclaim`.
+        key: The key that an object lacks; empty if the object itself is missing.
+    """
+
+    kind: str
+    name: str
+    key: str = ""
+
+
+def missing_object(message: str) -> Missing | None:
+    """The object that is missing by the words of a kubelet or scheduler; None if none is."""
+    if match := _shape("missing object").search(message[:_LONGEST_LINE]):
+        return Missing(match["kind"].lower(), match["name"])
+    if match := _shape("missing key").search(message[:_LONGEST_LINE]):
+        return Missing(match["kind"].lower(), match["name"], match["key"])
+    return None
 
 
 def is_strike(name: str) -> bool:
-    """Whether a failure counts against the node on which it happened.
-
-    What the program did, what somebody else did with the Pod, and what followed from the loss of
-    a peer do not. What is killed and nobody knows by whom does: where memory has run out the
-    kubelet says so.
-
-    Args:
-        name: Of the cause, as records have it.
-    """
-    return name in _STRIKES
+    """Whether a failure with a cause of that name counts against its node: only the node's do."""
+    return name in _causes() and _causes()[name].blame == "node"
 
 
 @functools.lru_cache(maxsize=256)
-def cause_of(reason: str, code: int | None, signal: int, text: str) -> Cause:
+def cause_of(
+    reason: str,
+    code: int | None = None,
+    signal: int = 0,
+    message: str = "",
+    tail: str = "",
+    job: str = "",
+) -> Cause:
     """Why something ended.
 
     Args:
         reason: Kubernetes' word for it.
         code: The exit code; None if there is none.
-        signal: The signal that ended it; 0 if none.
-        text: What Kubernetes says of it, and the last lines that it wrote.
+        signal: The number of the signal that ended it; 0 if none did.
+        message: What Kubernetes says of it.
+        tail: The last lines that it wrote.
+        job: What the names of the job's Pods begin with; empty if that is not known.
     """
-    if reason in _BY_REASON:
-        # What prepares a container's devices fails before its program is looked for.
-        broken = reason in _NOT_STARTED and any(word in text.lower() for word in _HARDWARE)
-        return _BY_DEVICE if broken else _BY_REASON[reason]
+    causes = _causes()
+    words = " ".join((message or tail).split())[:_LONGEST_LINE]
+    if reason and (name := _named(f"{reason}: {words}", "messages")):
+        return causes[name]
+    if reason in known().reasons:
+        return causes[known().reasons[reason]]
     if code is None and pods.is_refusal(reason):
-        return _NO_ROOM if reason.startswith("OutOf") else _REFUSED
+        if not reason.startswith("OutOf"):
+            return causes["Refused"]
+        text = "was not admitted by its node, which had less room than the scheduler thought"
+        return structs.replace(causes["Refused"], text=text)
+    if reason in causes:
+        return causes[reason]
+    spoken = _spoken(tail, job) if code != 0 else None
     signal = signal or (code - 128 if code is not None and 128 < code < 160 else 0)
-    found, is_sure = _by_text(text.lower())
-    # What a shell cannot run ends with a code of its own, whatever it says of it.
-    if found is not None and (is_sure or code not in (126, 127)):
-        return found
-    if code in _CODES:
-        return _CODES[code]
-    if signal in _SIGNALS:
-        return _SIGNALS[signal]
+    name = known().signals.get(Signals(signal).name, "") if signal in _SIGNALS else ""
+    name = name or known().codes.get(code if code is not None else -1, "")
+    if spoken is not None and (name in ("", "Aborted") or spoken.name in _MORE.get(name, _RANK)):
+        return spoken
+    if name:
+        return structs.replace(causes[name], line=spoken.line if spoken is not None else "")
     if code is None:
-        return _SILENT
-    if name := _exception(text):
-        return Cause("Exception", f"ended with an exception, {name}", "program")
-    return Cause("ExitCode", f"ended with exit code {code}", "program")
+        return causes["Unknown"]
+    return structs.replace(causes["ExitCode"], text=f"ended with exit code {code}")
 
 
-def _by_text(text: str) -> tuple[Cause | None, bool]:
-    """The cause that a text names, if it names one, and whether it counts wherever it stands."""
-    last: tuple[int, Cause] | None = None
-    for where, words, cause in _BY_TEXT:
-        place = max(text.rfind(word) for word in words)
-        if place < 0:
+_SIGNALS = frozenset(number.value for number in Signals)
+
+
+def _named(text: str, rows: Literal["messages", "texts"]) -> str:
+    """The cause that the first row names which matches; empty if none does."""
+    return next((cause for pattern, cause in _patterns(rows) if pattern.search(text)), "")
+
+
+class _Statement(Struct, frozen=True):
+    """A traceback, a message between rules, or a line.
+
+    Args:
+        place: Its number among the lines.
+        words: What it says; of a chain of exceptions each, the last first.
+        frames: The lines of its traceback.
+    """
+
+    place: int
+    words: tuple[str, ...]
+    frames: str = ""
+    is_exception: bool = False
+
+
+def _spoken(text: str, job: str) -> Cause | None:
+    """The cause that the last words of a program name; None if they name none."""
+    lines = [line[:_LONGEST_LINE].rstrip() for line in text.splitlines()[-_MOST_LINES:]]
+    if any("Exception Group Traceback" in line for line in lines):
+        lines = [_GROUP.sub("", line, count=1) for line in lines]
+    by_process: dict[str, list[tuple[int, str]]] = {}
+    for place, line in enumerate(lines):
+        prefix = match[0] if (match := _shape("prefix").match(line)) else ""
+        by_process.setdefault(prefix, []).append((place, line[len(prefix) :]))
+    statements = [said for own in by_process.values() for said in _last_words(own)]
+    vague, followed, has_raised = [], [], False
+    for said in sorted(statements, key=lambda said: -said.place):
+        cause = _meaning(said, job)
+        if cause is None:
             continue
-        if where == _ANYWHERE:
-            return cause, True
-        if last is None or place > last[0]:
-            last = place, cause
-    return (last[1] if last else None), False
+        raised = said.is_exception or bool(_BARE_EXCEPTION.match(said.words[0]))
+        if cause.may_follow:
+            followed.append(cause)
+        elif cause.name == "Exception" and _shape("vague").search(cause.line):
+            vague.append(cause)
+            continue
+        elif raised or not has_raised:
+            return cause
+        has_raised = has_raised or raised
+    # Of several lines about lost peers one may name the peer.
+    named = [
+        cause
+        for cause in followed
+        if _ADDRESS.search(cause.line) or (job and f"{job}-" in cause.line)
+    ]
+    errors = [cause for cause in followed if _BARE_EXCEPTION.match(cause.line)]
+    return next(iter((*named, *errors, *followed, *vague)), None)
 
 
-def _exception(text: str) -> str:
-    """The last exception of a Python program, in a line; empty if there is none."""
-    if _TRACEBACK not in text.lower():
-        return ""
-    for line in reversed(text.splitlines()):
-        path, _, words = line[:_LONGEST].partition(":")
-        name = path.rpartition(".")[2]
-        if name.endswith(_EXCEPTIONS) and path.replace(".", "_").isidentifier():
-            return f"{name}: {words.strip()}" if words.strip() else name
-    return ""
+def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
+    """What a process said at its end, the last first; nothing before a line of ordinary work."""
+    patience = 0
+    for said in reversed([*_statements(lines)]):
+        words = said.words[0]
+        name = _named(words, "texts")
+        if said.is_exception and not _shape("wrapper").match(words):
+            patience = 0
+            yield said
+        elif name and not _shape("survived").search(words):
+            patience = _WHILE_WRAPPED if name == "RankEnded" else 0
+            yield said
+        elif said.is_exception:
+            patience = _WHILE_WRAPPED
+        elif _BARE_EXCEPTION.match(words) and not _shape("survived").search(words):
+            yield said
+        elif "\n" not in words and not words.startswith(" ") and not _ignored().search(words):
+            if patience == 0:
+                return
+            patience -= 1
+
+
+def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
+    """The statements of a process, the first first."""
+    number = 0
+    chain: list[str] = []
+    # Of a text that was cut the traceback may have lost its head.
+    cut = itertools.takewhile(lambda line: line[1].startswith(" "), lines)
+    if any('File "' in line for _, line in cut):
+        lines = [(-1, "Traceback (most recent call last):"), *lines]
+    while number < len(lines):
+        place, line = lines[number]
+        number += 1
+        if _RULE.match(line):
+            ends = (n for n in range(number, len(lines)) if _RULE.match(lines[n][1]))
+            end = next(ends, len(lines))
+            if 0 < end - number <= _BOX and end < len(lines):
+                words = "\n".join(text for _, text in lines[number:end])
+                yield _Statement(place, (words if "\n" in words else f"{words}\n",))
+                number = end
+        elif line.startswith("terminate called") and number < len(lines):
+            yield _Statement(place, (f"{line}\n{lines[number][1]}",))
+            number += "what():" in lines[number][1]
+        elif not _TRACEBACK.search(line):
+            yield _Statement(place, (line,))
+        else:
+            is_ignored = number > 1 and lines[number - 2][1].startswith("Exception ignored")
+            begin, number = number, _end_of_frames(lines, number, _indent(line))
+            if number == len(lines):
+                return
+            frames = "\n".join(text for _, text in lines[begin:number])
+            place, said = lines[number][0], [lines[number][1].strip()]
+            number += 1
+            while (
+                number < len(lines) and len(said) <= _MESSAGE_LINES and _continues(lines[number][1])
+            ):
+                said.append(lines[number][1])
+                number += 1
+            chain.insert(0, "\n".join(said))
+            after = next((n for n in range(number, len(lines)) if lines[n][1]), len(lines))
+            if after < len(lines) and _CHAINED.match(lines[after][1]):
+                number = after + 1
+                while number < len(lines) and not _TRACEBACK.search(lines[number][1]):
+                    number += 1
+                if number < len(lines):
+                    continue
+            if not is_ignored:
+                yield _Statement(place, tuple(chain), frames, is_exception=True)
+            chain = []
+
+
+def _end_of_frames(lines: Sequence[tuple[int, str]], number: int, margin: int) -> int:
+    """The number of the line after the frames of a traceback."""
+    while number < len(lines):
+        line = lines[number][1]
+        if line and _indent(line) <= margin and line.lstrip()[:1] != "^":
+            break
+        number += 1
+    return number
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _continues(line: str) -> bool:
+    """Whether a line may belong to the message of the exception before it."""
+    if (
+        not line
+        or _TRACEBACK.search(line)
+        or _shape("at work").search(line)
+        or _CHAINED.match(line)
+    ):
+        return False
+    return line[0] in " \t" or not (_named(line, "texts") or _ignored().search(line))
+
+
+def _meaning(said: _Statement, job: str) -> Cause | None:
+    """The cause that a statement names; of a chain of exceptions, the last that is known."""
+    causes = _causes()
+    for words in said.words:
+        name = _named(words, "texts")
+        if name == "Connection":
+            name = _other_end(words, said.frames, job)
+        if name == "Exception":
+            return _exception(" ".join(words.split()))
+        if name:
+            return structs.replace(causes[name], line=_shown(words, name))
+    last = said.words[0].partition("\n")[0]
+    shape = _EXCEPTION if said.is_exception else _BARE_EXCEPTION
+    if not shape.match(last):
+        return None
+    path, separator, words = last.partition(":")
+    return _exception(f"{path.rpartition('.')[2]}{separator}{words}")
+
+
+def _exception(words: str) -> Cause:
+    line = words[:_LONGEST_WORDS]
+    return structs.replace(
+        _causes()["Exception"], text=f"ended with an exception, {line}", line=line
+    )
+
+
+def _shown(words: str, name: str) -> str:
+    """The line of a statement that a row matched; of a message between rules all of it."""
+    lines = words.splitlines()
+    patterns = [pattern for pattern, cause in _patterns("texts") if cause == name]
+    if name not in ("RankEnded", "Launcher"):
+        matched = (line for line in lines if any(pattern.search(line) for pattern in patterns))
+        lines = [next(matched, lines[0])]
+    return " ".join(" ".join(lines).split())[:_LONGEST_BOX]
+
+
+def _other_end(words: str, frames: str, job: str) -> str:
+    """The cause of a broken connection: was it to a peer, to a service, or is that not known?"""
+    is_peer = (job and f"{job}-" in words) or _shape("peer port").search(words)
+    if is_peer or _shape("collective").search(frames):
+        return "PeerLost"
+    is_named = _shape("client").search(frames) or _shape("host").search(words)
+    return "Unreachable" if is_named else "Connection"

@@ -1,17 +1,18 @@
 """What a run has failed of: the key `failures` of `J-status`, which outlives the Pods.
 
 When a run of a hundred Pods dies, ninety-nine of them died of the one that died first, and all of
-them are deleted with their logs. So whatever ends before its time is written down before its Pod
-is deleted, with the last lines that it wrote: by the watcher, for `etcompile why` and for the next
-watcher. Which of them was the first is not written down but told from the entries (`first_causes`):
-kubelets tell late, and not in the order in which things happened.
+them are deleted with their logs. So the watcher writes down what ends before its time, with its
+last lines, before the Pod is deleted: for `etcompile why` and for the next watcher. Which of them
+was the first is not written down but follows from the entries (`first_causes`), because kubelets
+report late and not in the order in which things happened.
 
-It is bounded: so many entries, of so many bytes each. Of many that fail of the same the earliest
-are kept, and the rest is counted.
+The log is bounded: so many entries, of so many bytes each. Of many that fail of the same the
+earliest stay, and the rest is counted.
 """
 
 import functools
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,13 +34,7 @@ from etcompile.failures.causes import (
 from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
-from etcompile.model.protocol import (
-    INDEX_LABEL,
-    OTHER_NODE,
-    PREFLIGHT,
-    RANK_LABEL,
-    ROLE_LABEL,
-)
+from etcompile.model.protocol import INDEX_LABEL, OTHER_NODE, PREFLIGHT, RANK_LABEL, ROLE_LABEL
 from etcompile.model.run_record import DIGITS, FAILURES, LATEST
 
 COMMAND_ENDED = "CommandEnded"
@@ -56,6 +51,8 @@ _SUPERVISOR = re.compile(r"etcompile: (?:epoch \d+ begins|the command ended|wait
 _SIGNALS = {number.value: number.name for number in Signals}
 _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
+_MOST_AVOIDED = 50
+"""Nodes that are avoided at once; each is a line in every Pod that comes instead of another."""
 _VERSION = 1
 _LARGEST = 2 * MOST * LARGEST_TAIL
 """Characters of all of it, so that what is remembered of it has a bound."""
@@ -65,20 +62,19 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     """Something of a run that ended before its time.
 
     Args:
-        role: The role of the replica.
         index: Its number in the role; its rank, where others may follow it.
-        pod: The name of its Pod.
         uid: The UID of the Pod, and how often its container had ended by then, as `UID.ENDS`:
             so that nothing is written down twice.
         attempt: How often the whole run had been restarted before, in place or with new Pods.
-        at: When it ended, in seconds since 1970.
+        at: When it ended, in seconds since 1970; None if nothing says when.
         node: Where it ran; empty if it never did.
         container: Which container of the Pod; empty if the Pod as a whole.
         code: The exit code; None if there is none.
-        signal: The signal that ended it, by its number; 0 if none.
+        signal: The number of the signal that ended it; 0 if none did.
         reason: In one word, as Kubernetes has it: `OOMKilled`, `Error`, `Evicted`.
         message: What Kubernetes says of it besides.
         tail: The last lines that it wrote, without credentials.
+        is_sidecar: Whether the container is started again whatever happens to the others.
     """
 
     role: str
@@ -86,7 +82,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     pod: str
     uid: str = ""
     attempt: int = 0
-    at: float = 0.0
+    at: float | None = None
     node: str = ""
     container: str = ""
     code: int | None = None
@@ -94,6 +90,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     message: str = ""
     tail: str = ""
+    is_sidecar: bool = False
 
     @property
     def is_unread(self) -> bool:
@@ -104,8 +101,9 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     def cause(self) -> Cause:
         """What it died of, as far as it says."""
         if self.container == PREFLIGHT and self.code:
-            return OTHER_NODE_WANTED if self.code == OTHER_NODE else PREFLIGHT_FAILED
-        return cause_of(self.reason, self.code, self.signal, f"{self.message}\n{self.tail}")
+            return cause_of(OTHER_NODE_WANTED if self.code == OTHER_NODE else PREFLIGHT_FAILED)
+        job = self.pod.rpartition(f"-{self.role}-")[0] if self.role else ""
+        return cause_of(self.reason, self.code, self.signal, self.message, self.tail, job)
 
     @property
     def how(self) -> str:
@@ -139,15 +137,16 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 def failures_of(pod: Object) -> Iterator[Failure]:
     """What a Pod says that it has failed of, apart from the attempt.
 
-    What its containers make of being told to end is not among it.
+    What its containers make of a request to end is not among it.
 
     Args:
         pod: The Pod, JSON; one that etcompile has labelled.
     """
-    status, metadata = status_of(pod), pod["metadata"]
+    status, metadata, spec = status_of(pod), pod["metadata"], pod.get("spec") or {}
+    inits, containers = pods.init_containers(pod), pods.containers(pod)
     ended = [
         (container, how)
-        for container in (*pods.init_containers(pod), *pods.containers(pod))
+        for container in (*inits, *containers)
         if (how := pods.terminated(container) or pods.terminated_before(container)).get("exitCode")
     ]
     disruption = pods.disruption(pod)
@@ -160,15 +159,23 @@ def failures_of(pod: Object) -> Iterator[Failure]:
         labels.get(ROLE_LABEL, ""),
         int(number) if number.isdecimal() and len(number) <= DIGITS else 0,
         metadata["name"],
-        node=(pod.get("spec") or {}).get("nodeName") or "",
+        node=spec.get("nodeName") or "",
     )
-    since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime")) or 0.0
-    asked = min(filter(None, (pods.asked_to_go(pod), since)), default=0.0)
-    times = [seconds(how.get("finishedAt")) or 0.0 for _, how in ended]
-    for (container, how), at in zip(ended, times, strict=True):
-        if (asked and at >= asked) or (disruption is not None and not asked):
+    since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime"))
+    asked = min(filter(None, (pods.asked_to_go(pod), since)), default=None)
+    sidecars = {
+        container.get("name")
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    }
+    for container, how in ended:
+        at, name = seconds(how.get("finishedAt")), str(container.get("name"))
+        if at is not None and asked is not None and at >= asked:
             continue
-        name = str(container.get("name"))
+        if disruption is not None and (asked is None or at is None):
+            continue
+        if name in sidecars and all(map(pods.terminated, containers)):
+            continue  # the kubelet ends them when all others have ended
         yield structs.replace(
             base,
             uid=f"{uid}.{name}.{pods.ends(container)}",
@@ -178,18 +185,18 @@ def failures_of(pod: Object) -> Iterator[Failure]:
             signal=how.get("signal") or 0,
             reason=shown(how.get("reason") or "", _LONGEST_REASON),
             tail=tail_of(_of_last_epoch(str(how.get("message") or ""))),
+            is_sidecar=name in sidecars,
         )
     if disruption is not None:
         word, explanation, message = disruption
-        word = shown(word, _LONGEST_REASON)
-        at = asked or max(times, default=0.0)
-        yield structs.replace(
-            base, uid=f"{uid}.{word}", at=at, reason=word, message=_message(message or explanation)
-        )
+        reason, message = shown(word, _LONGEST_REASON), _message(message or explanation)
+        ends = [at for _, how in ended if (at := seconds(how.get("finishedAt"))) is not None]
+        at = asked if asked is not None else max(ends, default=None)
+        yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
     elif failed and not ended:
         # Nothing in it has ended badly: it was not admitted, or was ended as a whole.
         reason = shown(status["reason"], _LONGEST_REASON)
-        at = seconds(metadata.get("creationTimestamp")) or 0.0
+        at = seconds(metadata.get("creationTimestamp"))
         message = _message(status.get("message") or "")
         yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
 
@@ -197,11 +204,49 @@ def failures_of(pod: Object) -> Iterator[Failure]:
 def _of_last_epoch(text: str) -> str:
     """The lines of the last command that a container has run, where it restarts in place.
 
-    Those before may tell how the command ended that the container ran before that.
+    Those before may say how the command ended that the container ran before that.
     """
     lines = text.splitlines()
     last = max((n for n, line in enumerate(lines) if _SUPERVISOR.match(line)), default=-1)
     return text if last < 0 else "\n".join(lines[last + 1 :])
+
+
+def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
+    """The failure of each attempt that the others followed from, as far as can be told.
+
+    What has lost a peer is a consequence, whenever it ended, and a sidecar that is started again
+    ends nothing. Of the rest the earliest counts.
+    Kubelets report whole seconds: of what ended in the same one, a cause comes before a bare exit
+    code. What is alike in all that is not ordered by this (`ended_alike`).
+
+    Args:
+        failures: Entries, in any order.
+    """
+    firsts: dict[int, Failure] = {}
+    for failure in sorted(failures, key=_likelihood):
+        firsts.setdefault(failure.attempt, failure)
+    return firsts
+
+
+def ended_alike(first: Failure, failures: Iterable[Failure]) -> list[Failure]:
+    """The failures of other replicas that are as likely to be the first as `first` is."""
+    rank = _likelihood(first)[:3]
+    return [
+        other
+        for other in failures
+        if other.attempt == first.attempt
+        and (other.role, other.index) != (first.role, first.index)
+        and _likelihood(other)[:3] == rank
+        # Reports of supervisors have parts of a second.
+        and (other.at == first.at or None in (other.at, first.at))
+    ]
+
+
+def _likelihood(failure: Failure) -> tuple[int, float, bool, float, str, int]:
+    cause, at = failure.cause, failure.at if failure.at is not None else math.inf
+    standing = 2 if cause.is_consequence else int(cause.may_follow or failure.is_sidecar)
+    whole = math.floor(at) if at != math.inf else at
+    return standing, whole, cause.is_vague, at, failure.role, failure.index
 
 
 class FailureLog(Struct, frozen=True, omit_defaults=True):
@@ -209,7 +254,7 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
 
     Args:
         run: The run's spec hash.
-        failures: Those that are kept, in the order in which they were told of.
+        failures: Those that are kept, in the order in which they were reported.
         noted: What must not be written down again (`Failure.uid`), as long as it may be seen.
         left_out: Of each attempt, how many were not kept.
         nodes: Of each node, how often what happened there, by the names of causes.
@@ -226,27 +271,25 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
     def with_failures(
         self, new: Sequence[Failure], visible: Iterable[str], now: float
     ) -> "FailureLog":
-        """The log, with what was not written down yet.
+        """The log with what was not written down yet; itself if there is nothing new.
 
         Args:
             new: Failures that are seen, whether they are known or not.
             visible: The UIDs of the Pods that may still be seen.
             now: The time, in seconds since 1970.
-
-        Returns:
-            The log itself if there is nothing new.
         """
         known = set(self.noted)
-        fresh = [failure for failure in new if failure.uid not in known]
+        fresh = [
+            structs.replace(failure, message=_message(failure.message), tail=tail_of(failure.tail))
+            for failure in new
+            if failure.uid not in known
+        ]
         if not fresh:
             return self
         there = set(visible)
         noted = [uid for uid in self.noted if uid.partition(".")[0] in there]
         noted += dict.fromkeys(failure.uid for failure in fresh)
-        fresh = [
-            structs.replace(f, message=_message(f.message), tail=tail_of(f.tail)) for f in fresh
-        ]
-        kept, left_out = _kept((*self.failures, *fresh))
+        kept, left_out = _bounded((*self.failures, *fresh))
         counts = Counter({int(attempt): count for attempt, count in self.left_out.items()})
         counts.update(left_out)
         latest = sorted(counts)[-_MOST_ATTEMPTS:]
@@ -260,23 +303,12 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         )
 
     def with_read(self, read: Mapping[str, Failure]) -> "FailureLog":
-        """The log, with what was read of some of its entries.
-
-        Args:
-            read: The entries as they are now, by their UIDs.
-        """
-        new = [failure for failure in self.failures if failure.uid in read]
+        """The log with entries as they are after their lines were read, by their UIDs."""
+        new = [read[failure.uid] for failure in self.failures if failure.uid in read]
         if not new:
             return self
-        return structs.replace(
-            self,
-            failures=tuple(read.get(failure.uid, failure) for failure in self.failures),
-            nodes=_by_node(self.nodes, (read[failure.uid] for failure in new)),
-        )
-
-
-_MOST_AVOIDED = 50
-"""Nodes that are avoided at once; each is a line in every Pod that comes instead of another."""
+        failures = tuple(read.get(failure.uid, failure) for failure in self.failures)
+        return structs.replace(self, failures=failures, nodes=_by_node(self.nodes, new))
 
 
 def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
@@ -290,36 +322,13 @@ def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
     bad = [
         node
         for node, causes in log.nodes.items()
-        if OTHER_NODE_WANTED.name in causes
+        if OTHER_NODE_WANTED in causes
         or (limit and sum(n for name, n in causes.items() if is_strike(name)) >= limit)
     ]
     return tuple(sorted(bad[-_MOST_AVOIDED:]))
 
 
-def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
-    """Of each attempt, what failed first: what the others died of, as far as can be told.
-
-    What says that it has lost a peer, or was told to end, is a consequence, whenever it ended.
-    Among the others the earliest counts. Kubelets tell times in whole seconds: of what ended in the
-    same one, what was ended by something known counts before what only has an exit code.
-
-    Args:
-        failures: Entries, in any order.
-    """
-    found: dict[int, Failure] = {}
-    for failure in sorted(failures, key=_by_likelihood):
-        found.setdefault(failure.attempt, failure)
-    return found
-
-
-def _by_likelihood(failure: Failure) -> tuple[bool, int, bool, float, str, int]:
-    cause = failure.cause
-    vague = cause.name in ("ExitCode", "Unknown")
-    whole = int(failure.at)
-    return cause.is_consequence, whole, vague, failure.at, failure.role, failure.index
-
-
-def _kept(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int]]:
+def _bounded(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int]]:
     """As many entries as are kept, and of each attempt how many are not.
 
     Consequences give way to first causes, and what is older to what is newer. Of the newest attempt
@@ -331,16 +340,11 @@ def _kept(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int
         return tuple(failures), Counter()
     firsts = {id(failure) for failure in first_causes(failures).values()}
     newest = max(failure.attempt for failure in failures)
-    others = sorted(
-        (failure for failure in failures if id(failure) not in firsts),
-        key=lambda failure: (failure.attempt, -failure.at),
-    )
+    by_age = sorted(failures, key=lambda failure: (failure.attempt, -_likelihood(failure)[3]))
+    others = [failure for failure in by_age if id(failure) not in firsts]
     old = [failure for failure in others if failure.attempt < newest]
     new = [failure for failure in others if failure.attempt == newest]
-    first = sorted(
-        (failure for failure in failures if id(failure) in firsts and failure.attempt < newest),
-        key=lambda failure: failure.attempt,
-    )
+    first = [f for f in by_age if id(f) in firsts and f.attempt < newest]
     away = [*old, *new[: max(0, len(new) - _OTHERS)], *first, *new][:over]
     gone = {id(failure) for failure in away}
     left_out = Counter(failure.attempt for failure in away)
@@ -348,17 +352,19 @@ def _kept(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int
 
 
 def _by_node(
-    known: Mapping[str, Mapping[str, int]], new: Iterable[Failure]
+    counted: Mapping[str, Mapping[str, int]], new: Iterable[Failure]
 ) -> dict[str, dict[str, int]]:
-    found = {node: dict(causes) for node, causes in known.items()}
+    """The counts of nodes with more failures that neither a peer nor the platform caused."""
+    nodes = {node: dict(causes) for node, causes in counted.items()}
     for failure in new:
+        cause = failure.cause
         # What has not said yet how it ended is counted when it does (`with_read`).
-        if not failure.node or failure.cause.blame in ("peer", "platform") or failure.is_unread:
+        if not failure.node or failure.is_unread or cause.may_follow or cause.blame == "platform":
             continue
-        causes = found.pop(failure.node, {})
-        causes[failure.cause.name] = causes.get(failure.cause.name, 0) + 1
-        found[failure.node] = causes  # the last is the newest
-    return dict(list(found.items())[-_MOST_NODES:])
+        causes = nodes.pop(failure.node, {})
+        causes[cause.name] = causes.get(cause.name, 0) + 1
+        nodes[failure.node] = causes  # the last is the newest
+    return dict(list(nodes.items())[-_MOST_NODES:])
 
 
 def _message(text: str) -> str:
@@ -368,14 +374,12 @@ def _message(text: str) -> str:
 def tail_of(text: str) -> str:
     """The end of a text that is no larger than may be kept, from the beginning of a line.
 
-    Args:
-        text: Anything; credentials and what a terminal would act on are taken out.
+    Credentials, and what a terminal would act on, are taken out.
     """
     clean = shown(text.strip(), len(text) + 1, keep="\n\t")
-    while len(json.dumps(clean, ensure_ascii=False).encode()) > LARGEST_TAIL:
-        over = len(json.dumps(clean, ensure_ascii=False).encode()) - LARGEST_TAIL
+    while (size := len(json.dumps(clean, ensure_ascii=False).encode())) > LARGEST_TAIL:
         # A character is at most four bytes, and an escape two.
-        clean = clean[max(1, over // 4) :]
+        clean = clean[max(1, (size - LARGEST_TAIL) // 4) :]
         if "\n" in clean[:-1]:
             clean = clean.partition("\n")[2]
     return clean
@@ -400,8 +404,7 @@ def log_text(log: FailureLog) -> str:
 def read_log(data: Mapping[str, Any]) -> FailureLog | None:
     """The failures in the `data` of `J-status`; None if there are none that can be read.
 
-    Args:
-        data: Anybody who may write the ConfigMap may have written it.
+    Anybody who may write the ConfigMap may have written it.
     """
     text = data.get(FAILURES)
     return _read(text) if isinstance(text, str) and 0 < len(text) <= _LARGEST else None
@@ -422,6 +425,7 @@ def _read(text: str) -> FailureLog | None:
 def _is_possible(failure: Failure) -> bool:
     """Whether a run can have such an entry."""
     if len(failure.tail) > LARGEST_TAIL or len(failure.message) > _LARGEST_MESSAGE + 1:
-        return False  # what is looked for in them would take for ever
+        return False  # to look through them would take too long
     numbers = (failure.index, failure.attempt, abs(failure.code or 0), abs(failure.signal))
-    return 0 <= failure.at < LATEST and all(0 <= number < 10**DIGITS for number in numbers)
+    at = failure.at or 0.0
+    return 0 <= at < LATEST and all(0 <= number < 10**DIGITS for number in numbers)

@@ -16,7 +16,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from etcompile.failures.causes import NAMES
+from etcompile.failures.causes import names
 
 _SECONDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
@@ -50,7 +50,7 @@ class Metrics:
             ["cause"],
             registry=self.registry,
         )
-        for name in sorted(NAMES):
+        for name in sorted(names()):
             # What Prometheus has not seen at 0 does not count as an increase.
             self.failures.labels(name)
         self.restarts = Counter(

@@ -99,7 +99,10 @@ def test_a_container_that_was_ended_for_its_probe_is_told_by_its_events(killing:
         assert found.last.first.pod == first.pod
     [found] = explanations([*values, record(values, log, phase="Running")], events)
     text = explanation_text(found, NOW)
-    assert "it was ended because a probe of it failed (ProbeFailed, exit code 143, SIGTERM" in text
+    assert (
+        "container pytorch was killed because a probe failed (ProbeFailed, exit code 143, SIGTERM"
+        in text
+    )
     assert "statuscode: 500" in text
 
 
@@ -136,7 +139,7 @@ def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:
     [found] = explanations(values)
     told = explanation_text(found, NOW)
     assert "mnist-worker-0 on node gpu-0, 10m ago" in told
-    assert "read or wrote memory that is not its own (exit code 139, SIGSEGV)" in told
+    assert "crashed with a segmentation fault (exit code 139, SIGSEGV)" in told
 
 
 def test_what_has_not_started_is_told_in_the_words_of_the_scheduler() -> None:

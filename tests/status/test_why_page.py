@@ -7,8 +7,7 @@ import pytest
 
 from browsers.pages import check_page
 from etcompile.status.why import Explanation, explanations
-from etcompile.status.why.page import explanation_page
-from etcompile.status.why.replica_grid import MOST_ATTEMPTS, replica_grid
+from etcompile.status.why.page import MOST_ATTEMPTS, explanation_page, replica_grid
 from specs import training_job
 from status.explained import NOW, objects, of_all_pods_gone, of_many_ranks
 

@@ -1,7 +1,7 @@
 """Why a job is as it is: what its run died of first, or what keeps it from starting.
 
 `explanation` finds it, and is pure; `text` and `documents` are the words for it, and `page` shows
-them as a page with a picture (`replica_grid`).
+them as a page.
 """
 
 from etcompile.status.why.explanation import Explanation, explanations

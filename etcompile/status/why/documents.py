@@ -18,6 +18,7 @@ def explanation_value(why: Explanation) -> dict[str, Any]:
         "kind": status.kind or None,
         "phase": status.phase,
         "because": status.because,
+        "verdict": why.verdict or None,
         "first": _failure(why.last.first) if why.last else None,
         "attempts": [_attempt(attempt) for attempt in why.attempts],
         "waiting": [
@@ -68,6 +69,8 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     return {
         "attempt": attempt.number + 1,
         "first": _failure(attempt.first),
+        "failedInTheSameSecond": [_failure(failure) for failure in attempt.alike],
+        "stillRunning": list(attempt.running),
         "followed": dict(attempt.followed),
         "failedAgain": attempt.again,
         "others": [_failure(failure) for failure in attempt.others],
@@ -80,9 +83,10 @@ def _failure(failure: Failure) -> dict[str, Any]:
         "role": failure.role,
         "index": failure.index,
         "node": failure.node or None,
-        "at": timestamp(failure.at) if failure.at else None,
+        "at": timestamp(failure.at) if failure.at is not None else None,
         "cause": failure.cause.name,
         "blame": failure.cause.blame,
+        "says": failure.cause.line or None,
         "container": failure.container or None,
         "exitCode": failure.code,
         "signal": failure.signal or None,

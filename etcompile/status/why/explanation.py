@@ -1,9 +1,13 @@
 """Objects of a cluster to why a job is as it is.
 
 Two questions have two answers. What has ended is explained by the log of failures that the watcher
-keeps (`etcompile.failures`): of each attempt the first that failed, and what followed from it. What
-has not begun is explained by what it waits for, in the words of whoever keeps it waiting. Without a
-watcher there is no log: then the Pods that are still there tell what they can.
+keeps (`etcompile.failures`): the first failure of each attempt, and what followed from it. What has
+not begun is explained by what it waits for, in the words of whoever keeps it waiting. Without a
+watcher there is no log; then the Pods that are still there say what they can.
+
+The verdict of the job itself comes first: a run that reached its deadline did not fail for what its
+containers made of the end. Then come the statuses of Pods and containers, and Events as far as they
+are about these Pods.
 """
 
 import re
@@ -19,27 +23,56 @@ from etcompile.failures import (
     Failure,
     FailureLog,
     avoided_nodes,
+    cause_of,
+    ended_alike,
     failures_of,
     first_causes,
+    missing_object,
     read_log,
 )
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
-from etcompile.model.protocol import JOB_LABEL, PREFLIGHT, SPEC_HASH, status_name
+from etcompile.model.protocol import (
+    INDEX_LABEL,
+    JOB_LABEL,
+    PREFLIGHT,
+    RANK_LABEL,
+    ROLE_LABEL,
+    SPEC_HASH,
+    status_name,
+)
 from etcompile.model.run_record import RunRecord, written_record
 from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.status.job_status import is_config, statuses, stored_job
 from etcompile.status.values import ENDED, JobStatus, Replica, Told, alike
 
-_CONTAINER = re.compile(r"spec\.containers\{(.+)\}")
+_CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
 _TOGETHER = 2.0
 """Seconds, at most, between what a probe says and what the kubelet does about it."""
-_ENDED_BY_SIGNAL = ("Killed", "Terminated")
 _CREATES = ("Refused", "FailedCreate", "JobNotStarting", "NameTaken", "UnreadableJob")
 """Reasons of Events that say why Pods were not created."""
+_VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
+"""Reasons that say nothing of what keeps a Pod."""
+_HELD: Mapping[str, str] = {
+    "Unschedulable": "make room, ask for less, or add nodes that have what the scheduler misses",
+    "ImagePullBackOff": "is the image's name right, and may its imagePullSecrets pull it?",
+    "ErrImagePull": "is the image's name right, and may its imagePullSecrets pull it?",
+    "ErrImageNeverPull": "load the image on the nodes, or let imagePullPolicy pull it",
+    "InvalidImageName": "write the image's name as registry/name:tag",
+    "SchedulingGated": "a queue holds it back: look at its Workload",
+    "Suspended": "take the suspension out of the job's file, and apply it",
+}
+"""What to do, by what holds a Pod back."""
+_CREATE = {
+    "secret": "kubectl create secret generic {name} -n {namespace} --from-literal=KEY=VALUE",
+    "configmap": "kubectl create configmap {name} -n {namespace} --from-file=FILE",
+    "serviceaccount": "kubectl create serviceaccount {name} -n {namespace}",
+    "persistentvolumeclaim": "kubectl apply -n {namespace} -f a file with the claim {name}",
+}
+"""The command that makes what a Pod lacks."""
 
 
 class Attempt(Struct, frozen=True):
@@ -48,27 +81,24 @@ class Attempt(Struct, frozen=True):
     Args:
         number: Which; 0 for the first.
         first: What failed first.
+        alike: What failed in the same second and is as likely to be the first.
         followed: What followed from it, each with how often: `lost the connection to another rank`.
         others: The failures that are known besides.
         again: How often the replica failed again that had failed first, and came back.
+        running: The Pods that did not fail, where all that failed had waited for another one.
     """
 
     number: int
     first: Failure
+    alike: tuple[Failure, ...] = ()
     followed: tuple[tuple[str, int], ...] = ()
     others: tuple[Failure, ...] = ()
     again: int = 0
+    running: tuple[str, ...] = ()
 
 
 class Held(Struct, frozen=True):
-    """What keeps replicas from being ready.
-
-    Args:
-        names: Their Pods.
-        state: What they are.
-        reason: In one word.
-        message: The rest.
-    """
+    """What keeps Pods from being ready: their names and state, and why in a word and in full."""
 
     names: tuple[str, ...]
     state: str
@@ -80,10 +110,10 @@ class Explanation(Struct, frozen=True):
     """Why a job is as it is.
 
     Args:
-        status: What it is.
+        verdict: Why the run ended by a rule of its own, in a sentence; empty if it did not.
         attempts: The attempts that failed, the newest first.
         held: What keeps replicas from being ready; of a run that is over nothing.
-        refused: What was told of Pods that were not created.
+        refused: What was reported of Pods that were not created.
         nodes: Nodes on which something failed for a reason of its own, each with how often what
             happened there, the worst first.
         restarts: How often the run was restarted, and of how many times; None for no limit.
@@ -94,6 +124,7 @@ class Explanation(Struct, frozen=True):
     """
 
     status: JobStatus
+    verdict: str = ""
     attempts: tuple[Attempt, ...] = ()
     held: tuple[Held, ...] = ()
     refused: tuple[Told, ...] = ()
@@ -125,64 +156,61 @@ def explanations(
 
     Args:
         objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
-        events: What was told of them.
+        events: Events about them.
         now: When they were read, in seconds since 1970; None for just now.
     """
-    every, told = [*objects], [*events]
-    return [_explained(status, every, told) for status in statuses(every, told, now)]
+    every, reported = [*objects], sorted(events, key=event_time)
+    return [_explained(status, every, reported) for status in statuses(every, reported, now)]
 
 
 def _explained(
     status: JobStatus, objects: Sequence[LiveObject], events: Sequence[LiveObject]
 ) -> Explanation:
-    own = [
-        value
-        for value in objects
-        if value["metadata"]["namespace"] == status.namespace
-        and (value["metadata"].get("labels") or {}).get(JOB_LABEL) == status.name
-    ]
+    own = []
+    data: Mapping[str, str] = {}
+    for value in objects:
+        metadata = value["metadata"]
+        if metadata["namespace"] != status.namespace:
+            continue
+        if (metadata.get("labels") or {}).get(JOB_LABEL) == status.name:
+            own.append(value)
+        if value["kind"] == "ConfigMap" and metadata["name"] == status_name(status.name):
+            data = value.get("data") or {}
     config = next((value for value in own if is_config(value)), None)
     job = stored_job(config) if config is not None else None
-    data = next(
-        (
-            value.get("data") or {}
-            for value in objects
-            if value["kind"] == "ConfigMap"
-            and value["metadata"]["namespace"] == status.namespace
-            and value["metadata"]["name"] == status_name(status.name)
-        ),
-        {},
-    )
     run = backend.spec_hash(job) if job is not None else ""
     record, log = written_record(data), read_log(data)
-    if record is not None and run and record.run != run:
-        record = None
-    if log is not None and run and log.run != run:
-        log = None
-    its_pods = [value for value in own if value["kind"] == "Pod" and _is_of(value, run)]
-    attempts = _attempts(log, its_pods, _probes(events))
-    over = status.phase in ENDED
-    warnings = _warnings(status, events)
-    unsupervised = {
-        str((event.get("involvedObject") or {}).get("uid")): f"unsupervised: {event.get('message')}"
-        for event in events
-        if event.get("reason") == UNSUPERVISED_EVENT
+    record = None if record is not None and run and record.run != run else record
+    log = None if log is not None and run and log.run != run else log
+    its_pods = {
+        value["metadata"]["name"]: value
+        for value in own
+        if value["kind"] == "Pod"
+        and (not run or (value["metadata"].get("annotations") or {}).get(SPEC_HASH, run) == run)
     }
-    held = () if over else tuple(_held(status, job, its_pods, warnings, unsupervised))
-    refused = tuple(event for event in status.events if event.warning and event.reason in _CREATES)
-    return Explanation(
+    over = status.phase in ENDED
+    verdict = ""
+    if status.phase == "Failed" and record is not None and record.reason == "DeadlineExceeded":
+        limit = job.run.deadline if job is not None else None
+        allowed = f" ({limit} s)" if limit is not None else ""
+        verdict = f"DeadlineExceeded: the job ran longer than its activeDeadlineSeconds{allowed}"
+    attempts = () if verdict else tuple(_attempts(status, log, its_pods, events))
+    why = Explanation(
         status,
+        verdict,
         attempts,
-        held,
-        () if over else refused,
+        () if over else tuple(_held(status, job, its_pods, events)),
+        ()
+        if over
+        else tuple(event for event in status.events if event.warning and event.reason in _CREATES),
         _nodes(log),
         record.restarts if record is not None else 0,
         job.run.backoff_limit if job is not None else None,
         kept=record is not None,
-        avoided=_avoided(job, log),
-        warned=tuple(sorted(pod["metadata"]["name"] for pod in its_pods if _has_warned(pod))),
-        advice=tuple(dict.fromkeys(_advice(status, attempts, held, job, record, log))),
+        avoided=avoided_nodes(log, job.run.avoid_nodes_after) if job and log else (),
+        warned=tuple(sorted(name for name, pod in its_pods.items() if _has_warned(pod))),
     )
+    return structs.replace(why, advice=tuple(dict.fromkeys(_advice(why, job, record, its_pods))))
 
 
 def _has_warned(pod: LiveObject) -> bool:
@@ -195,127 +223,174 @@ def _has_warned(pod: LiveObject) -> bool:
     )
 
 
-def _is_of(pod: LiveObject, run: str) -> bool:
-    annotations = pod["metadata"].get("annotations") or {}
-    return not run or annotations.get(SPEC_HASH, run) == run
+def _nodes(log: FailureLog | None) -> tuple[tuple[str, Mapping[str, int]], ...]:
+    counted = log.nodes.items() if log is not None else ()
+    return tuple(sorted(counted, key=lambda row: (-sum(row[1].values()), row[0])))
 
 
 # What has ended ---------------------------------------------------------------------------------
 
 
 def _attempts(
+    status: JobStatus,
     log: FailureLog | None,
-    its_pods: Iterable[LiveObject],
-    probes: Mapping[tuple[str, str], str],
-) -> tuple[Attempt, ...]:
+    its_pods: Mapping[str, LiveObject],
+    events: Sequence[LiveObject],
+) -> Iterator[Attempt]:
+    """The attempts that failed, the newest first."""
     failures = [*log.failures] if log is not None else []
     # What was not written down: no watcher has looked yet, or none is there.
-    known = set(log.noted) if log is not None else set()
+    noted = set(log.noted) if log is not None else set()
     current = max((failure.attempt for failure in failures), default=0)
     failures += [
         structs.replace(failure, attempt=current)
-        for pod in its_pods
+        for pod in its_pods.values()
         for failure in failures_of(pod)
-        if failure.uid not in known
+        if failure.uid not in noted
     ]
-    failures = [
-        structs.replace(failure, reason=PROBE_FAILED, message=probes[whose])
-        if (whose := (failure.uid.partition(".")[0], failure.container)) in probes
-        and failure.cause.name in _ENDED_BY_SIGNAL
-        else failure
-        for failure in failures
-    ]
-    left_out = log.left_out if log is not None else {}
-    found = []
-    for number, first in sorted(first_causes(failures).items(), reverse=True):
-        others = [
-            failure for failure in failures if failure.attempt == number and failure is not first
-        ]
-        others.sort(key=lambda failure: failure.at)
-        own = [other for other in others if (other.role, other.index) == (first.role, first.index)]
-        followed = Counter(other.cause.text for other in others if other not in own)
-        if more := left_out.get(str(number), 0):
+    kubelets = _ended_by_kubelet(events)
+    for place, failure in enumerate(failures):
+        reported = kubelets.get((failure.uid.partition(".")[0], failure.container))
+        # Of a signal that is its own, or of no other kind of end.
+        if reported and failure.cause.name in ("Killed", "Terminated"):
+            begun, reason, message = reported
+            at = begun if failure.at is None else min(failure.at, begun)
+            failures[place] = structs.replace(failure, at=at, reason=reason, message=message)
+    firsts = first_causes(failures)
+    if current in firsts and firsts[current].cause.may_follow:
+        early = _ended_early(status, its_pods, firsts[current])
+        failures += [structs.replace(failure, attempt=current) for failure in early]
+        firsts = first_causes(failures)
+    for number, first in sorted(firsts.items(), reverse=True):
+        others = [f for f in failures if f.attempt == number and f is not first]
+        others.sort(key=lambda failure: failure.at if failure.at is not None else inf)
+        same = ended_alike(first, others)
+        again = [o for o in others if (o.role, o.index) == (first.role, first.index)]
+        # A connection that broke after something else had failed was to whatever failed.
+        lost = cause_of("PeerLost").text
+        followed = Counter(
+            lost
+            if other.cause.name == "Connection" and not first.cause.may_follow
+            else other.cause.text
+            for other in others
+            if other not in again and other not in same
+        )
+        if more := (log.left_out if log is not None else {}).get(str(number), 0):
             followed["failed as well"] += more
-        found.append(Attempt(number, first, tuple(followed.most_common()), tuple(others), len(own)))
-    return tuple(found)
+        running: tuple[str, ...] = ()
+        if first.cause.is_consequence and number == current:
+            working = ("Running", "Ready")
+            running = tuple(r.name for r in status.replicas if r.state in working)
+        yield Attempt(
+            number,
+            first,
+            tuple(same),
+            tuple(followed.most_common()),
+            tuple(others),
+            len(again),
+            running,
+        )
 
 
-def _probes(events: Iterable[LiveObject]) -> dict[tuple[str, str], str]:
-    """What a probe said last of a container that was ended for it, by the Pod's UID and its name.
+def _ended_early(
+    status: JobStatus, its_pods: Mapping[str, LiveObject], first: Failure
+) -> Iterator[Failure]:
+    """The replicas that ended with exit code 0 before the first of those that lost a peer."""
+    for replica in status.replicas:
+        pod = its_pods.get(replica.name)
+        if pod is None or replica.state != "Succeeded":
+            continue
+        labels = pod["metadata"].get("labels") or {}
+        number = labels.get(RANK_LABEL) or labels.get(INDEX_LABEL) or "0"
+        for container in pods.containers(pod):
+            at = seconds(pods.terminated(container).get("finishedAt"))
+            if at is not None and (first.at is None or at <= first.at):
+                yield Failure(
+                    labels.get(ROLE_LABEL, ""),
+                    int(number),
+                    replica.name,
+                    at=at,
+                    node=replica.node,
+                    container=str(container.get("name")),
+                    code=0,
+                )
 
-    The Pod itself does not tell: to its status a container that is ended for its probe is one that
-    some signal has ended. Events do, for as long as they are kept, usually an hour: that it is
-    started again because of a probe, or that it was stopped as its probe failed once more.
+
+def _ended_by_kubelet(
+    events: Iterable[LiveObject],
+) -> dict[tuple[str, str], tuple[float, str, str]]:
+    """When, for which reason and with what words a kubelet killed a container of its own accord.
+
+    The Pod itself does not say: to its status, a container that is killed for its probe or hook is
+    one that some signal has ended. Events do, for as long as they are kept, usually an hour: that
+    it is started again because of a probe, or that it was stopped as its probe failed once more.
+
+    Args:
+        events: The older first.
+
+    Returns:
+        By the Pod's UID and the name of the container.
     """
     ended: dict[tuple[str, str], float] = {}
-    said: dict[tuple[str, str], tuple[float, str]] = {}
-    for event in sorted(events, key=event_time):
+    said: dict[tuple[str, str], tuple[float, str, str]] = {}
+    for event in events:
         about = event.get("involvedObject") or {}
         container = _CONTAINER.fullmatch(about.get("fieldPath") or "")
-        if container is None or not about.get("uid"):
+        at = seconds(event_time(event))
+        if container is None or not about.get("uid") or at is None:
             continue
         whose, words = (about["uid"], container[1]), " ".join((event.get("message") or "").split())
-        at = seconds(event_time(event)) or 0.0
         if event.get("reason") == "Killing":
             ended[whose] = inf if _ENDED_BY_PROBE.search(words) else at
         elif event.get("reason") == "Unhealthy" and not words.startswith("Readiness"):
-            said[whose] = at, words
+            said[whose] = at, PROBE_FAILED, words
+        elif event.get("reason") == "FailedPostStartHook":
+            said[whose], ended[whose] = (at, "FailedPostStartHook", words), inf
     return {
-        whose: said[whose][1]
+        whose: said[whose]
         for whose, at in ended.items()
         if whose in said and (at == inf or abs(at - said[whose][0]) <= _TOGETHER)
     }
 
 
-def _nodes(log: FailureLog | None) -> tuple[tuple[str, Mapping[str, int]], ...]:
-    if log is None:
-        return ()
-    worst = sorted(log.nodes.items(), key=lambda row: (-sum(row[1].values()), row[0]))
-    return tuple((node, causes) for node, causes in worst)
-
-
-def _avoided(job: Job | None, log: FailureLog | None) -> tuple[str, ...]:
-    if job is None or log is None:
-        return ()
-    return avoided_nodes(log, job.run.avoid_nodes_after)
-
-
 # What has not begun -----------------------------------------------------------------------------
-
-
-def _warnings(status: JobStatus, events: Iterable[LiveObject]) -> dict[str, str]:
-    """Of each Pod the last warning: a volume that cannot be mounted is told of in no other way."""
-    found: dict[str, str] = {}
-    for event in sorted(events, key=event_time):
-        about = event.get("involvedObject") or {}
-        warns = event.get("type") == "Warning" and about.get("kind") == "Pod"
-        if warns and about.get("namespace") == status.namespace:
-            words = " ".join((event.get("message") or "").split())
-            found[str(about.get("name"))] = f"{event.get('reason')}: {words}"
-    return found
 
 
 def _held(
     status: JobStatus,
     job: Job | None,
-    its_pods: Iterable[LiveObject],
-    warnings: Mapping[str, str],
-    unsupervised: Mapping[str, str],
+    its_pods: Mapping[str, LiveObject],
+    events: Iterable[LiveObject],
 ) -> Iterator[Held]:
-    by_name = {pod["metadata"]["name"]: pod for pod in its_pods}
+    """What keeps replicas from being ready, those that say the same together."""
+    names = {str(pod["metadata"].get("uid")): name for name, pod in its_pods.items()}
+    warnings: dict[str, str] = {}
+    unsupervised: dict[str, str] = {}
+    for event in events:
+        about = event.get("involvedObject") or {}
+        words = " ".join((event.get("message") or "").split())
+        name = names.get(about.get("uid") or "", "")
+        if not name and not about.get("uid") and about.get("namespace") == status.namespace:
+            name = str(about.get("name"))
+        # Others are of a Pod that had the name before.
+        if name and event.get("reason") == UNSUPERVISED_EVENT:
+            unsupervised[name] = f"unsupervised: {words}"
+        elif name and event.get("type") == "Warning":
+            # A volume that cannot be mounted is reported in no other way.
+            warnings[name] = f"{event.get('reason')}: {words}"
     waiting: list[Replica] = []
     for replica in status.not_ready:
         if replica.state == "Failed":
             continue
-        message = _gate(replica, status, job, by_name.get(replica.name)) or replica.message
+        message = _gate(replica, status, job, its_pods.get(replica.name)) or replica.message
         if replica.reason in _VAGUE:
             message = warnings.get(replica.name, message)
-        if (pod := by_name.get(replica.name)) is not None:
-            message = unsupervised.get(pod["metadata"].get("uid"), message)
+        message = unsupervised.get(replica.name, message)
         waiting.append(structs.replace(replica, message=message))
     for replicas in alike(waiting):
-        first, names = replicas[0], tuple(replica.name for replica in replicas)
-        yield Held(names, first.state, first.reason, first.message)
+        first = replicas[0]
+        pods_held = tuple(replica.name for replica in replicas)
+        yield Held(pods_held, first.state, first.reason, first.message)
 
 
 def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject | None) -> str:
@@ -324,89 +399,87 @@ def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject 
     gate = role.additions.gate if role is not None else None
     if gate is None or pod is None:
         return ""
-    waits = any(
-        container.get("name") == gate.name and pods.is_running(container)
-        for container in pods.init_containers(pod)
-    )
-    if not waits:
+    inits = pods.init_containers(pod)
+    if not any(init.get("name") == gate.name and pods.is_running(init) for init in inits):
         return ""
-    ends = [
-        other
-        for other in status.replicas
-        if other.role in gate.completed and other.state != "Succeeded"
-    ]
-    missing = [
-        other
-        for other in status.replicas
-        if other.role in gate.roles and other.state not in ("Ready", "Succeeded")
-    ]
-    words = (
-        (ends, "1 Pod that has not succeeded", "{} Pods that have not succeeded"),
-        (missing, "1 Pod that is not ready", "{} Pods that are not ready"),
-    )
-    return "; ".join(
-        f"waits for {single if len(others) == 1 else many.format(len(others))}: {_names(others)}"
-        for others, single, many in words
-        if others
-    )
-
-
-def _names(replicas: Sequence[Replica]) -> str:
-    told = ", ".join(f"{other.name} ({other.reason or other.state})" for other in replicas[:4])
-    return f"{told} and {len(replicas) - 4} more" if len(replicas) > 4 else told
+    parts = []
+    for roles, good, what in (
+        (gate.completed, ("Succeeded",), "succeeded"),
+        (gate.roles, ("Ready", "Succeeded"), "ready"),
+    ):
+        others = [o for o in status.replicas if o.role in roles and o.state not in good]
+        if not others:
+            continue
+        verb = "have not" if what == "succeeded" else "are not"
+        if len(others) == 1:
+            verb = "has not" if what == "succeeded" else "is not"
+        count = "1 Pod" if len(others) == 1 else f"{len(others)} Pods"
+        names = ", ".join(f"{other.name} ({other.reason or other.state})" for other in others[:4])
+        more = f" and {len(others) - 4} more" if len(others) > 4 else ""
+        parts.append(f"waits for {count} that {verb} {what}: {names}{more}")
+    return "; ".join(parts)
 
 
 # What to do -------------------------------------------------------------------------------------
 
 
 def _advice(
-    status: JobStatus,
-    attempts: Sequence[Attempt],
-    held: Sequence[Held],
+    why: Explanation,
     job: Job | None,
     record: RunRecord | None,
-    log: FailureLog | None,
+    its_pods: Mapping[str, LiveObject],
 ) -> Iterator[str]:
+    status = why.status
     if status.phase == "Succeeded":
         return
-    if attempts and (advice := attempts[0].first.cause.advice):
-        yield advice
-    for waiting in held:
-        if waiting.reason in _HELD:
-            yield _HELD[waiting.reason]
-        if waiting.reason == "NodeLost":
-            yield _of_lost_node(job)
-    avoided = _avoided(job, log)
-    if avoided and any(waiting.reason == "Unschedulable" for waiting in held):
+    if why.verdict:
+        yield "raise activeDeadlineSeconds if the job may take that long"
+    if why.last is not None and (advice := why.last.first.cause.advice):
+        limit = _memory_limit(why.last.first, job, its_pods)
+        yield f"{advice}; its limit is {limit}" if limit else advice
+    for held in why.held:
+        yield from _of_held(held, status.namespace, job)
+    if why.avoided and any(held.reason == "Unschedulable" for held in why.held):
         yield (
-            f"it avoids {len(avoided)} nodes that failed before ({', '.join(avoided[:4])}): mend "
-            "them and restart the run, or add others"
+            f"it avoids {len(why.avoided)} nodes that failed before ({', '.join(why.avoided[:4])}):"
+            " mend them and restart the run, or add others"
         )
-    if record is None and job is not None and status.phase == "Failed":
-        yield "run etcompile watch: it keeps what failed, and brings back what can come back"
     if status.phase == "Failed":
+        if record is None and job is not None:
+            yield "run etcompile watch: it keeps what failed, and brings back what can come back"
         yield f"then run it again: etcompile restart {status.name} -n {status.namespace}"
 
 
-def _of_lost_node(job: Job | None) -> str:
-    limit = job.run.lost_node_after if job is not None else None
-    if limit is not None:
-        return f"nothing: after {limit} s without an answer the watcher deletes the Pod by force"
-    return (
-        "wait for the node, or if it is gone for good delete the Pod by force (kubectl delete pod"
-        " --force --grace-period=0); etcompile.dev/lost-node-after on the job does it by itself"
-    )
+def _memory_limit(failure: Failure, job: Job | None, its_pods: Mapping[str, LiveObject]) -> str:
+    """The memory limit of a container that ran out of memory; empty if that is not known."""
+    if failure.cause.name != "OOMKilled":
+        return ""
+    role = job.role(failure.role) if job is not None else None
+    pod = its_pods.get(failure.pod) or {}
+    spec = pod.get("spec") or (role.template.spec if role is not None else {})
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        if container.get("name") == failure.container:
+            limits = (container.get("resources") or {}).get("limits") or {}
+            return str(limits.get("memory") or "")
+    return ""
 
 
-_VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
-"""Reasons that say nothing of what keeps a Pod."""
-_HELD: Mapping[str, str] = {
-    "Unschedulable": "make room, ask for less, or add nodes that have what the scheduler misses",
-    "ImagePullBackOff": "is the image's name right, and may its imagePullSecrets pull it?",
-    "ErrImagePull": "is the image's name right, and may its imagePullSecrets pull it?",
-    "InvalidImageName": "write the image's name as registry/name:tag",
-    "CreateContainerConfigError": "create the ConfigMap or the Secret that it names",
-    "SchedulingGated": "a queue holds it back: look at its Workload",
-    "Suspended": "take the suspension out of the job's file, and apply it",
-}
-"""What to do, by what holds a Pod back."""
+def _of_held(held: Held, namespace: str, job: Job | None) -> Iterator[str]:
+    """What to do about what keeps a Pod from being ready."""
+    if (missing := missing_object(held.message)) is not None and missing.key:
+        yield f"add the key {missing.key} to the {missing.kind} {missing.name}"
+    elif missing is not None:
+        command = _CREATE[missing.kind].format(name=missing.name, namespace=namespace)
+        yield f"create it: {command}"
+    elif held.reason in _HELD:
+        yield _HELD[held.reason]
+    if held.reason == "NodeLost":
+        limit = job.run.lost_node_after if job is not None else None
+        if limit is not None:
+            yield f"nothing: after {limit} s without an answer the watcher deletes the Pod by force"
+        else:
+            yield (
+                "wait for the node, or if it is gone for good delete the Pod by force (kubectl"
+                " delete pod --force --grace-period=0); etcompile.dev/lost-node-after on the job"
+                " does it by itself"
+            )

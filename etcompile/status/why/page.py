@@ -1,26 +1,32 @@
 """Why a job is as it is, as one page that needs nothing else and can be sent to a colleague."""
 
+from collections import defaultdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Timeline
+from etcompile.model.run_record import ranges
 from etcompile.pages import page
 from etcompile.status.text import age, lasting
+from etcompile.status.values import Replica
 from etcompile.status.why.explanation import Explanation
-from etcompile.status.why.replica_grid import Grid, Outcome, replica_grid
 from etcompile.status.why.text import (
+    causes_of_node,
+    failure_line,
     goodput_line,
     headline_parts,
-    of_what,
     restarts_line,
     tail_of,
-    told,
     waiting_lines,
     warned_line,
     what_followed,
+    what_is_known,
 )
 
+Outcome = Literal["first", "failed", "ended", "ready", "waiting", "done"]
 _SIGNS: dict[Outcome, tuple[str, str]] = {
     "first": ("1st", "failed first"),
     "failed": ("\N{MULTIPLICATION SIGN}", "failed after another one"),
@@ -29,15 +35,20 @@ _SIGNS: dict[Outcome, tuple[str, str]] = {
     "waiting": ("\N{HORIZONTAL ELLIPSIS}", "is not ready yet"),
     "done": ("\N{WHITE SQUARE}", "has succeeded"),
 }
+_NOW: dict[str, Outcome] = {"Ready": "ready", "Succeeded": "done"}
+MOST_ROWS = 32
+"""Replicas that all have a row each; of more, only those of which something is known."""
+MOST_ATTEMPTS = 12
+"""Attempts that have a column; the last."""
 _WIDE_ENOUGH = 5.0
 """Percent of the width in which the number of an attempt can be read."""
-
-
 _FAULT = {
     "program": "the program's",
     "platform": "the platform's",
     "node": "the node's",
     "peer": "another rank's",
+    "storage": "the storage's",
+    "service": "another service's",
     "unknown": "not known",
 }
 
@@ -46,7 +57,7 @@ def explanation_page(why: Explanation, now: datetime, *, lines: int = 20) -> str
     """Why a job is as it is, as an HTML document.
 
     Args:
-        why: What is to be told.
+        why: The explanation.
         now: What ages count to.
         lines: So many of the last lines of what failed first are shown.
     """
@@ -56,7 +67,7 @@ def explanation_page(why: Explanation, now: datetime, *, lines: int = 20) -> str
     return page(
         "why.html.j2",
         title=title,
-        because=because,
+        because=" ".join(filter(None, (because, why.verdict))),
         goodput=" ".join(filter(None, (goodput_line(why), restarts_line(why)))),
         now=_stamp(now.timestamp()),
         first=_first(why, now, lines),
@@ -65,12 +76,12 @@ def explanation_page(why: Explanation, now: datetime, *, lines: int = 20) -> str
         advice=why.advice,
         strip=_strip(why, timeline, now) if timeline is not None else None,
         grid=grid,
-        left_out=_left_out(grid) if grid else "",
         used={outcome for row in grid.rows for outcome in row.outcomes} if grid else set(),
         signs=_SIGNS,
         attempts=_attempts(why, timeline, now),
         nodes=[
-            (node, sum(causes.values()), of_what(why, node, causes)) for node, causes in why.nodes
+            (node, sum(causes.values()), causes_of_node(why, node, causes))
+            for node, causes in why.nodes
         ],
     )
 
@@ -79,19 +90,23 @@ def _first(why: Explanation, now: datetime, lines: int) -> dict[str, Any] | None
     """What failed first, in the last attempt."""
     if why.last is None:
         return None
-    failure = why.last.first
+    failure, when = why.last.first, ""
+    if failure.at is not None:
+        ago = age(datetime.fromtimestamp(failure.at, UTC).isoformat(), now)
+        when = f"{_stamp(failure.at)}, {ago} ago"
     facts = {
         "node": failure.node or "never ran on one",
-        "when": f"{_stamp(failure.at)}, {_ago(failure.at, now)} ago" if failure.at else "",
+        "when": when,
         "how": shown(failure.how),
         "container": failure.container,
         "attempt": str(why.last.number + 1),
-        "whose fault": _FAULT.get(failure.cause.blame, failure.cause.blame),
+        "whose fault": _FAULT[failure.cause.blame],
     }
     return {
         "title": "What failed first" if why.over else "The last failure",
         "cause": f"{failure.pod}: it {failure.cause.text}",
         "facts": facts,
+        "known": what_is_known(why.last, now),
         "tail": "\n".join(tail_of(failure, lines)),
         "is_lost": not why.kept and not why.over,
         "followed": what_followed(why.last),
@@ -100,10 +115,6 @@ def _first(why: Explanation, now: datetime, lines: int) -> dict[str, Any] | None
 
 def _stamp(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _ago(at: float, now: datetime) -> str:
-    return age(datetime.fromtimestamp(at, UTC).isoformat(), now)
 
 
 def _strip(why: Explanation, timeline: Timeline, now: datetime) -> dict[str, Any]:
@@ -118,6 +129,7 @@ def _strip(why: Explanation, timeline: Timeline, now: datetime) -> dict[str, Any
         (attempt.number, place(attempt.began), place(attempt.ended or end))
         for attempt in timeline.attempts
     ]
+    firsts = [attempt.first.at for attempt in why.attempts if attempt.first.at is not None]
     return {
         "label": f"{goodput_line(why)} The table of attempts below says the same.",
         "training": [
@@ -130,11 +142,7 @@ def _strip(why: Explanation, timeline: Timeline, now: datetime) -> dict[str, Any
             for number, at, until in spans
             if until - at >= _WIDE_ENOUGH
         ],
-        "failures": [
-            f"{place(failed.first.at):.2f}"
-            for failed in why.attempts
-            if begin <= failed.first.at <= end
-        ],
+        "failures": [f"{place(at):.2f}" for at in firsts if begin <= at <= end],
         "began": _stamp(begin),
         "ended": _stamp(end),
         "before": lasting(timeline.before) if timeline.before else "",
@@ -147,7 +155,7 @@ def _attempts(
     """The number of each attempt, what ended it, and how long it lasted, the newest first."""
     known = {attempt.number: attempt for attempt in timeline.attempts} if timeline else {}
     firsts = {attempt.number: attempt for attempt in why.attempts}
-    found = []
+    rows = []
     for number in sorted({*known, *firsts}, reverse=True):
         attempt, first = known.get(number), firsts.get(number)
         times: tuple[str, ...] = ("", "", "")
@@ -159,23 +167,96 @@ def _attempts(
             )
             began = _stamp(attempt.began).removesuffix(" UTC")
             times = (lasting(max(0.0, end - attempt.began)), lasting(trained), began)
-        words = told(first.first, now) if first is not None else attempt.why if attempt else ""
+        words = failure_line(first.first, now) if first else attempt.why if attempt else ""
         if attempt is not None and not attempt.ended:
             words = f"it goes on; last: {words}" if words else "it goes on"
-        found.append((number + 1, words, times))
-    return found
+        rows.append((number + 1, words, times))
+    return rows
 
 
-def _left_out(grid: Grid) -> str:
-    """What has no row and no column of its own."""
-    parts = []
-    if grid.together:
-        parts.append(
-            f"Replicas of which a failure is kept have a row each; the other {grid.together} "
-            "share a row with those of their role of which the same is known."
+# The replicas in each attempt -------------------------------------------------------------------
+
+
+class Row(Struct, frozen=True):
+    """A replica, or several of a role of which the same is known.
+
+    Args:
+        name: What they are called: `worker 3`, or `worker 0-2,4-255`.
+        count: How many they are.
+        outcomes: What became of them in each attempt that has a column.
+        node: Where it runs now, or failed last; empty if that is not known or they are several.
+    """
+
+    name: str
+    count: int
+    outcomes: tuple[Outcome, ...]
+    node: str = ""
+
+
+class Grid(Struct, frozen=True):
+    """What became of each replica in each attempt.
+
+    Args:
+        attempts: The attempts that have a column, by number, the first of a run being 1.
+        together: How many replicas share a row with others.
+        earlier: How many attempts have no column.
+    """
+
+    attempts: tuple[int, ...]
+    rows: tuple[Row, ...]
+    together: int
+    earlier: int
+
+
+def replica_grid(why: Explanation) -> Grid:
+    """What became of each replica in each attempt.
+
+    Of a large job only the replicas of which something is known have a row each; the others of a
+    role share one.
+    """
+    timeline = why.status.timeline
+    numbers = {attempt.number for attempt in why.attempts}
+    numbers |= {attempt.number for attempt in timeline.attempts} if timeline is not None else set()
+    columns = sorted(numbers or {0})[-MOST_ATTEMPTS:]
+    failed = defaultdict[tuple[str, int], dict[int, Outcome]](dict)
+    nodes: dict[tuple[str, int], str] = {}
+    for attempt in reversed(why.attempts):
+        for failure in (*attempt.others, attempt.first):
+            key = failure.role, failure.index
+            is_first = failure is attempt.first or failure in attempt.alike
+            failed[key][attempt.number] = "first" if is_first else "failed"
+            nodes[key] = failure.node or nodes.get(key, "")
+    replicas = {(replica.role, replica.index or 0): replica for replica in why.status.replicas}
+    nodes |= {key: replica.node for key, replica in replicas.items() if replica.node}
+    keys = [*replicas, *(key for key in failed if key not in replicas)]
+    single = {role for role, _ in keys if sum(other == role for other, _ in keys) == 1}
+    rows: list[Row] = []
+    shared: defaultdict[tuple[str, tuple[Outcome, ...]], list[int]] = defaultdict(list)
+    for role, index in keys:
+        key = role, index
+        outcomes = tuple(
+            failed[key][number]
+            if number in failed.get(key, ())
+            else _outcome(replicas.get(key), is_over=why.over, is_current=number == max(columns))
+            for number in columns
         )
-    if grid.earlier == 1:
-        parts.append("The first attempt is not drawn.")
-    elif grid.earlier:
-        parts.append(f"The first {grid.earlier} attempts are not drawn.")
-    return " ".join(parts)
+        if len(keys) <= MOST_ROWS or key in failed or role in single:
+            name = role if role in single else f"{role} {index}"
+            rows.append(Row(name, 1, outcomes, nodes.get(key, "")))
+        else:
+            shared[role, outcomes].append(index)
+    rows += [
+        Row(f"{role} {ranges(indexes)}", len(indexes), outcomes)
+        for (role, outcomes), indexes in shared.items()
+    ]
+    together = sum(row.count for row in rows if row.count > 1)
+    return Grid(tuple(number + 1 for number in columns), tuple(rows), together, columns[0])
+
+
+def _outcome(replica: Replica | None, *, is_over: bool, is_current: bool) -> Outcome:
+    """What became of a replica in an attempt in which it is not known to have failed."""
+    if replica is None or not is_current:
+        return "ended"
+    if replica.state == "Succeeded":
+        return "done"
+    return "ended" if is_over else _NOW.get(replica.state, "waiting")

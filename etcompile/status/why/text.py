@@ -11,15 +11,15 @@ from etcompile.status.why.explanation import Attempt, Explanation
 
 _LINES = 20
 """So many of the last lines are shown."""
-_EARLIER = 8
-"""So many attempts before the last are listed."""
+_EARLIER = 4
+"""So many attempts before the last, and nodes, are listed."""
 
 
 def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) -> str:
     """Why a job is as it is, for a terminal.
 
     Args:
-        why: What is to be told.
+        why: The explanation.
         now: What ages count to.
         lines: So many of the last lines of what failed first are shown.
     """
@@ -28,12 +28,13 @@ def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) ->
 
 def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
     yield headline(why)
-    if words := goodput_line(why):
-        yield words
+    yield from filter(None, (goodput_line(why), why.verdict))
     if why.last is not None:
         yield ""
-        yield f"{'First to fail' if why.over else 'Last failure'}: {told(why.last.first, now)}"
-        if tail := tail_of(why.last.first, lines):
+        first = why.last.first
+        yield f"{'First to fail' if why.over else 'Last failure'}: {failure_line(first, now)}"
+        yield from (f"  {line}" for line in what_is_known(why.last, now))
+        if tail := tail_of(first, lines):
             yield "  Its last lines:"
             yield from (f"    | {line}" for line in tail)
         elif not why.kept and not why.over:
@@ -41,30 +42,25 @@ def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
         if followed := what_followed(why.last):
             yield f"What followed: {followed}"
     if earlier := why.attempts[1:]:
-        yield ""
-        yield "Before that:"
+        yield from ("", "Before that:")
         for attempt in earlier[:_EARLIER]:
-            yield f"  attempt {attempt.number + 1}: {told(attempt.first, now)}"
+            yield f"  attempt {attempt.number + 1}: {failure_line(attempt.first, now)}"
         if len(earlier) > _EARLIER:
             yield f"  and {len(earlier) - _EARLIER} more"
     if why.nodes:
-        yield ""
-        yield "Nodes on which something failed by itself:"
-        yield from (f"  {line}" for line in node_lines(why))
-    if why.held or why.refused:
-        yield ""
-        yield "What it waits for:"
-        yield from (f"  {line}" for line in waiting_lines(why))
-    if warned := warned_line(why):
-        yield ""
-        yield warned
-    if restarts := restarts_line(why):
-        yield ""
-        yield restarts
+        yield from ("", "Nodes on which something failed by itself:")
+        longest = max(len(node) for node, _ in why.nodes[:_EARLIER])
+        for node, causes in why.nodes[:_EARLIER]:
+            count = f"{sum(causes.values()):>3}"
+            yield f"  {node.ljust(longest)}  {count}  {causes_of_node(why, node, causes)}"
+        if len(why.nodes) > _EARLIER:
+            yield f"  and {len(why.nodes) - _EARLIER} more"
+    if waiting := waiting_lines(why):
+        yield from ("", "What it waits for:", *(f"  {line}" for line in waiting))
+    for line in filter(None, (warned_line(why), restarts_line(why))):
+        yield from ("", line)
     if why.advice:
-        yield ""
-        yield "What to do:"
-        yield from (f"  - {line}" for line in why.advice)
+        yield from ("", "What to do:", *(f"  - {line}" for line in why.advice))
 
 
 def headline(why: Explanation) -> str:
@@ -81,9 +77,9 @@ def headline_parts(why: Explanation) -> tuple[str, str]:
     if why.over:
         return f"{name} has {status.phase.lower()}", shown(status.because)
     ready = sum(role.ready for role in status.roles)
-    wanted = sum(role.desired or 0 for role in status.roles)
-    of = f"{ready} of {wanted} Pods are ready"
-    if why.last is None and not why.held and not why.refused and ready == wanted:
+    desired = sum(role.desired or 0 for role in status.roles)
+    of = f"{ready} of {desired} Pods are ready"
+    if why.last is None and not why.held and not why.refused and ready == desired:
         of = f"{of}, and nothing has failed"
     return f"{name} is {status.phase.lower()}", of
 
@@ -92,15 +88,37 @@ def goodput_line(why: Explanation) -> str:
     """How much of its time the run has been in training; empty if that is not known."""
     if why.status.goodput is None:
         return ""
-    been = "It was" if why.over else "It has been"
-    return f"{been} {in_training(why.status.goodput)}."
+    return f"It {'was' if why.over else 'has been'} {in_training(why.status.goodput)}."
 
 
-def told(failure: Failure, now: datetime) -> str:
+def failure_line(failure: Failure, now: datetime) -> str:
     """A failure in a line: who, where, when and how."""
     where = f" on node {failure.node}" if failure.node else ""
-    when = f", {_when(failure.at, now)}" if failure.at else ""
-    return f"{failure.pod}{where}{when}: it {shown(failure.in_words)}"
+    when = ""
+    if failure.at is not None:
+        moment = datetime.fromtimestamp(failure.at, UTC)
+        when = f", {age(moment.isoformat(), now)} ago ({moment:%H:%M:%S} UTC)"
+    what = f"container {failure.container}" if failure.container else "it"
+    return f"{failure.pod}{where}{when}: {what} {shown(failure.in_words)}"
+
+
+def what_is_known(attempt: Attempt, now: datetime) -> list[str]:
+    """What else is known of the first failure of an attempt, and what is not."""
+    cause, lines = attempt.first.cause, []
+    if cause.line and cause.line not in cause.text:
+        lines.append(f"It says: {shown(cause.line)}")
+    if cause.is_vague:
+        lines.append("The cause is unknown: this is all that was seen.")
+    if attempt.alike:
+        others = [failure_line(other, now) for other in attempt.alike[:_EARLIER]]
+        more = f" and {len(attempt.alike) - _EARLIER} more" if len(attempt.alike) > _EARLIER else ""
+        lines.append(f"Failed in the same second: {'; '.join(others)}{more}.")
+        lines.append("Which of them was first is not known.")
+    if cause.is_consequence:
+        lines.append("Which rank failed first is not known: all that failed had lost another one.")
+        if attempt.running:
+            lines.append(f"Look at what did not fail: {some(attempt.running)}.")
+    return lines
 
 
 def tail_of(failure: Failure, lines: int) -> list[str]:
@@ -111,29 +129,22 @@ def tail_of(failure: Failure, lines: int) -> list[str]:
 
 def what_followed(attempt: Attempt) -> str:
     """What the others of an attempt ended of, and how often the first failed again; or empty."""
-    told = []
+    parts = []
     if attempt.again:
-        told.append(f"it failed again {'once' if attempt.again == 1 else f'{attempt.again} times'}")
+        times = "once" if attempt.again == 1 else f"{attempt.again} times"
+        parts.append(f"it failed again {times}")
     if count := sum(number for _, number in attempt.followed):
         each = ", ".join(f"{number} {shown(text)}" for text, number in attempt.followed)
         same = attempt.first.role, attempt.first.index
-        ends = [other.at for other in attempt.others if (other.role, other.index) != same]
-        last = max(ends, default=0.0)
-        within = f" within {max(1.0, last - attempt.first.at):.0f} s" if last else ""
-        told.append(f"{count} more ended{within}: {each}")
-    return "; ".join(told)
+        ends = [o.at for o in attempt.others if o.at is not None and (o.role, o.index) != same]
+        within = ""
+        if ends and attempt.first.at is not None:
+            within = f" within {max(1.0, max(ends) - attempt.first.at):.0f} s"
+        parts.append(f"{count} more ended{within}: {each}")
+    return "; ".join(parts)
 
 
-def node_lines(why: Explanation) -> list[str]:
-    """How often something failed on which node."""
-    longest = max(len(node) for node, _ in why.nodes)
-    return [
-        f"{node.ljust(longest)}  {sum(causes.values()):>3}  {of_what(why, node, causes)}"
-        for node, causes in why.nodes
-    ]
-
-
-def of_what(why: Explanation, node: str, causes: Mapping[str, int]) -> str:
+def causes_of_node(why: Explanation, node: str, causes: Mapping[str, int]) -> str:
     """What failed on a node, each with how often, and whether it is avoided."""
     each = ", ".join(f"{name} {count}" for name, count in sorted(causes.items()))
     return each + ("; Pods that are recreated avoid it" if node in why.avoided else "")
@@ -154,24 +165,16 @@ def waiting_lines(why: Explanation) -> list[str]:
         word = "" if held.reason in ("", held.state) else f", {held.reason}"
         message = f": {shown(held.message)}" if held.message else ""
         lines.append(f"{some(held.names)}: {held.state}{word}{message}")
-    lines += [f"{some(event.objects)}: {shown(event.message)}" for event in why.refused]
-    return lines
+    return lines + [f"{some(event.objects)}: {shown(event.message)}" for event in why.refused]
 
 
 def restarts_line(why: Explanation) -> str:
-    """What the watcher has done, and may do."""
-    if not why.kept:
+    """How often the watcher has restarted the run, and may; empty if it has not."""
+    if not why.kept or not why.restarts:
         return ""
     times = "once" if why.restarts == 1 else f"{why.restarts} times"
     limit = "" if why.limit is None else f" of at most {why.limit}"
-    if why.restarts:
-        return f"The watcher has restarted the run {times}{limit}."
-    return ""
-
-
-def _when(at: float, now: datetime) -> str:
-    moment = datetime.fromtimestamp(at, UTC)
-    return f"{age(moment.isoformat(), now)} ago ({moment:%H:%M:%S} UTC)"
+    return f"The watcher has restarted the run {times}{limit}."
 
 
 # Markdown ---------------------------------------------------------------------------------------
@@ -179,33 +182,32 @@ def _when(at: float, now: datetime) -> str:
 
 def explanation_markdown(why: Explanation, now: datetime, *, lines: int = _LINES) -> str:
     """Why a job is as it is, for an issue or a chat."""
-    parts = [f"### {_escaped(headline(why))}"]
-    if words := goodput_line(why):
-        parts.append(words)
+    parts = [f"### {_escaped(headline(why))}", goodput_line(why), _escaped(why.verdict)]
     if why.last is not None:
-        parts.append(f"**First to fail:** {_escaped(told(why.last.first, now))}")
+        parts.append(f"**First to fail:** {_escaped(failure_line(why.last.first, now))}")
+        parts += map(_escaped, what_is_known(why.last, now))
         if tail := tail_of(why.last.first, lines):
-            parts.append(_fenced(tail))
+            longest = max(len(line) - len(line.lstrip("`")) for line in tail)
+            fence = "`" * max(3, longest + 1)
+            parts.append("\n".join((fence, *tail, fence)))
         if followed := what_followed(why.last):
             parts.append(f"**What followed:** {_escaped(followed)}")
     if earlier := why.attempts[1:]:
-        rows = (f"| {a.number + 1} | {_cell(told(a.first, now))} |" for a in earlier)
+        rows = (f"| {a.number + 1} | {_escaped(failure_line(a.first, now))} |" for a in earlier)
         parts.append("\n".join(("| attempt | failed first |", "|---|---|", *rows)))
     if why.nodes:
         rows = (
-            f"| {_cell(node)} | {sum(causes.values())} | {_cell(of_what(why, node, causes))} |"
+            f"| {_escaped(node)} | {sum(causes.values())} "
+            f"| {_escaped(causes_of_node(why, node, causes))} |"
             for node, causes in why.nodes
         )
         parts.append("\n".join(("| node | failures | of what |", "|---|---:|---|", *rows)))
     if waiting := waiting_lines(why):
         parts.append("**What it waits for:**\n\n" + _listed(waiting))
-    if warned := warned_line(why):
-        parts.append(_escaped(warned))
-    if restarts := restarts_line(why):
-        parts.append(_escaped(restarts))
+    parts += (_escaped(warned_line(why)), _escaped(restarts_line(why)))
     if why.advice:
         parts.append("**What to do:**\n\n" + _listed(why.advice))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -213,14 +215,5 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in text)
-
-
-def _cell(text: str) -> str:
-    return _escaped(" ".join(text.split()))
-
-
-def _fenced(lines: Sequence[str]) -> str:
-    longest = max((len(line) - len(line.lstrip("`")) for line in lines), default=0)
-    fence = "`" * max(3, longest + 1)
-    return "\n".join((fence, *lines, fence))
+    """A text in one line, without what Markdown would act on."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in " ".join(text.split()))

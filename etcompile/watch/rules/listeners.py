@@ -9,7 +9,7 @@ of the signal says nothing.
 
 **Nodes to avoid.** A node that breaks what is started on it is quick, so it is empty, so the
 scheduler sends it the next Pod. `etcompile.dev/avoid-nodes` counts, per node, the failures that
-were not the program's (`etcompile.failures.strikes`), and after so many of them has Pods that come
+were the node's (`is_strike` of `etcompile.failures.causes`), and after so many has Pods that come
 instead of others avoid it, for as long as the run lasts.
 
 **The timeline** says when a run was in training. What stands in `J-status` may be old; whoever
@@ -111,7 +111,7 @@ def _of_pods(view: JobView, record: RunRecord) -> Iterator[Failure]:
         for failure in pod.failures if pod.spec_hash == view.spec_hash else ():
             # Those of a gang that is being made again are of the attempt before. So is what an
             # epoch begins for: that is learned before the kubelet says so, or after.
-            before = pod.uid in gang or 0 < failure.at < begun
+            before = pod.uid in gang or (failure.at is not None and failure.at < begun)
             yield structs.replace(failure, attempt=max(0, record.attempt - before))
 
 
@@ -150,7 +150,7 @@ def _of_silence(state: RunState) -> Iterator[Failure]:
         yield structs.replace(
             _of_pod(pod, state.record.attempt),
             uid=f"{pod.uid}.{state.record.attempt}.Stuck",
-            at=log.at or 0.0,
+            at=log.at,
             reason="Stuck",
             message=suspect.reason,
             tail=tail_of("\n".join([*own[-_LINES_OF_SILENCE:], *places])),
@@ -227,7 +227,7 @@ def avoiding(view: JobView, log: FailureLog | None, actions: Sequence[Action]) -
             for name, count in log.nodes[node].items()
         )
         why = f"it has failed Pods of this run at least {limit} times by its own fault ({causes})"
-        if OTHER_NODE_WANTED.name in log.nodes[node]:
+        if OTHER_NODE_WANTED in log.nodes[node]:
             why = "a preflight check has sent a Pod of this run away"
         message = f"Pods that are recreated avoid the node {node}: {why}"
         changed.append(EmitEvent("NodeAvoided", message, warning=True))

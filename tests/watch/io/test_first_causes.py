@@ -57,9 +57,9 @@ PROGRAMS = {
     "exit 3, silent": (ended(3), "ExitCode"),
     "segmentation fault": (ended(139, message="step 8"), "Segfault"),
     "segmentation fault by signal": (ended(1, signal=11), "Segfault"),
-    "abort": (ended(134, message="terminate called after throwing 'std::bad_alloc'"), "Aborted"),
+    "abort": (ended(134, message="terminate called after throwing 'std::bad_alloc'"), "HostMemory"),
     "killed by somebody": (ended(137), "Killed"),
-    "bus error": (ended(135), "SharedMemory"),
+    "bus error": (ended(135), "BusError"),
     "shared memory": (
         ended(1, message=f"{TRACE}RuntimeError: unable to open shared memory object </torch_1>"),
         "SharedMemory",
@@ -70,7 +70,7 @@ PROGRAMS = {
     "not executable": (ended(126, message="sh: 1: ./train: cannot execute"), "NotExecutable"),
     "cannot be started": (
         ended(128, "StartError", 'exec: "trian": executable file not found in $PATH'),
-        "ContainerCannotRun",
+        "CommandNotFound",
     ),
     "module": (ended(1, message=f"{TRACE}ModuleNotFoundError: No module named 'apex'"), "Import"),
     "disk full": (
@@ -99,14 +99,14 @@ PROGRAMS = {
     ),
     "no device": (
         ended(1, message=f"{TRACE}RuntimeError: No CUDA-capable device is detected"),
-        "Hardware",
+        "NoDevice",
     ),
 }
 POD_STATUSES = {
     "eviction": ("EvictionByEvictionAPI", "Eviction API: evicting", "Evicted"),
     "preemption": ("PreemptionByScheduler", "default-scheduler: preempting", "Preempted"),
     "taint": ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute", "Evicted"),
-    "kubelet": ("TerminationByKubelet", "The node was low on resource: memory.", "Terminated"),
+    "kubelet": ("TerminationByKubelet", "The node was low on resource: memory.", "NodePressure"),
     "lost node": ("DeletionByPodGC", "PodGC: node no longer exists", "NodeLost"),
 }
 
@@ -154,7 +154,8 @@ def test_the_container_that_failed_first_is_named(gang: Any, scenario: str) -> N
     why = gang(lambda at: pod_status(how, at))
     first = why.last.first
     assert (first.pod, first.node, first.cause.name) == (FIRST, f"gpu-{FIRST}", expected)
-    assert dict(why.last.followed) == {"lost the connection to another rank": 4}
+    waited = "waited too long for another rank in a collective operation"
+    assert dict(why.last.followed) == {"lost the connection to another rank": 3, waited: 1}
     told = explanation_text(why, clock())
     assert f"First to fail: {FIRST} on node gpu-{FIRST}" in told
     if how["message"]:

@@ -1,13 +1,13 @@
 """What the watcher counts, as Prometheus reads it."""
 
-from etcompile.failures.causes import NAMES
+from etcompile.failures.causes import names
 from etcompile.watch.metrics import Metrics
 
 
 def test_each_cause_is_counted_from_zero_so_that_its_first_failure_shows() -> None:
     metrics = Metrics()
     value = metrics.registry.get_sample_value
-    assert {value("etcompile_watch_failures_total", {"cause": name}) for name in NAMES} == {0.0}
+    assert {value("etcompile_watch_failures_total", {"cause": name}) for name in names()} == {0.0}
     metrics.failures.labels("OOMKilled").inc()
     assert value("etcompile_watch_failures_total", {"cause": "OOMKilled"}) == 1.0
 
