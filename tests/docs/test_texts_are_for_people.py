@@ -21,7 +21,7 @@ READERS = {
     "load/syntax.py": "PyYAML and libyaml",
     "rollout/refusals.py": "the API server",
     "status/pod_problems.py": "us; a word that was said is not said again",
-    "watch/admission.py": "the API server",
+    "watch/authorization.py": "the API server",
 }
 """Modules that read texts of others, and whose."""
 TEXTS = frozenset({"because", "hint", "message", "problem", "reason", "reasons", "why"})
