@@ -1,7 +1,7 @@
 """A watcher's answers to whoever manages it: `/metrics`, `/healthz` and `/readyz`.
 
-Apart from the loop, so that a slow reader holds up nothing: each is answered from a thread of its
-own, and asks the loop nothing that it would have to wait for.
+Each is answered in a thread of its own, so that a slow reader holds up nothing, and asks nothing
+that it would have to wait for.
 """
 
 import http.server
@@ -20,14 +20,11 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 class Endpoints:
     """A running HTTP server; a context manager.
 
-    Attributes:
-        port: Where it listens.
-
     Args:
         address: The address to listen on; empty for all.
-        port: The port; 0 for any that is free.
+        port: The port; 0 for any that is free. The attribute `port` says which it is.
         metrics: The text of `/metrics`.
-        checks: What `/healthz` and `/readyz` ask, by path.
+        checks: What `/healthz` and `/readyz` answer, by path.
 
     Raises:
         OSError: the port is taken.
@@ -44,20 +41,14 @@ class Endpoints:
             timeout = 10
 
             def do_GET(self) -> None:
-                """Answers."""
+                status, body, content = HTTPStatus.NOT_FOUND, b"not found\n", _TEXT
                 path = self.path.partition("?")[0]
                 if path == "/metrics":
-                    self._say(HTTPStatus.OK, metrics(), _METRICS)
+                    status, body, content = HTTPStatus.OK, metrics(), _METRICS
                 elif path in checks:
                     well, words = checks[path]()
                     status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-                    self._say(status, f"{words}\n".encode(), _TEXT)
-                else:
-                    self._say(HTTPStatus.NOT_FOUND, b"not found\n", _TEXT)
-
-            do_HEAD = do_GET  # noqa: N815 - http.server's name
-
-            def _say(self, status: HTTPStatus, body: bytes, content: str) -> None:
+                    body = f"{words}\n".encode()
                 self.send_response(status)
                 self.send_header("Content-Type", content)
                 self.send_header("Content-Length", str(len(body)))
@@ -65,16 +56,16 @@ class Endpoints:
                 if self.command != "HEAD":
                     self.wfile.write(body)
 
+            do_HEAD = do_GET  # noqa: N815 - http.server's name
+
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 """A probe every few seconds is no news."""
 
         self._server = http.server.ThreadingHTTPServer((address, port), Handler)
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.5,), name="serving", daemon=True
-        )
-        self._thread.start()
+        serve = self._server.serve_forever
+        threading.Thread(target=serve, args=(0.5,), name="serving", daemon=True).start()
 
     def close(self) -> None:
         """Stops answering."""

@@ -20,11 +20,7 @@ class SelectorError(ValueError):
 
 
 class Selector(Struct, frozen=True):
-    """Which labels are meant.
-
-    Args:
-        requirements: What all must hold of them.
-    """
+    """Which labels are meant: those of which all requirements hold."""
 
     requirements: tuple[Callable[[Mapping[str, str]], bool], ...] = ()
 
@@ -45,15 +41,14 @@ def selector(text: str) -> Selector:
 
 
 def _requirement(text: str) -> Callable[[Mapping[str, str]], bool]:
-    if found := _SET.match(text):
-        key, wanted = found["key"], frozenset(v.strip() for v in found["values"].split(","))
-        if found["how"] == "in":
-            return lambda labels: labels.get(key) in wanted
-        return lambda labels: labels.get(key) not in wanted
-    if found := _EQUAL.match(text):
-        key, value, equal = found["key"], found["value"], found["how"] != "!="
+    if match := _SET.match(text):
+        key, wanted = match["key"], frozenset(v.strip() for v in match["values"].split(","))
+        is_in = match["how"] == "in"
+        return lambda labels: (labels.get(key) in wanted) == is_in
+    if match := _EQUAL.match(text):
+        key, value, equal = match["key"], match["value"], match["how"] != "!="
         return lambda labels: (labels.get(key) == value) == equal
-    if found := _THERE.match(text):
-        key, there = found["key"], not found["absent"]
+    if match := _THERE.match(text):
+        key, there = match["key"], not match["absent"]
         return lambda labels: (key in labels) == there
     raise SelectorError(f"'{text}' is not a valid label selector requirement")

@@ -47,15 +47,12 @@ class LeaderElection:
 
     Args:
         cluster: Where the Lease is. Its requests must not be repeated for longer than the terms.
-        namespace: The Lease's namespace.
-        name: The Lease's name.
+        name: The Lease's, in its namespace.
         identity: This watcher: no other may have the same.
-        terms: How long a lease lasts.
-        changed: Is told, from the thread that runs `run`, when this watcher leads and when it
-            stopped leading.
 
     Attributes:
-        changed: Whom it tells.
+        changed: Is called, from the thread that runs `run`, when this watcher leads and when it
+            stopped leading.
         problem: Why the last try failed, if not because another one holds the Lease.
     """
 
@@ -67,14 +64,14 @@ class LeaderElection:
         identity: str,
         *,
         terms: LeaseDurations | None = None,
-        changed: Callable[[bool], None] | None = None,
+        changed: Callable[[bool], None] = lambda _leads: None,
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._name = name
         self._identity = identity
         self._terms = terms or LeaseDurations()
-        self.changed = changed or (lambda _leads: None)
+        self.changed = changed
         self._until = float("-inf")
         self._leads = False
         self._holder = ""
@@ -108,7 +105,7 @@ class LeaderElection:
         """Tries once to take or renew the Lease; whether this watcher leads now."""
         begun = steady()
         try:
-            held = self._tried(begun)
+            held = self._try(begun)
             self.problem = ""
         except ClusterError as error:
             # Not renewed; somebody else's write, a refusal or a cluster that does not answer.
@@ -138,25 +135,24 @@ class LeaderElection:
             self._turn(leads=False)
 
     def _turn(self, *, leads: bool) -> None:
-        """Whether it became leader: tells of it if that is new."""
         if leads != self._leads:
             self._leads = leads
             self.changed(leads)
 
-    def _tried(self, begun: float) -> bool:
+    def _try(self, begun: float) -> bool:
         if self._leads and self._version is not None:
             # The common case is one request: if anybody else wrote, the version does not match.
             self._patch({"renewTime": self._now()}, self._version)
             return True
         resource = self._cluster.resource(_API_VERSION, "Lease")
-        found = self._cluster.get(resource, self._name, self._namespace)
-        if found is None:
+        live = self._cluster.get(resource, self._name, self._namespace)
+        if live is None:
             metadata = {"name": self._name, "namespace": self._namespace}
             lease = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": metadata}
-            self._note(self._cluster.create({**lease, "spec": self._taken(0)}))
+            self._note(self._cluster.create({**lease, "spec": self._acquired(0)}))
             return True
-        spec = found.get("spec") or {}
-        version = found["metadata"]["resourceVersion"]
+        spec = live.get("spec") or {}
+        version = live["metadata"]["resourceVersion"]
         self._holder = spec.get("holderIdentity") or ""
         if self._seen[0] != version:
             self._seen = version, begun
@@ -165,11 +161,11 @@ class LeaderElection:
             self._until = float("-inf")
             return False
         changes = int(spec.get("leaseTransitions") or 0) + (self._holder != self._identity)
-        self._patch(self._taken(changes), version)
+        self._patch(self._acquired(changes), version)
         return True
 
-    def _taken(self, transitions: int) -> dict[str, Any]:
-        """The spec of the Lease once this watcher has taken it."""
+    def _acquired(self, transitions: int) -> dict[str, Any]:
+        """The spec of the Lease once this watcher holds it."""
         now = self._now()
         return {
             "holderIdentity": self._identity,

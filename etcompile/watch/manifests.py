@@ -30,12 +30,12 @@ class Installation(Struct, frozen=True):
     Args:
         home: The namespace it runs in, and of its Lease.
         namespaces: Those it watches; None for all.
-        selector: Which jobs it looks after, as a label selector; empty for all.
+        selector: Which jobs it looks after; empty for all.
         replicas: How many of it run, of which one acts.
         logs, quotas, removal, gangs: With these rights of `OPTIONAL`.
         policy: With the policy that says who may write the ConfigMaps that it acts on.
-        name: What it is called: its objects and its Lease. Watchers of one home that have the same
-            name are one watcher, of which one acts.
+        name: Of its objects and its Lease. Watchers of one home that have the same name are one
+            watcher, of which one acts.
         pod_monitor: With a PodMonitor, for the Prometheus operator.
         dashboard: With the Grafana dashboard, in a ConfigMap that Grafana's sidecar finds.
     """
@@ -167,7 +167,7 @@ def _deployment(installation: Installation) -> LiveObject:
 
 
 def _arguments(installation: Installation) -> list[str]:
-    """What the watcher is told beside what the base says."""
+    """The arguments of the watcher that the base does not have."""
     words = []
     if installation.namespaces is None:
         words.append("--all-namespaces")

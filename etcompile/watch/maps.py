@@ -54,33 +54,23 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
 def completed(job: Job, record: RunRecord) -> str | None:
     """What gates read that wait for roles to succeed; None if none of the job's does.
 
-    Returns:
-        The spec hash of the run, and each of these roles that has succeeded, a line each.
+    The spec hash of the run, and each of these roles that has succeeded, a line each.
     """
     done = succeeded(job, record)
     return "".join(f"{line}\n" for line in (record.run, *done)) if done is not None else None
 
 
 def change(body: Object, known: SeenMap) -> dict[str, Any]:
-    """What makes the known ConfigMap what it shall be, if nobody has written it since.
-
-    Args:
-        body: What it shall be.
-        known: As it was last seen.
-
-    Returns:
-        A merge patch, with the known version as its precondition.
-    """
-    metadata = body["metadata"]
-    old = known.value["metadata"]
+    """The merge patch of a known ConfigMap to a body, with the known version as precondition."""
+    metadata, old = body["metadata"], known.metadata
     changed = {
         key: value
         for key, value in body["data"].items()
         if known.data.get(key) != (digest(value) if key == RUN else value)
     }
     gone = dict.fromkeys(known.data.keys() - body["data"].keys())
-    notes = _differing(metadata["annotations"], old.get("annotations") or {})
-    stale = (old.get("annotations") or {}).keys() & _OWN_NOTES - metadata["annotations"].keys()
+    notes = _differing(metadata["annotations"], known.annotations)
+    stale = known.annotations.keys() & _OWN_NOTES - metadata["annotations"].keys()
     marks: dict[str, Any] = {
         "annotations": {**notes, **dict.fromkeys(stale)},
         "labels": _differing(metadata["labels"], old.get("labels") or {}),
@@ -104,7 +94,6 @@ def why_foreign(live: Object, body: Object, config: SeenMap | None) -> str:
     """Why a live ConfigMap is not one of the watcher's own; empty if it may be.
 
     Args:
-        live: The ConfigMap.
         body: What the watcher would make of it.
         config: The job's live ConfigMap.
     """
@@ -112,7 +101,7 @@ def why_foreign(live: Object, body: Object, config: SeenMap | None) -> str:
     if other := (metadata.get("labels") or {}).get(JOB_LABEL):
         return f"its label says that it is of the job {other}"
     for owner in metadata.get("ownerReferences") or ():
-        if config is None or owner.get("uid") != config.value["metadata"]["uid"]:
+        if config is None or owner.get("uid") != config.metadata["uid"]:
             return f"it belongs to the {owner.get('kind')} {owner.get('name')}"
     if problem := unwritable(live):
         return problem
@@ -126,13 +115,8 @@ def owned(value: Object, config: SeenMap | None) -> dict[str, Any]:
     """An object that goes when the job's ConfigMap goes."""
     if config is None:
         return dict(value)
-    owner = config.value["metadata"]
-    reference = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "name": owner["name"],
-        "uid": owner["uid"],
-    }
+    uid = config.metadata["uid"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": config.name, "uid": uid}
     return {**value, "metadata": {**value["metadata"], "ownerReferences": [reference]}}
 
 

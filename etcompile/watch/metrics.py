@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from etcompile.failures.causes import names
 
 _SECONDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+_PREFIX = "etcompile_watch_"
 
 
 class Metrics:
@@ -27,63 +28,52 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=self.registry)
-        self.replacements = Counter(
-            "etcompile_watch_replacements",
-            "Pods that were replaced, by reason.",
-            ["reason"],
-            registry=self.registry,
+        self.replacements = self._counter(
+            "replacements", "Pods that were replaced, by reason.", "reason"
         )
-        self.replacement_seconds = Histogram(
-            "etcompile_watch_replacement_seconds",
+        self.replacement_seconds = self._histogram(
+            "replacement_seconds",
             "Time from seeing a Pod fail or disappear to creating its replacement.",
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        self.epochs = Counter(
-            "etcompile_watch_epochs",
-            "Restarts of commands in place, of a whole run or of one replica.",
-            registry=self.registry,
+        self.epochs = self._counter(
+            "epochs", "Restarts of commands in place, of a whole run or of one replica."
         )
-        self.failures = Counter(
-            "etcompile_watch_failures",
+        self.failures = self._counter(
+            "failures",
             "What was written down of runs that failed, by cause (docs/failures.md).",
-            ["cause"],
-            registry=self.registry,
+            "cause",
         )
         for name in sorted(names()):
             # What Prometheus has not seen at 0 does not count as an increase.
             self.failures.labels(name)
-        self.restarts = Counter(
-            "etcompile_watch_stream_restarts",
+        self.restarts = self._counter(
+            "stream_restarts",
             "Watches that were restarted, by kind and reason: expired or error.",
-            ["kind", "reason"],
-            registry=self.registry,
+            "kind",
+            "reason",
         )
-        self.writes = Counter(
-            "etcompile_watch_api_writes",
+        self.writes = self._counter(
+            "api_writes",
             "Writes, by verb, kind and the status of the answer; `none` for no answer.",
-            ["verb", "kind", "status"],
-            registry=self.registry,
+            "verb",
+            "kind",
+            "status",
         )
-        self.reconciles = Counter(
-            "etcompile_watch_reconciles",
+        self.reconciles = self._counter(
+            "reconciles",
             "Reconciliations of jobs, by result: done, again or stopped.",
-            ["outcome"],
-            registry=self.registry,
+            "outcome",
         )
-        self.reconcile_seconds = Histogram(
-            "etcompile_watch_reconcile_seconds",
-            "Duration of the reconciliation of a job, including its writes.",
-            buckets=_SECONDS,
-            registry=self.registry,
+        self.reconcile_seconds = self._histogram(
+            "reconcile_seconds", "Duration of the reconciliation of a job, including its writes."
         )
         self.leads = Gauge(
-            "etcompile_watch_leader", "1 while this watcher is the leader.", registry=self.registry
+            f"{_PREFIX}leader", "1 while this watcher is the leader.", registry=self.registry
         )
 
     def gauge(self, name: str, words: str, value: Callable[[], float]) -> None:
-        """Adds a gauge whose value is asked for when somebody looks."""
-        Gauge(f"etcompile_watch_{name}", words, registry=self.registry).set_function(value)
+        """Adds a gauge whose value is computed when somebody looks."""
+        Gauge(_PREFIX + name, words, registry=self.registry).set_function(value)
 
     def labelled(
         self,
@@ -92,12 +82,18 @@ class Metrics:
         labels: Sequence[str],
         values: Callable[[], Iterable[tuple[Sequence[str], float]]],
     ) -> None:
-        """Adds a gauge with labels, whose values are asked for when somebody looks."""
-        self.registry.register(_Labelled(f"etcompile_watch_{name}", words, labels, values))
+        """Adds a gauge with labels, whose values are computed when somebody looks."""
+        self.registry.register(_Labelled(GaugeMetricFamily(_PREFIX + name, words), labels, values))
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(_PREFIX + name, words, labels, registry=self.registry)
+
+    def _histogram(self, name: str, words: str) -> Histogram:
+        return Histogram(_PREFIX + name, words, buckets=_SECONDS, registry=self.registry)
 
 
 class _Labelled(Collector):
@@ -105,16 +101,16 @@ class _Labelled(Collector):
 
     def __init__(
         self,
-        name: str,
-        words: str,
+        family: GaugeMetricFamily,
         labels: Sequence[str],
         values: Callable[[], Iterable[tuple[Sequence[str], float]]],
     ) -> None:
-        self._name, self._words, self._labels, self._values = name, words, labels, values
+        self._family, self._labels, self._values = family, labels, values
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """The gauge, without values: who registers it must not be asked for any yet."""
-        yield GaugeMetricFamily(self._name, self._words, labels=self._labels)
+        family = self._family
+        yield GaugeMetricFamily(family.name, family.documentation, labels=self._labels)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauge as it is now."""

@@ -21,22 +21,18 @@ _WEIGHT = 100
 def avoiding(pod: Object, nodes: Sequence[str], *, git_managed: bool) -> LiveObject | None:
     """A Pod that does not come to some nodes, or if there is no other way would rather not.
 
-    Args:
-        pod: The Pod, as it is to be created.
-        nodes: The names of the nodes.
-        git_managed: A tool compares it with what Git declares.
-
     Returns:
-        The Pod; None if nothing can be added to it that the tool would not see.
+        The Pod; None if a tool compares it with what Git declares, and nothing can be added to it
+        that the tool would not see.
     """
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
     own = affinity.get("nodeAffinity") or {}
     required, preferred = own.get(_REQUIRED), own.get(_PREFERRED)
     if required is None or not git_managed:
-        given = (required or {}).get("nodeSelectorTerms") or ()
         # Terms are alternatives: each of them must avoid the nodes.
-        terms = [_term(term, nodes) for term in (given if required is not None else [{}])]
+        before = [{}] if required is None else required.get("nodeSelectorTerms") or ()
+        terms = [_term(term, nodes) for term in before]
         added: dict[str, Any] = {_REQUIRED: {**(required or {}), "nodeSelectorTerms": terms}}
     elif not preferred:
         added = {_PREFERRED: [{"weight": _WEIGHT, "preference": _term({}, nodes)}]}

@@ -28,11 +28,9 @@ _NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
 
 
 class Tracking(Struct, frozen=True):
-    """The marks of whoever declares a job's objects, or its Pods.
+    """The marks that all objects of a job have, or all its Pods, from whoever declares them.
 
     Args:
-        labels: Labels that all of them have.
-        annotations: Annotations that all of them have.
         application: What Argo CD's tracking id begins with; empty if there is none.
     """
 
@@ -42,11 +40,7 @@ class Tracking(Struct, frozen=True):
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Tracking":
-        """The marks on the job's ConfigMap, or on a Pod.
-
-        Args:
-            metadata: The live metadata.
-        """
+        """The marks on the job's ConfigMap, or on a Pod."""
         labels = metadata.get("labels") or {}
         annotations = metadata.get("annotations") or {}
         # APPLICATION:GROUP/KIND:NAMESPACE/NAME
@@ -71,9 +65,8 @@ class Tracking(Struct, frozen=True):
     def as_on(self, pod: "Tracking") -> "Tracking":
         """The same marks, with the values that they have on a Pod of the job.
 
-        Args:
-            pod: The marks on that Pod. What only looks like one, because the job's own template
-                has it, is on the Pod and not here: it is left out.
+        What only looks like one, because the job's own template has it, is on the Pod and not here:
+        it is left out.
         """
         return Tracking(
             {key: pod.labels.get(key, value) for key, value in self.labels.items()},

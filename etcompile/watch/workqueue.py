@@ -87,12 +87,9 @@ class WorkQueue:
         return None
 
     def done(self, key: JobKey, again: float | None = None) -> None:
-        """A job is out of hand.
+        """A job is out of hand, and looked at again at a time of `time.monotonic`, if any.
 
-        Args:
-            key: The job.
-            again: The time, as `time.monotonic` tells it, of its next look if nothing happens
-                before; it takes the place of an earlier wish.
+        That time takes the place of an earlier one; what happens before is looked at before.
         """
         with self._condition:
             self._in_hand.discard(key)
@@ -104,7 +101,7 @@ class WorkQueue:
                 self._plan(key, again)
 
     def soon(self, key: JobKey, at: float) -> None:
-        """A job wants a look at a time, as `time.monotonic` tells it, or before."""
+        """A job wants a look at a time of `time.monotonic`, or before."""
         with self._condition:
             if at < self._due.get(key, float("inf")):
                 self._plan(key, at)
