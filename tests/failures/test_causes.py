@@ -92,6 +92,8 @@ def test_an_error_that_the_program_survived_is_not_what_it_died_of() -> None:
 def test_of_processes_that_ended_together_the_one_counts_that_lost_no_peer() -> None:
     lost = "torch.distributed.DistBackendError: ncclRemoteError: a call failed"
     assert of(f"[rank0]: {TRACE}[rank0]: {lost}") == "PeerLost"
+    split = "DistBackendError: NCCL error\nncclRemoteError: a call failed"
+    assert of(f"{TRACE}torch.distributed.{split}") == "PeerLost"
     text = f"{TRACE}ValueError: bad shape\n{TRACE}{lost}"
     assert of(text) == "Exception"
     text = f"OSError: [Errno 28] No space left on device\n{TRACE}{lost}"
