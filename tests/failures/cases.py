@@ -1,0 +1,162 @@
+"""The sixty failures of `cases.yaml`: their jobs, their objects, and what is said of them."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from etcompile.status.why import Explanation, explanations
+from etcompile.status.why.text import explanation_text
+from status.explained import objects
+
+CASES: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("cases.yaml").read_text("utf-8")
+)
+STARTED = 600
+"""Seconds ago."""
+CAUSES = {
+    "Exception": {"Exception", "Permission", "Connection", "Unreachable"},
+    "Evicted": {"Evicted", "NodePressure", "EphemeralStorage"},
+    "Drained": {"Evicted"},
+    "Shutdown": {"NodeShutdown"},
+    "GPUFault": {"Hardware"},
+}
+"""By the causes of the cases those of ours that say the same."""
+
+
+def names(where: str) -> list[str]:
+    return [case["name"] for case in CASES if case["where"] == where]
+
+
+def case_of(name: str) -> dict[str, Any]:
+    return next(case for case in CASES if case["name"] == name)
+
+
+def job(case: dict[str, Any], image: str = "lab/torch:1", **main: Any) -> dict[str, Any]:
+    """The PyTorchJob of a case.
+
+    Args:
+        main: Fields of the containers that run the training.
+    """
+    replicas = {}
+    for kind, count in (("Master", 1), ("Worker", case.get("workers", 2))):
+        container = {"name": "pytorch", "image": image, **main}
+        pod: dict[str, Any] = {}
+        if kind == "Worker":
+            container |= case.get("container", {})
+            pod = dict(case.get("pod", {}))
+        pod["containers"] = [container, *pod.get("containers", [])]
+        replicas[kind] = {
+            "replicas": count,
+            "restartPolicy": case.get("restart", "Never"),
+            "template": {"spec": pod},
+        }
+    policy = {"cleanPodPolicy": "None", **case.get("policy", {})}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train"},
+        "spec": {"runPolicy": policy, "pytorchReplicaSpecs": replicas},
+    }
+
+
+def stamp(ago: float) -> str:
+    return datetime.fromtimestamp(time.time() - ago, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def explained(case: dict[str, Any]) -> Explanation:
+    """What is said of a case whose Pods have the statuses that it names."""
+    values = objects(job(case))
+    events = []
+    pods = [value for value in values if value["kind"] == "Pod"]
+    for number, pod in enumerate(pods):
+        pod["metadata"] |= {"uid": f"uid-{number}", "creationTimestamp": stamp(STARTED)}
+        facts = case["pods"].get(pod["metadata"]["name"].removeprefix("train-"), {})
+        if facts.get("phase", "Running") != "Pending" or "waiting" in facts:
+            pod["spec"]["nodeName"] = f"gpu-{number}"
+        pod["status"] = status(facts)
+    for number, event in enumerate(case.get("events", [])):
+        pod = next(pod for pod in pods if pod["metadata"]["name"] == f"train-{event['pod']}")
+        about = {"kind": "Pod", "namespace": "ml", "name": pod["metadata"]["name"]}
+        events.append(
+            {
+                "kind": "Event",
+                "metadata": {"name": f"event-{number}", "namespace": "ml"},
+                "involvedObject": {**about, "uid": pod["metadata"]["uid"]},
+                "lastTimestamp": stamp(event["ago"]),
+                **{key: event[key] for key in ("type", "reason", "message")},
+            }
+        )
+    [why] = explanations(values, events)
+    return why
+
+
+def status(facts: dict[str, Any]) -> dict[str, Any]:
+    """The status of a Pod, as its kubelet would write it."""
+    found = {"phase": facts.get("phase", "Running")}
+    found |= {key: facts[key] for key in ("reason", "message") if key in facts}
+    found["conditions"] = [
+        {"status": "True", "lastTransitionTime": stamp(STARTED - facts.get("at", 0)), **condition}
+        for condition in facts.get("conditions", [])
+    ]
+    if found["phase"] == "Running":
+        found["conditions"].append({"type": "Ready", "status": "True"})
+    if "unscheduled" in facts:
+        reason = found.pop("reason", "Unschedulable")
+        told = {"type": "PodScheduled", "status": "False", "reason": reason}
+        found["conditions"].append({**told, "message": facts["unscheduled"]})
+        return found
+    container = {"name": "pytorch", "restartCount": 0, "ready": found["phase"] == "Running"}
+    if "waiting" in facts:
+        container["state"] = {"waiting": facts["waiting"]}
+    elif "container" in facts:
+        how = dict(facts["container"])
+        at = how.pop("at", None)
+        if at is not None:
+            how["finishedAt"] = stamp(STARTED - at)
+        container["state"] = {"terminated": {**how, "message": facts.get("log", "")}}
+    elif found["phase"] == "Running":
+        container["state"] = {"running": {"startedAt": stamp(STARTED)}}
+    else:
+        return found
+    return {**found, "containerStatuses": [container]}
+
+
+def check(case: dict[str, Any], why: Explanation) -> None:
+    """Holds what is said against what the case expects."""
+    expected, text = case["expect"], explanation_text(why, datetime.now(UTC))
+    lowered = " ".join(text.split()).lower()
+    first = why.last.first if why.last is not None else None
+    held = {name for group in why.held for name in group.names}
+    cause = expected.get("cause")
+    if cause == "Waiting":
+        assert held, text
+        assert first is None, text
+    elif cause == "none":
+        assert (first, held) == (None, set()), text
+    elif cause == "DeadlineExceeded":
+        assert why.verdict.startswith(cause), text
+        assert first is None, text
+    elif cause == "Suspended":
+        assert why.status.phase == "Suspended", text
+    elif cause is not None:
+        assert first is not None, text
+        assert first.cause.name in CAUSES.get(cause, {cause}), text
+    if "first" in expected:
+        name = f"train-{expected['first']}"
+        assert name == first.pod if first is not None else name in held, text
+    if "same" in expected:
+        assert why.last is not None, text
+        same = {failure.pod for failure in (why.last.first, *why.last.alike)}
+        assert same == {f"train-{name}" for name in expected["same"]}, text
+    if "container" in expected:
+        assert first is not None
+        assert first.container == expected["container"], text
+    if "verdict" in expected:
+        assert expected["verdict"] in why.status.because, text
+    for words in expected.get("says", []):
+        assert words.lower() in lowered, text
+    for words in expected.get("never", []):
+        assert words.lower() not in lowered, text

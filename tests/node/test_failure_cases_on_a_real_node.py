@@ -1,0 +1,62 @@
+"""What `why` says of the failures that others have listed, as a real kubelet brings them about."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcompile.kubeapi import connect
+from etcompile.status import seen
+from etcompile.status.why import Explanation, explanations
+from failures.cases import case_of, check, job, names
+from node.real_cluster import KUBECONFIG, Cluster
+from node.real_gang import Watcher, eventually
+
+pytestmark = pytest.mark.node
+
+
+@pytest.fixture
+def watched(cluster: Cluster, tmp_path: Path) -> Iterator[Watcher]:
+    watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
+    yield watcher
+    watcher.stop()
+
+
+def script(case: dict[str, Any]) -> list[str]:
+    """What each rank runs: its own script, or nothing for ten minutes."""
+    ranks = case.get("ranks", {})
+    own = "".join(f"{rank}) {words} ;;\n" for rank, words in ranks.items())
+    return ["sh", "-c", f'PEER=train-worker-0\ncase "$RANK" in\n{own}*) sleep 600 ;;\nesac']
+
+
+def said(cluster: Cluster) -> Explanation:
+    with connect(kubeconfig=KUBECONFIG, namespace=cluster.namespace) as api:
+        found = seen(api, "train", cluster.namespace)
+    [why] = explanations(found.objects.values(), found.events.values())
+    return why
+
+
+@pytest.mark.parametrize("name", names("node"))
+def test_a_failure_is_explained_as_somebody_expected_who_did_not_know_the_rules(
+    cluster: Cluster, image: Callable[[str], str], watched: Watcher, name: str
+) -> None:
+    case = json.loads(json.dumps(case_of(name)).replace('"IMAGE"', json.dumps(image("TORCH"))))
+    for value in case.get("objects", []):
+        cluster.kubectl("apply", "-f", "-", given=json.dumps(value))
+    # JSON knows no numbers as keys.
+    case["ranks"] = case_of(name).get("ranks", {})
+    cluster.apply(job(case, image(case.get("image", "TORCH")), command=script(case)))
+    problem = ""
+
+    def is_explained() -> bool:
+        nonlocal problem
+        try:
+            check(case, said(cluster))
+        except AssertionError as error:
+            problem = str(error)
+            return False
+        return True
+
+    eventually(is_explained, 90, lambda: problem)
