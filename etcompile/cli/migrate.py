@@ -117,7 +117,7 @@ def command(ctx: click.Context, options: MigrateOptions) -> None:
 
 def _from_cluster(options: MigrateOptions, named: str) -> tuple[list[Any], list[Any]]:
     """The documents of a job in a cluster, and what is wrong."""
-    from etcompile.integrations.migrate.reader import UnknownKindError, job_of
+    from etcompile.integrations.migrate.live_jobs import UnknownKindError, job_of
     from etcompile.kubeapi import ClusterError
     from etcompile.load import from_values
 

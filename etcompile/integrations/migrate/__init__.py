@@ -4,7 +4,6 @@ Nothing here knows a kind: everything special to one comes from its frontend, it
 renders to.
 """
 
-from etcompile.integrations.migrate.files import written
-from etcompile.integrations.migrate.migration import Migrated, migrated
+from etcompile.integrations.migrate.migration import Migrated, migrated, written
 
 __all__ = ["Migrated", "migrated", "written"]

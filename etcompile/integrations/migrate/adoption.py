@@ -16,7 +16,7 @@ from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.plan.classes import matched
 from etcompile.plan.scope import Rights
-from etcompile.plan.step import ObjectRef, Step, reference
+from etcompile.plan.step import ObjectRef, reference
 
 Outcome = Literal[
     "same",
@@ -87,24 +87,34 @@ def fates(
     there = {reference(value).key_in(namespace): value for value in live}
     pods = [value for value in live if is_pod(value) and not has_ended(value)]
     mine = list(owned(live, owner.kind or "", owner.name or ""))
-    found = []
+    outcomes = []
     for value in rendered:
-        standing = there.pop(reference(value).key_in(namespace), None)
+        ref = reference(value)
+        standing = there.pop(ref.key_in(namespace), None)
         if standing is None:
-            found.append(Fate(reference(value), "new"))
+            outcomes.append(Fate(ref, "new"))
         elif all_go and any(standing is other for other in mine):
             lost = "what is on it is lost" if value["kind"] == "PersistentVolumeClaim" else ""
-            found.append(Fate(reference(value), "again", lost))
+            outcomes.append(Fate(ref, "again", lost))
         else:
-            found.append(_matched(value, standing, owner, pods))
+            outcomes.append(_matched(value, standing, owner, pods))
     secret = job.credentials.secret if job.credentials else None
     left = [value for value in mine if any(value is other for other in there.values())]
     if all_go:
-        return (*found, *(Fate(reference(value), "gone") for value in left))
-    if secret is not None:
-        of_job = (v for v in there.values() if v["kind"] == "Secret" and _name(v) == secret)
-        left += [v for v in of_job if not any(v is known for known in left)]
-    return (*found, *(_left(value, secret) for value in left))
+        return (*outcomes, *(Fate(reference(value), "gone") for value in left))
+    for value in there.values():
+        is_keys = value["kind"] == "Secret" and _name(value) == secret
+        if is_keys and not any(value is known for known in left):
+            left.append(value)
+    for value in left:
+        ref = reference(value)
+        if value["kind"] == "Secret" and ref.name == secret:
+            outcomes.append(Fate(ref, "kept", "its keys are used on"))
+        elif value["kind"] in _NO_OPERATOR_NEEDED:
+            outcomes.append(Fate(ref, "useless", "it scales a resource that will be gone"))
+        else:
+            outcomes.append(Fate(ref, "left over"))
+    return tuple(outcomes)
 
 
 def seamless(found: Iterable[Fate]) -> bool:
@@ -116,7 +126,12 @@ def seamless(found: Iterable[Fate]) -> bool:
 
 
 def _matched(desired: Object, live: Object, owner: Document, pods: Sequence[Object]) -> Fate:
-    step = matched(desired, _orphaned(live, owner), reference(desired), Rights(), None)
+    """What becomes of an object that is rendered and in the cluster."""
+    others = [other for other in _owners(live) if _who(other) != (owner.kind, owner.name)]
+    about = {key: field for key, field in live["metadata"].items() if key != "ownerReferences"}
+    about |= {"ownerReferences": others} if others else {}
+    orphaned = {**live, "metadata": about}
+    step = matched(desired, orphaned, reference(desired), Rights(), None)
     if step.action == "unchanged":
         return Fate(step.ref, "same")
     if step.action == "replace":
@@ -124,16 +139,11 @@ def _matched(desired: Object, live: Object, owner: Document, pods: Sequence[Obje
         return Fate(step.ref, "runs on", f"may not change: {fields}")
     if step.action == "conflict" and not step.changes:
         return Fate(step.ref, "at the end", "; ".join(step.reasons))
-    return _changed(step, live, pods)
-
-
-def _changed(step: Step, live: Object, pods: Sequence[Object]) -> Fate:
-    """What becomes of an object that can be changed."""
-    noticed = [change for change in step.changes if change.steps[0] != "metadata"]
-    if live["kind"] in ("Pod", "Job") and noticed:
+    changes = [change for change in step.changes if change.steps[0] != "metadata"]
+    if live["kind"] in ("Pod", "Job") and changes:
         # What may change, such as an image, restarts a container half-way through the run.
-        return Fate(step.ref, "runs on", f"changes {_listed(change.path for change in noticed)}")
-    noticed = [change for change in noticed if change.path not in _UNNOTICED]
+        return Fate(step.ref, "runs on", f"changes {_listed(change.path for change in changes)}")
+    noticed = [change for change in changes if change.path not in _UNNOTICED]
     if live["kind"] == "ConfigMap":
         seen = _mounted(_name(live), pods)
         noticed = [
@@ -143,18 +153,8 @@ def _changed(step: Step, live: Object, pods: Sequence[Object]) -> Fate:
         ]
     if noticed:
         return Fate(step.ref, "at the end", f"changes {_listed(change.path for change in noticed)}")
-    marks = any(change.steps[0] == "metadata" for change in step.changes)
-    others = [change.path for change in step.changes if change.steps[0] != "metadata"]
-    return Fate(step.ref, "any time", _listed([*(["labels"] if marks else []), *others]))
-
-
-def _left(value: Object, secret: str | None) -> Fate:
-    ref = reference(value)
-    if value["kind"] == "Secret" and ref.name == secret:
-        return Fate(ref, "kept", "its keys are used on")
-    if value["kind"] in _NO_OPERATOR_NEEDED:
-        return Fate(ref, "useless", "it scales a resource that will be gone")
-    return Fate(ref, "left over")
+    marks = ["labels"] if len(changes) < len(step.changes) else []
+    return Fate(step.ref, "any time", _listed([*marks, *(change.path for change in changes)]))
 
 
 # Whose is it ------------------------------------------------------------------------------------
@@ -163,17 +163,17 @@ def _left(value: Object, secret: str | None) -> Fate:
 def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
     """The objects that go with a custom resource, those of its Jobs included."""
     owners = {(kind, name)}
-    found: dict[int, Object] = {}
-    grown = True
-    while grown:
-        grown = False
+    places: set[int] = set()
+    has_grown = True
+    while has_grown:
+        has_grown = False
         for place, value in enumerate(values):
-            if place not in found and any(_who(holder) in owners for holder in _owners(value)):
-                found[place] = value
+            if place not in places and any(_who(holder) in owners for holder in _owners(value)):
+                places.add(place)
                 owners.add((value["kind"], _name(value)))
-                grown = True
-    for place in sorted(found):
-        yield found[place]
+                has_grown = True
+    for place in sorted(places):
+        yield values[place]
 
 
 def _who(reference: Mapping[str, Any]) -> tuple[str, str]:
@@ -185,15 +185,6 @@ def _owners(value: Object) -> Sequence[Mapping[str, Any]]:
     return owners
 
 
-def _orphaned(value: Object, owner: Document) -> Object:
-    """The object without the owner that is going."""
-    others = [other for other in _owners(value) if _who(other) != (owner.kind, owner.name)]
-    metadata = {key: field for key, field in value["metadata"].items() if key != "ownerReferences"}
-    if others:
-        metadata["ownerReferences"] = others
-    return {**value, "metadata": metadata}
-
-
 def _name(value: Object) -> str:
     return str(value["metadata"].get("name") or "")
 
@@ -202,28 +193,24 @@ def _name(value: Object) -> str:
 
 
 def _mounted(name: str, pods: Iterable[Object]) -> set[str] | None:
-    """The keys of a ConfigMap that Pods have mounted; None for all of them."""
+    """The keys of a ConfigMap that Pods have mounted; None for all of them.
+
+    Variables do not count: they are read once, when a container starts.
+    """
     keys: set[str] = set()
     for pod in pods:
-        for source in _config_maps(pod.get("spec") or {}):
-            if source.get("name") != name:
-                continue
-            if not source.get("items"):
-                return None
-            keys |= {str(item.get("key")) for item in source["items"]}
+        for volume in (pod.get("spec") or {}).get("volumes") or ():
+            projected = (volume.get("projected") or {}).get("sources") or ()
+            for source in (volume, *projected):
+                config_map = source.get("configMap") or {}
+                if config_map.get("name") != name:
+                    continue
+                if not config_map.get("items"):
+                    return None
+                keys |= {str(item.get("key")) for item in config_map["items"]}
     return keys
 
 
-def _config_maps(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    # Variables are read once, when a container starts.
-    for volume in spec.get("volumes") or ():
-        if "configMap" in volume:
-            yield volume["configMap"]
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            if "configMap" in source:
-                yield source["configMap"]
-
-
 def _listed(paths: Iterable[str]) -> str:
-    found = list(dict.fromkeys(paths))
-    return ", ".join(found if len(found) <= 4 else [*found[:3], f"and {len(found) - 3} more"])
+    names = list(dict.fromkeys(paths))
+    return ", ".join(names if len(names) <= 4 else [*names[:3], f"and {len(names) - 3} more"])

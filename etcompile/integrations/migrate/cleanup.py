@@ -1,20 +1,23 @@
 """A custom resource from a cluster to the document that somebody would have written.
 
 It removes what the API server, an operator or a GitOps tool has added: the status, server-side
-metadata, tracking labels and defaults.
+metadata, tracking labels and defaults. Where another number of workers runs than the document says,
+an overlay sets that.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
 from etcompile.k8s.objects import as_read
 from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document
+from etcompile.model import Job
 from etcompile.model.sizes import LAST_APPLIED
 from etcompile.plan.field_values import default
 
@@ -52,7 +55,13 @@ def cleaned(document: Document, kind: Kind) -> Document:
     data = as_read(document.data)
     metadata = data.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    written = _last_applied(metadata)
+    # What kubectl noted as applied, if it did, and the note can be read.
+    annotations = metadata.get("annotations")
+    note = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
+    written = None
+    with contextlib.suppress(ValueError, RecursionError):
+        written = json.loads(note) if isinstance(note, str) else None
+    written = written if isinstance(written, Mapping) else None
     made = {key: value for key, value in data.items() if key != "status"}
     made["metadata"] = plain_metadata(metadata)
     for path in kind.templates_of(made):
@@ -63,17 +72,6 @@ def cleaned(document: Document, kind: Kind) -> Document:
         if value_at(made, path) == usual and is_unwritten:
             made = changed_at(made, path[:-1], lambda around, path=path: _without(around, path[-1]))
     return structs.replace(document, data=without_empty(made, ("spec", "runPolicy")))
-
-
-def _last_applied(metadata: Mapping[str, Any]) -> Any:
-    """What kubectl noted as applied; None if it did not, or the note cannot be read."""
-    annotations = metadata.get("annotations")
-    text = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
-    try:
-        found = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, Mapping) else None
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,8 +123,13 @@ def _mapping(path: tuple[str, ...], value: Mapping[str, Any], written: Any) -> d
                 made[key] = inner
         elif isinstance(below, list):
             made[key] = _list(field, below, noted)
-        elif by_hand or key in _MEANT or not _is_default(field, below, value):
+        elif by_hand or key in _MEANT:
             made[key] = below
+        else:
+            rest = {other: value[other] for other in value if other != key}
+            usual = default("Pod", field, rest)
+            if usual is None or type(usual) is not type(below) or usual != below:
+                made[key] = below
     return made
 
 
@@ -150,15 +153,6 @@ def _same_item(item: Any, place: int, written: Any) -> Any:
     return written[place] if place < len(written) else {}
 
 
-def _is_default(path: tuple[str, ...], value: Any, around: Mapping[str, Any]) -> bool:
-    rest = {key: field for key, field in around.items() if key != path[-1]}
-    usual = default("Pod", path, rest)
-    return usual is not None and type(usual) is type(value) and usual == value
-
-
-# Paths ------------------------------------------------------------------------------------------
-
-
 def _below(written: Any, key: str) -> Any:
     """What was noted of a field: None if nothing was noted at all, else at least nothing of it."""
     if written is None:
@@ -175,3 +169,69 @@ def without_empty(value: dict[str, Any], path: ValuePath) -> dict[str, Any]:
     if value_at(value, path) != {}:
         return value
     return changed_at(value, path[:-1], lambda around: _without(around, path[-1]))
+
+
+# Workers ------------------------------------------------------------------------------------------
+
+
+class Workers(Struct, frozen=True):
+    """The workers of a job, for files.
+
+    Args:
+        patch: What an overlay has to change in the document; None for nothing.
+        notes: What is worth knowing, one line each.
+    """
+
+    patch: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def workers(document: Document, kind: Kind, job: Job, intents: Sequence[Document]) -> Workers:
+    """What the files of a job need so that it has as many workers as run.
+
+    The status may list other workers than the spec has, because intents have scaled the job or
+    workers are missing. Then the overlay sets the number.
+    """
+    running = value_at(document.data, kind.operator.workers) if kind.operator else None
+    running = [str(name) for name in running] if isinstance(running, list) else []
+    role = job.scaled_role
+    notes = []
+    if intents:
+        names = ", ".join(intent.label for intent in intents)
+        many = "as many workers as run" if running else "as many workers as the spec says"
+        notes.append(f"{names}: left out, because the files have {many}")
+    if role is None or not running:
+        return Workers(notes=tuple(notes))
+    named = [role.host_name(member) for member in role.members]
+    count = len(running)
+    if len(named) == count:
+        if set(named) != set(running):
+            others = f"{_shortened(running)} run, and the next run has {_shortened(named)}"
+            notes.append(f"{others}: as many, numbered from the files")
+        return Workers(notes=tuple(notes))
+    if (bounds := role.bounds) is None:
+        return Workers(notes=tuple(notes))
+    if count < bounds.minimum:
+        notes.append(f"{count} workers run; minReplicas is {bounds.minimum}: the next run has that")
+        count = bounds.minimum
+    patch: dict[str, Any] = {}
+
+    def put(place: ValuePath, field: str) -> None:
+        around = patch
+        for step in place:
+            around = around.setdefault(str(step), {})
+        around[field] = count
+
+    if count != len(named):
+        put(role.origin.path, "replicas")
+    if bounds.maximum is not None and count > bounds.maximum:
+        notes.append(f"{count} workers run; maxReplicas is {bounds.maximum}: the files raise it")
+        put((bounds.origin or role.origin).path, "maxReplicas")
+    if patch:
+        notes.append(f"{count} workers run, and the files say so")
+    return Workers(patch or None, tuple(notes))
+
+
+def _shortened(names: Sequence[str]) -> str:
+    listed = list(names) if len(names) <= 6 else [*names[:4], "...", names[-1]]
+    return ", ".join(listed)

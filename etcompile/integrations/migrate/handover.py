@@ -6,20 +6,20 @@ says why it is needed, and warns of what will restart before anything is done.
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from etcompile.frontends import Kind
-from etcompile.frontends.operators import Operator
 from etcompile.integrations.migrate.adoption import Fate, Outcome, seamless
-from etcompile.integrations.migrate.state import State, state
 from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.pages import text
 from etcompile.plan import owners
 
+State = Literal["running", "ended", "suspended", "pending"]
+_ENDED = frozenset({"Succeeded", "Failed", "Complete"})
 _MEANING: dict[Outcome, str] = {
     "same": "is taken over as it is",
     "any time": "can be taken over at any time: no Pod notices",
@@ -84,7 +84,7 @@ def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:
 def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     """What the template shows."""
     job, operator, fates = handover.job, handover.kind.operator, handover.fates
-    now = state(handover.live, job)
+    now = _state(handover.live, job)
     goes_on = now == "running" and seamless(fates)
     begins_anew = operator is not None and operator.generates_names
     group, _, version = (handover.live.api_version or job.api_version).partition("/")
@@ -94,6 +94,14 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     tracker = owners.tracker(handover.live.data)
     batch = [role for role in job.roles if role.batch]
     left_over = [fate for fate in fates if fate.outcome == "left over"]
+    dumped = [_DUMPED]
+    for api_version, kind in operator.makes if operator else ():
+        own_group = api_version.rpartition("/")[0]
+        dumped.append(f"{kind.lower()}s{'.' if own_group else ''}{own_group}")
+    secret = None
+    if job.credentials is not None:
+        preserved = (fate.ref.name for fate in fates if fate.outcome == "kept")
+        secret = next(preserved, job.credentials.secret)
     step_of_deploy = 3 if begins_anew or goes_on else 5 if now == "running" else 4
     return {
         "label": handover.live.label,
@@ -119,7 +127,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "kubectl": f"kubectl -n {job.namespace}" if job.namespace else "kubectl",
         "resource": f"{job.kind.lower()}.{version}.{group}/{job.name}",
         "selector": ",".join(f"{key}={value}" for key, value in job.selector.items()),
-        "dumped_kinds": ",".join([_DUMPED, *_own_kinds(operator)]),
+        "dumped_kinds": ",".join(dumped),
         "skips_deleted": operator is not None and operator.skips_deleted,
         "scale_operator": operator
         and f"kubectl -n {operator.namespace} scale deployment/{operator.deployment}",
@@ -134,8 +142,32 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "useless": [_named(fate) for fate in fates if fate.outcome == "useless"],
         "batch_jobs": [f"job/{role.pod_name(m)}" for role in batch for m in role.members],
         "left_over": [_named(f) for f in left_over if f.ref.kind not in ("Pod", "Job")],
-        "secret": _secret(handover),
+        "secret": secret,
     }
+
+
+def _state(document: Document, job: Job) -> State:
+    """How far a job's run is, according to its custom resource.
+
+    All operators write a condition whose type names the state, and some a phase as well. It is
+    `pending` if it never started, and `running` in doubt: that mistake does the least harm.
+    """
+    status = document.data.get("status")
+    status = status if isinstance(status, Mapping) else {}
+    # Not `k8s.conditions`, which reads what an API server has sent: a file may hold anything.
+    conditions = status.get("conditions")
+    conditions = conditions if isinstance(conditions, list) else []
+    true = {
+        str(condition.get("type"))
+        for condition in conditions
+        if isinstance(condition, Mapping) and condition.get("status") == "True"
+    }
+    phase = str(status.get("phase") or "")
+    if phase in _ENDED or (not phase and true & _ENDED):
+        return "ended"
+    if phase == "Suspended" or job.run.suspended or (not phase and "Suspended" in true):
+        return "suspended"
+    return "running" if status else "pending"
 
 
 def _table(fates: Sequence[Fate], now: State) -> Iterator[dict[str, str]]:
@@ -150,13 +182,6 @@ def _table(fates: Sequence[Fate], now: State) -> Iterator[dict[str, str]]:
         if len(names) > 4:
             shown = f"{names[0]} ... {names[-1]} ({len(names)})"
         yield {"kind": kind, "names": shown, "meaning": meanings[outcome], "why": why}
-
-
-def _own_kinds(operator: Operator | None) -> Iterator[str]:
-    """What an operator makes besides, as kubectl names it."""
-    for api_version, kind in operator.makes if operator else ():
-        group = api_version.rpartition("/")[0]
-        yield f"{kind.lower()}s{'.' if group else ''}{group}"
 
 
 def _named(fate: Fate) -> str:
@@ -189,11 +214,3 @@ def _lost(handover: Handover, *, scales: bool) -> Iterator[str]:
         yield "it cannot be scaled"
     if handover.kind.operator is not None:
         yield from handover.kind.operator.lost
-
-
-def _secret(handover: Handover) -> str | None:
-    """The Secret whose keys the next run uses."""
-    if handover.job.credentials is None:
-        return None
-    kept = (fate.ref.name for fate in handover.fates if fate.outcome == "kept")
-    return next(kept, handover.job.credentials.secret)

@@ -4,7 +4,11 @@
 `adoption` what becomes of each object, and `handover` what to do.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
@@ -12,22 +16,23 @@ from msgspec import Struct, structs
 from etcompile import frontends
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import check_metadata
-from etcompile.compiler import Compilation, JobObjects, Options, compile, olderapis  # noqa: A004
+from etcompile.compiler import Options, compile, olderapis  # noqa: A004
 from etcompile.compiler.lower import lower
 from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
+from etcompile.emit.files import refused, write_files
 from etcompile.frontends import Kind
-from etcompile.integrations.migrate import runtimes
+from etcompile.integrations.migrate import runtime_snapshots
 from etcompile.integrations.migrate.adoption import fates, is_pod
-from etcompile.integrations.migrate.cleanup import cleaned
-from etcompile.integrations.migrate.files import marked
+from etcompile.integrations.migrate.cleanup import cleaned, workers
 from etcompile.integrations.migrate.handover import Handover, instructions
-from etcompile.integrations.migrate.workers import workers
 from etcompile.k8s.path import value_at
 from etcompile.load import Document
 from etcompile.model import Job
 
+_MARK = "Written by etcompile migrate"
+_FIRST = re.compile(rf"(?:# |<!-- ){_MARK}; digest (?P<digest>[0-9a-f]{{12}})(?: -->)?")
 OVERLAY = "overlay.yaml"
 HANDOVER = "HANDOVER.md"
 _SPEC = (
@@ -61,9 +66,7 @@ class _Takeover(Struct, frozen=True):
         live: Its document, as it came.
         spec: Its document, clean.
         patch: The overlay's patch of its document.
-        notes: What is worth knowing.
         scalers: Its scale intents in the cluster, as kubectl names them.
-        runtime: Its runtime, for a kind that has one.
     """
 
     live: Document
@@ -80,12 +83,9 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     """The files with which etcompile takes jobs over from their operator.
 
     Args:
-        documents: Custom resources as a cluster gives them, with their scale intents, and
-            objects that the operator made of them.
+        documents: Custom resources as a cluster returns them, their scale intents, and objects
+            that the operator created for them.
         options: How to compile.
-
-    Returns:
-        The files, and what is to be said. Bad input never raises.
     """
     options = options or Options()
     version = options.settings.kubernetes_version
@@ -107,13 +107,17 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
             scalers.append(today.document)
     if has_errors(diagnostics):
         return Migrated({}, tuple(diagnostics))
-    objects = [found for found in others if found.api_version and found.kind]
-    objects = [found for found in objects if not is_runtime(found)]
-    if problems := tuple(_odd(objects, version)):
-        return Migrated({}, problems)
+    objects = [other for other in others if other.api_version and other.kind]
+    objects = [other for other in objects if not is_runtime(other)]
+    problems: list[Diagnostic] = []
+    for document in objects:
+        # What follows relies on these types, as on those of what a cluster returns.
+        problems += check_metadata(document) or kubernetes.check_types(document, version)
+    if problems:
+        return Migrated({}, tuple(problems))
     if not specs:
         return Migrated({}, (diagnose(codes.NOTHING_TO_MIGRATE, None, example="trainingjob"),))
-    joined = runtimes.merged(specs, others, version)
+    joined = runtime_snapshots.merged(specs, others, version)
     if has_errors(joined.diagnostics):
         return Migrated({}, (*diagnostics, *joined.diagnostics))
     lowered = lower(joined.whole, version)
@@ -124,16 +128,21 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     for job in lowered.jobs:
         number = numbers[id(job.origin.source)]
         document, kind, changes = live[number]
-        intents = [scaler for scaler in scalers if _scales(scaler, job)]
-        found = workers(document, kind, job, intents)
+        intents = []
+        for scaler in scalers:
+            names = [value_at(scaler.data, path) for path in _SCALED_JOB]
+            is_near = (scaler.namespace or "default") == (job.namespace or "default")
+            if job.name in names and is_near:
+                intents.append(scaler)
+        running = workers(document, kind, job, intents)
         takeovers.append(
             _Takeover(
                 live=document,
                 kind=kind,
                 job=job,
                 spec=joined.specs[number],
-                patch=found.patch,
-                notes=(*changes, *joined.notes[number], *found.notes),
+                patch=running.patch,
+                notes=(*changes, *joined.notes[number], *running.notes),
                 scalers=tuple(_resource(intent) for intent in intents if intent.name),
                 runtime=joined.runtimes[number],
             )
@@ -143,48 +152,28 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     return structs.replace(written, diagnostics=(*diagnostics, *written.diagnostics))
 
 
-def _scales(scaler: Document, job: Job) -> bool:
-    """Whether a scale intent names a job."""
-    names = [value_at(scaler.data, path) for path in _SCALED_JOB]
-    return job.name in names and (scaler.namespace or "default") == (job.namespace or "default")
-
-
 def _resource(document: Document) -> str:
     """An object as kubectl names it."""
     group = str(document.api_version).partition("/")[0]
     return f"{str(document.kind).lower()}.{group}/{document.name}"
 
 
-def _odd(objects: Iterable[Document], version: str) -> Iterator[Diagnostic]:
-    """What no cluster gives out: objects are compared on the word that they have these types."""
-    for document in objects:
-        yield from check_metadata(document) or kubernetes.check_types(document, version)
-
-
 def _overlay(
     takeovers: Sequence[_Takeover], others: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """The overlay that keeps names and numbers of what runs; None if nothing needs to be kept."""
-    made: dict[str, Any] = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+    """The overlay that preserves names and numbers of what runs; None if none is needed."""
+    overlay: dict[str, Any] = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
     secrets = {name for takeover in takeovers if (name := _secret(takeover.job, others))}
     if len(secrets) == 1:
-        made["settings"] = {"secret": f"existing:{secrets.pop()}"}
-    patches = [
-        {
-            "target": {
-                "apiVersion": takeover.job.api_version,
-                "kind": takeover.job.kind,
-                "name": takeover.job.name,
-                **({"namespace": takeover.job.namespace} if takeover.job.namespace else {}),
-            },
-            "patch": takeover.patch,
-        }
-        for takeover in takeovers
-        if takeover.patch
-    ]
-    if patches:
-        made["patches"] = patches
-    return made if len(made) > 2 else None
+        overlay["settings"] = {"secret": f"existing:{secrets.pop()}"}
+    for takeover in takeovers:
+        if takeover.patch:
+            job = takeover.job
+            target = {"apiVersion": job.api_version, "kind": job.kind, "name": job.name}
+            target |= {"namespace": job.namespace} if job.namespace else {}
+            patch = {"target": target, "patch": takeover.patch}
+            overlay.setdefault("patches", []).append(patch)
+    return overlay if len(overlay) > 2 else None
 
 
 def _secret(job: Job, others: Sequence[Mapping[str, Any]]) -> str | None:
@@ -214,74 +203,92 @@ def _files(
     others: Sequence[Mapping[str, Any]],
     options: Options,
 ) -> Migrated:
+    """The files of jobs, and HANDOVER.md."""
     names = _names(takeovers)
-    runtime_files = dict(runtimes.written((each.runtime for each in takeovers), names))
-    documents = [*(takeover.spec for takeover in takeovers), *runtime_files.values()]
+    # A runtime that several jobs have is written once.
+    runtimes: dict[str, Document] = {}
+    for name, takeover in zip(names, takeovers, strict=True):
+        runtime = takeover.runtime
+        if runtime is not None and not any(runtime is known for known in runtimes.values()):
+            runtimes[f"{name.removesuffix('.yaml')}-runtime.yaml"] = runtime
+    documents = [*(takeover.spec for takeover in takeovers), *runtimes.values()]
     overlays = (*options.overlays, *([overlay] if overlay else []))
     compilation = compile(documents, structs.replace(options, overlays=overlays))
     if not compilation.ok:
         return Migrated({}, compilation.diagnostics)
-    files = {
-        name: marked(name, _SPEC.format(takeover.live) + to_yaml(takeover.spec.data))
-        for name, takeover in zip(names, takeovers, strict=True)
-    }
-    for name, runtime in runtime_files.items():
+    files: dict[str, str] = {}
+    handovers = []
+    for name, takeover in zip(names, takeovers, strict=True):
+        files[name] = marked(name, _SPEC.format(takeover.live) + to_yaml(takeover.spec.data))
+        job, operator = takeover.job, takeover.kind.operator
+        own = [file for file, runtime in runtimes.items() if runtime is takeover.runtime]
+        objects = [
+            value
+            for group in compilation.groups
+            if group.name == job.name and (group.namespace or None) in (job.namespace, "default")
+            for value in group.objects
+        ]
+        all_go = operator is not None and operator.generates_names
+        handovers.append(
+            Handover(
+                live=takeover.live,
+                kind=takeover.kind,
+                job=job,
+                files=(name, *own),
+                fates=fates(objects, others, takeover.live, job, all_go=all_go),
+                notes=takeover.notes,
+                scalers=takeover.scalers,
+            )
+        )
+    for name, runtime in runtimes.items():
         head = f"# The {runtime.kind} that the job runs with.\n"
         files[name] = marked(name, head + to_yaml(runtime.data))
     if overlay is not None:
         files[OVERLAY] = marked(OVERLAY, _OVERLAY_HEAD + to_yaml(overlay))
-    files[HANDOVER] = _instructions(takeovers, names, runtime_files, compilation, others, overlay)
+    files[HANDOVER] = marked(HANDOVER, instructions(handovers, overlay=overlay is not None))
     return Migrated(files, compilation.diagnostics)
-
-
-def _instructions(
-    takeovers: Sequence[_Takeover],
-    names: Sequence[str],
-    runtime_files: Mapping[str, Document],
-    compilation: Compilation,
-    others: Sequence[Mapping[str, Any]],
-    overlay: Mapping[str, Any] | None,
-) -> str:
-    """HANDOVER.md."""
-    handovers = [
-        Handover(
-            live=takeover.live,
-            kind=takeover.kind,
-            job=takeover.job,
-            files=(
-                name,
-                *(file for file, runtime in runtime_files.items() if runtime is takeover.runtime),
-            ),
-            fates=fates(
-                _objects(compilation, takeover.job),
-                others,
-                takeover.live,
-                takeover.job,
-                all_go=takeover.kind.operator is not None
-                and takeover.kind.operator.generates_names,
-            ),
-            notes=takeover.notes,
-            scalers=takeover.scalers,
-        )
-        for name, takeover in zip(names, takeovers, strict=True)
-    ]
-    return marked(HANDOVER, instructions(handovers, overlay=overlay is not None))
-
-
-def _objects(compilation: Compilation, job: Job) -> Sequence[Mapping[str, Any]]:
-    def is_of(group: JobObjects) -> bool:
-        return group.name == job.name and (group.namespace or None) in (job.namespace, "default")
-
-    return [value for group in compilation.groups if is_of(group) for value in group.objects]
 
 
 def _names(takeovers: Sequence[_Takeover]) -> list[str]:
     """A name for each job's file: the job's, with more where two jobs share it."""
     plain = [takeover.job.name for takeover in takeovers]
-    made = []
+    names = []
     for takeover in takeovers:
         name = takeover.job.name
         if plain.count(name) > 1:
             name = f"{takeover.job.kind.lower()}-{takeover.job.namespace or 'default'}-{name}"
-        made.append(f"{name}.yaml" if f"{name}.yaml" != OVERLAY else f"{name}-job.yaml")
-    return made
+        names.append(f"{name}.yaml" if f"{name}.yaml" != OVERLAY else f"{name}-job.yaml")
+    return names
+
+
+def marked(name: str, text: str) -> str:
+    """The text of a file, and before it a line with its digest.
+
+    So a second run replaces what the first one wrote, unless somebody has edited it.
+    """
+    line = f"{_MARK}; digest {_digest(text)}"
+    return f"<!-- {line} -->\n{text}" if name.endswith(".md") else f"# {line}\n{text}"
+
+
+def written(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
+    """Writes the files of a hand-over into a folder, all of them or none.
+
+    Returns:
+        An error for each file that is in the way, or cannot be written.
+    """
+    problems = refused(folder, files)
+    for name in files:
+        path = folder / name
+        if not path.exists() or path.is_symlink():
+            continue
+        match, rest = None, ""
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            first, _, rest = path.read_bytes().decode().partition("\n")
+            match = _FIRST.fullmatch(first)
+        if match is None or match["digest"] != _digest(rest):
+            problems.append(diagnose(codes.FOREIGN_FILE, None, path=str(path)))
+    return problems or write_files(folder, {name: text.encode() for name, text in files.items()})
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

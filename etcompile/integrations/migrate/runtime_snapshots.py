@@ -4,7 +4,7 @@ Trainer copies the runtime into a ConfigMap at the first reconcile and reads onl
 (reference/trainer-v2.md 4, step 1). So the copy is what runs, even if the runtime has changed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -51,39 +51,38 @@ def merged(specs: Sequence[Document], others: Sequence[Document], version: str) 
             runtimes themselves, which count where there is no note.
         version: The version of Kubernetes whose schema objects must satisfy.
     """
-    told: list[Diagnostic] = []
-    there = [_cleaned(document) for document in others if is_runtime(document)]
-    kept: dict[tuple[str, str, str], Document] = {}
-    made: list[Document] = []
-    found: list[Document | None] = []
+    diagnostics: list[Diagnostic] = []
+    of_input = [_cleaned(document) for document in others if is_runtime(document)]
+    known: dict[tuple[str, str, str], Document] = {}
+    jobs: list[Document] = []
+    runtimes: list[Document | None] = []
     notes: list[tuple[str, ...]] = []
-    for given in specs:
-        spec, note = given, ""
-        runtime, problems = _noted(spec, others)
-        told += problems
+    for job in specs:
+        runtime, note = None, ""
+        if (job.api_version, job.kind) == (RUNTIME_VERSION, "TrainJob"):
+            runtime, problems = _noted(job, others)
+            diagnostics += problems
+            if runtime is None:
+                name = _reference(job).get("name")
+                runtime = next((there for there in of_input if there.name == name), None)
+                shipped = f"as Trainer {TRAINER_VERSION} ships it"
+                source = "the one of the input" if runtime else shipped
+                note = f"{_UNKNOWN.format(_SNAPSHOT.format(job.name))}: its runtime is {source}"
+            else:
+                job, runtime, note = _renamed(job, runtime, known)  # noqa: PLW2901
         if runtime is not None:
-            spec, runtime, note = _renamed(spec, runtime, kept)
-        elif _is_train_job(spec):
-            runtime = next((r for r in there if r.name == _reference(spec).get("name")), None)
-            source = "the one of the input" if runtime else f"as Trainer {TRAINER_VERSION} ships it"
-            note = f"{_UNKNOWN.format(_SNAPSHOT.format(spec.name))}: its runtime is {source}"
-        if runtime is not None:
-            runtime = kept.setdefault(_key(runtime), runtime)
-        made.append(spec)
-        found.append(runtime)
+            runtime = known.setdefault(_key(runtime), runtime)
+        jobs.append(job)
+        runtimes.append(runtime)
         notes.append((note,) if note else ())
-    result = with_runtimes([*made, *kept.values()], {}, version)
+    result = with_runtimes([*jobs, *known.values()], {}, version)
     return Merged(
-        tuple(made),
-        result.documents[: len(made)],
-        tuple(found),
+        tuple(jobs),
+        result.documents[: len(jobs)],
+        tuple(runtimes),
         tuple(notes),
-        (*told, *result.diagnostics),
+        (*diagnostics, *result.diagnostics),
     )
-
-
-def _is_train_job(document: Document) -> bool:
-    return (document.api_version, document.kind) == (RUNTIME_VERSION, "TrainJob")
 
 
 def _reference(job: Document) -> Mapping[str, Any]:
@@ -94,8 +93,6 @@ def _noted(
     job: Document, others: Iterable[Document]
 ) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """The runtime that Trainer noted for a job; None if there is no note."""
-    if not _is_train_job(job):
-        return None, ()
     for document in others:
         here = (document.namespace or "default") == (job.namespace or "default")
         if document.kind != "ConfigMap" or document.name != _SNAPSHOT.format(job.name) or not here:
@@ -103,10 +100,9 @@ def _noted(
         data = document.data.get("data")
         text = data.get(_KEY) if isinstance(data, Mapping) else None
         if isinstance(text, str):
-            read = parse(text, file=f"{document.file}, ConfigMap {document.name}")
-            runtimes = (found for found in read.documents if is_runtime(found))
-            runtime = next(runtimes, None)
-            return (runtime and _cleaned(runtime)), read.diagnostics
+            loaded = parse(text, file=f"{document.file}, ConfigMap {document.name}")
+            runtimes = (_cleaned(each) for each in loaded.documents if is_runtime(each))
+            return next(runtimes, None), loaded.diagnostics
     return None, ()
 
 
@@ -124,15 +120,15 @@ def _without_defaults(value: Any, around: str = "") -> Any:
         return [_without_defaults(item, around) for item in value]
     if not isinstance(value, Mapping):
         return value
-    made = {}
+    plain = {}
     for key, below in value.items():
         if key in _EMPTY and below == {}:
             continue
         if around == "replicatedJobs" and _DEFAULTS.get(key) == below:
             continue
         is_pod = key == "template" and value_at(below, ("spec", "containers")) is not None
-        made[key] = plain_template(below) if is_pod else _without_defaults(below, key)
-    return made
+        plain[key] = plain_template(below) if is_pod else _without_defaults(below, key)
+    return plain
 
 
 def _key(runtime: Document) -> tuple[str, str, str]:
@@ -140,11 +136,11 @@ def _key(runtime: Document) -> tuple[str, str, str]:
 
 
 def _renamed(
-    job: Document, runtime: Document, kept: Mapping[tuple[str, str, str], Document]
+    job: Document, runtime: Document, known: Mapping[tuple[str, str, str], Document]
 ) -> tuple[Document, Document, str]:
     """The two, with another name of the runtime if another job has another of its name; a note."""
-    known = kept.get(_key(runtime))
-    if known is None or known.data == runtime.data:
+    other = known.get(_key(runtime))
+    if other is None or other.data == runtime.data:
         return job, runtime, ""
     name = f"{runtime.name}-of-{job.name}"
     metadata = {**runtime.data["metadata"], "name": name}
@@ -157,12 +153,3 @@ def _renamed(
         structs.replace(runtime, data={**runtime.data, "metadata": metadata}),
         note,
     )
-
-
-def written(runtimes: Iterable[Document | None], names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """The file of each runtime that is written, once, and the runtime."""
-    seen = set()
-    for runtime, name in zip(runtimes, names, strict=True):
-        if runtime is not None and id(runtime) not in seen:
-            seen.add(id(runtime))
-            yield f"{name.removesuffix('.yaml')}-runtime.yaml", runtime

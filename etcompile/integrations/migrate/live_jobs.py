@@ -8,9 +8,10 @@ from typing import Any
 from etcompile import frontends
 from etcompile.frontends import Kind
 from etcompile.integrations.migrate.adoption import owned
+from etcompile.k8s.path import value_at
 from etcompile.kubeapi import Cluster, ClusterError
 
-_MADE = (
+_KINDS = (
     ("v1", "Pod"),
     ("v1", "Service"),
     ("v1", "ConfigMap"),
@@ -20,7 +21,7 @@ _MADE = (
     ("batch/v1", "Job"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"),
 )
-"""What operators make of a job, as far as it can be told apart from keys."""
+"""What operators make of a job; Secrets are not read."""
 
 
 class UnknownKindError(Exception):
@@ -39,18 +40,27 @@ def job_of(cluster: Cluster, named: str) -> list[dict[str, Any]]:
         ClusterError: the cluster refused, or did not answer.
     """
     kind_name, _, name = named.partition("/")
-    kinds = [
-        kind for kind in frontends.kinds() if kind.pod_templates and _is_named(kind, kind_name)
-    ]
+    jobs = [kind for kind in frontends.kinds() if kind.pod_templates]
+    kinds = [kind for kind in jobs if _is_named(kind, kind_name.lower())]
     if not kinds or not name:
-        known = ", ".join(
-            dict.fromkeys(k.name.lower() for k in frontends.kinds() if k.pod_templates)
-        )
+        known = ", ".join(dict.fromkeys(kind.name.lower() for kind in jobs))
         raise UnknownKindError(f"'{named}' is not KIND/NAME of one of {known}")
     for kind in kinds:
-        found = _get(cluster, kind, name)
-        if found is not None:
-            return [found, *_intents(cluster, name), *_owned(cluster, kind, name)]
+        try:
+            job = cluster.get(cluster.resource(kind.api_version, kind.name), name)
+        except ClusterError as error:
+            if not error.not_found:
+                raise
+            continue
+        if job is None:
+            continue
+        scalers = [scaler for scaler in frontends.kinds() if not scaler.pod_templates]
+        intents = [o for each in scalers for o in _listed(cluster, each.api_version, each.name)]
+        path = ("spec", "selector", "name")
+        intents = [intent for intent in intents if value_at(intent, path) == name]
+        own = kind.operator.makes if kind.operator else ()
+        objects = [o for version, made in (*_KINDS, *own) for o in _listed(cluster, version, made)]
+        return [job, *intents, *(dict(value) for value in owned(objects, kind.name, name))]
     raise UnknownKindError(f"there is no {kinds[0].name} '{name}' in '{cluster.namespace}'")
 
 
@@ -58,33 +68,7 @@ def _is_named(kind: Kind, text: str) -> bool:
     group, _, version = kind.api_version.partition("/")
     name = kind.name.lower()
     plain = (name, f"{name}s", f"{name}.{version}", f"{name}.{version}.{group}", f"{name}.{group}")
-    return text.lower() in plain
-
-
-def _get(cluster: Cluster, kind: Kind, name: str) -> dict[str, Any] | None:
-    try:
-        resource = cluster.resource(kind.api_version, kind.name)
-    except ClusterError as error:
-        if error.not_found:
-            return None
-        raise
-    return cluster.get(resource, name)
-
-
-def _intents(cluster: Cluster, job: str) -> list[dict[str, Any]]:
-    scalers = [kind for kind in frontends.kinds() if not kind.pod_templates]
-    values = [value for kind in scalers for value in _listed(cluster, kind.api_version, kind.name)]
-    return [
-        value for value in values if value.get("spec", {}).get("selector", {}).get("name") == job
-    ]
-
-
-def _owned(cluster: Cluster, kind: Kind, name: str) -> list[dict[str, Any]]:
-    own = kind.operator.makes if kind.operator else ()
-    values = [
-        value for version, made in (*_MADE, *own) for value in _listed(cluster, version, made)
-    ]
-    return [dict(value) for value in owned(values, kind.name, name)]
+    return text in plain
 
 
 def _listed(cluster: Cluster, api_version: str, kind: str) -> list[dict[str, Any]]:
