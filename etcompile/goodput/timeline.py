@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from etcompile.goodput.times import union, without
+from etcompile.goodput.spans import union, without
 from etcompile.model.run_record import DIGITS, LATEST, TIMELINE, RunRecord
 
 MOST_ATTEMPTS = 30
@@ -36,10 +36,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
 
     Args:
         number: How often the whole run had been restarted before, in place or with new Pods.
-        began: When it began, in seconds since 1970.
-        ended: When it ended; 0 if it goes on.
+        ended: When it ended, in seconds since 1970; 0 if it goes on.
         why: What ended it, in a sentence.
-        suspended: It ended because the job was suspended.
     """
 
     number: int
@@ -72,12 +70,7 @@ class Timeline(Struct, frozen=True, omit_defaults=True):
 
 
 class Goodput(Struct, frozen=True):
-    """How much of its time a run has been in training.
-
-    Args:
-        training: Seconds in training.
-        elapsed: Seconds since it began, until it ended or now.
-    """
+    """Seconds that a run has been in training, of those since it began."""
 
     training: float
     elapsed: float
@@ -99,9 +92,7 @@ def advanced(
 
     Args:
         before: What is known of it so far; of another run it does not count.
-        record: The run record.
         times: When the run was in training, as its Pods tell.
-        now: The time, in seconds since 1970.
         hung: From when to when it hung, which its Pods do not tell; None if it has not.
 
     Returns:
@@ -152,12 +143,7 @@ def _closed(timeline: Timeline, at: float, why: str, *, suspended: bool = False)
 
 
 def goodput(timeline: Timeline, now: float) -> Goodput:
-    """How much of its time the run has been in training.
-
-    Args:
-        timeline: The timeline, with what is known now.
-        now: The time, in seconds since 1970.
-    """
+    """How much of its time the run has been in training."""
     elapsed = max(0.0, (timeline.attempts[-1].ended or now) - timeline.began)
     training = timeline.before + sum(end - begin for begin, end in timeline.times)
     return Goodput(min(training, elapsed), elapsed)
@@ -176,31 +162,22 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 
 def timeline_text(timeline: Timeline) -> str:
     """The value of the key `timeline`; times to the tenth of a second."""
-    attempts = tuple(
-        structs.replace(attempt, began=round(attempt.began, 1), ended=round(attempt.ended, 1))
-        for attempt in timeline.attempts
-    )
-    times, hung = (
-        tuple((round(begin, 1), round(end, 1)) for begin, end in found)
-        for found in (timeline.times, timeline.hung)
-    )
-    rounded = structs.replace(
-        timeline,
-        began=round(timeline.began, 1),
-        attempts=attempts,
-        times=times,
-        hung=hung,
-        before=round(timeline.before, 1),
-        before_until=round(timeline.before_until, 1),
-    )
-    return msgspec.json.encode(_Written(rounded, _VERSION)).decode()
+    written = msgspec.to_builtins(_Written(timeline, _VERSION))
+    return msgspec.json.encode(_rounded(written)).decode()
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(inner) for inner in value]
+    return round(value, 1) if isinstance(value, float) else value
 
 
 def read_timeline(data: Mapping[str, Any]) -> Timeline | None:
     """The timeline in the `data` of `J-status`; None if there is none that can be read.
 
-    Args:
-        data: Anybody who may write the ConfigMap may have written it.
+    Anybody who may write the ConfigMap may have written it.
     """
     text = data.get(TIMELINE)
     return _read(text) if isinstance(text, str) and 0 < len(text) <= _LARGEST else None
