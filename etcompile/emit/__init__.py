@@ -7,16 +7,14 @@ Everything but `write` is pure.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from etcompile.emit.layout import Group, layout
+from etcompile.emit.layout import HEADER, Group, blocks, header, layout, stream
 from etcompile.emit.order import WAVE_CONFIG, WAVE_IDENTITY, WAVE_PODS, ordered, wave
 from etcompile.emit.packed import Packed, merged
-from etcompile.emit.stream import HEADER, blocks, header, stream
 from etcompile.emit.yaml import to_yaml
 
 if TYPE_CHECKING:
     from etcompile.emit.directory import WriteResult, refusal, refusals, write
-    from etcompile.emit.lock import LOCK, Record, with_lock
-    from etcompile.emit.output_state import Comparison, compare
+    from etcompile.emit.output_state import LOCK, Comparison, Record, compare, with_lock
 
 __all__ = [
     "HEADER",
@@ -44,11 +42,10 @@ __all__ = [
     "write",
 ]
 
-# What a folder needs, and a stream does not: imported when somebody asks for it.
+# What a folder needs, and a stream does not, is imported at its first use.
 _OF_FOLDERS = {
     **dict.fromkeys(("WriteResult", "refusal", "refusals", "write"), "directory"),
-    **dict.fromkeys(("LOCK", "Record", "with_lock"), "lock"),
-    **dict.fromkeys(("Comparison", "compare"), "output_state"),
+    **dict.fromkeys(("LOCK", "Comparison", "Record", "compare", "with_lock"), "output_state"),
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

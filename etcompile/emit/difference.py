@@ -5,11 +5,13 @@ more than 2,000 lines from the first difference on are compared.
 """
 
 import difflib
+import re
 from collections.abc import Iterator
 
 _CONTEXT = 3
 _COMPARED = 2000
 """Lines of either text, from the first difference on, that are compared."""
+_HUNK = re.compile(r"@@ -([0-9]+)(\S*) \+([0-9]+)(\S*) @@")
 
 
 def unified(name: str, old: str, new: str) -> Iterator[str]:
@@ -29,37 +31,24 @@ def unified(name: str, old: str, new: str) -> Iterator[str]:
     offset = max(start - _CONTEXT, 0)
     before = before[offset : len(before) - max(end - _CONTEXT, 0)]
     after = after[offset : len(after) - max(end - _CONTEXT, 0)]
-    cut = max(len(before), len(after)) > _COMPARED
+    is_cut = max(len(before), len(after)) > _COMPARED
     before, after = before[:_COMPARED], after[:_COMPARED]
+    lines = [*difflib.unified_diff(before, after, n=_CONTEXT, lineterm="")][2:]
+    hunks = [number for number, line in enumerate(lines) if line.startswith("@@")]
+    if is_cut and len(hunks) > 1:
+        # What the cut has torn in two would look like a change.
+        lines = lines[: hunks[-1]]
     yield f"--- {name if old else '/dev/null'}"
     yield f"+++ {f'{name} (rendered now)' if new else '/dev/null'}"
-    groups = list(difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))
-    if cut and len(groups) > 1:
-        # What the cut has torn apart would look like a change.
-        groups.pop()
-    for group in groups:
-        yield from _hunk(group, before, after, offset)
+    for line in lines:
+        hunk = _HUNK.fullmatch(line)
+        if hunk is None:
+            yield line
+        else:
+            yield f"@@ -{int(hunk[1]) + offset}{hunk[2]} +{int(hunk[3]) + offset}{hunk[4]} @@"
 
 
 def _common(one: list[str], other: list[str]) -> int:
+    """How many lines at the beginning are the same."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _hunk(
-    group: list[tuple[str, int, int, int, int]], before: list[str], after: list[str], offset: int
-) -> Iterator[str]:
-    first, last = group[0], group[-1]
-    yield f"@@ -{_range(first[1], last[2], offset)} +{_range(first[3], last[4], offset)} @@"
-    for tag, i, j, k, m in group:
-        if tag == "equal":
-            yield from (f" {line}" for line in before[i:j])
-            continue
-        yield from (f"-{line}" for line in before[i:j])
-        yield from (f"+{line}" for line in after[k:m])
-
-
-def _range(start: int, stop: int, offset: int) -> str:
-    length = stop - start
-    first = offset + start + (1 if length else 0)
-    return f"{first}" if length == 1 else f"{first},{length}"

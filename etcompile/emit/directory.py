@@ -1,23 +1,36 @@
 """Writes an output folder: all of its files or none.
 
 Other programs read a folder of manifests while it is written, and applying half of one with pruning
-deletes a training. So the new tree is built beside the folder and swapped in at once
-(`etcompile.emit.replace`). Files that etcompile did not write stay.
+deletes a training. So the new tree is built beside the folder and swapped in at once, under a lock
+against other runs. Files that etcompile did not write stay.
 """
 
 import contextlib
+import ctypes
+import errno
+import fcntl
 import os
+import platform
+import re
+import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.emit import replace
-from etcompile.emit.lock import LOCK
-from etcompile.emit.output_state import Comparison, OutputState, compared, output_state
+from etcompile.emit.output_state import LOCK, Comparison, OutputState, compared, output_state
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_RENAME_SWAP = 2
+# The call's number, for C libraries without a function for it (musl had none for years).
+_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}
+
+_NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 class WriteResult(Struct, frozen=True):
@@ -56,7 +69,7 @@ def write(
         files: Texts by path relative to the folder, with `/`, as `layout` makes them.
         inputs: What the files were made from; none of it may be in the folder.
         force: Overwrite what was changed by hand, and a lock file that cannot be read.
-        agrees: Asked, with how the folder differs, before anything is written; nothing is
+        agrees: Called with how the folder differs, before anything is written; nothing is
             unless it does.
 
     Returns:
@@ -70,35 +83,29 @@ def write(
         if problem := refusal(directory, inputs):
             return WriteResult(diagnostics=(problem,))
         target.parent.mkdir(parents=True, exist_ok=True)
-        with replace.locked(target) as tidy:
-            replace.recover(target, tidy=tidy)
-            return _write(directory, target, files, agrees, force=force)
+        with locked(target) as tidy:
+            recover(target, tidy=tidy)
+            wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
+            state = output_state(target)
+            comparison = compared(target, state, wanted)
+            problems = refusals(directory, comparison, force=force)
+            agreed = agrees is None or agrees(comparison)
+            if problems or not agreed:
+                return WriteResult(diagnostics=problems)
+            if not comparison.equal:
+                _replace(target, wanted, comparison.unchanged, state)
+            return WriteResult(
+                written=len(wanted) - len(comparison.unchanged),
+                unchanged=len(comparison.unchanged),
+                removed=tuple(str(path) for path in comparison.stale),
+            )
     except OSError as error:
-        return WriteResult(diagnostics=(_failed(directory, target, error),))
-
-
-def _write(
-    directory: Path,
-    target: Path,
-    files: Mapping[str, str],
-    agrees: Callable[[Comparison], bool] | None,
-    *,
-    force: bool,
-) -> WriteResult:
-    wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
-    found = output_state(target)
-    comparison = compared(target, found, wanted)
-    problems = refusals(directory, comparison, force=force)
-    agreed = agrees is None or agrees(comparison)
-    if problems or not agreed:
-        return WriteResult(diagnostics=problems)
-    if not comparison.equal:
-        _replace(target, wanted, comparison.kept, found)
-    return WriteResult(
-        written=len(wanted) - len(comparison.kept),
-        unchanged=len(comparison.kept),
-        removed=tuple(str(path) for path in comparison.stale),
-    )
+        # With a path that the user knows: never one of a temporary tree.
+        path = Path(os.fsdecode(error.filename)) if error.filename else target
+        known = directory / path.relative_to(target) if path.is_relative_to(target) else directory
+        reason = error.strerror or str(error)
+        problem = diagnose(codes.WRITE_FAILED, None, path=str(known), reason=reason)
+        return WriteResult(diagnostics=(problem,))
 
 
 def refusals(
@@ -110,10 +117,8 @@ def refusals(
         for path in comparison.in_the_way
     ]
     if not force and comparison.damage:
-        reason = comparison.damage
-        problems.append(
-            diagnose(codes.LOCK_UNREADABLE, None, path=str(directory / LOCK), reason=reason)
-        )
+        lock, reason = str(directory / LOCK), comparison.damage
+        problems.append(diagnose(codes.LOCK_UNREADABLE, None, path=lock, reason=reason))
     if not force:
         problems += [
             diagnose(codes.EDITED_BY_HAND, None, path=str(directory / path), reason=reason)
@@ -144,8 +149,8 @@ def refusal(
         reason = "it is not a directory"
     elif not reads_only and Path.cwd().is_relative_to(target):
         reason = "it is the current directory, or holds it"
-    elif given := next((path for path in inputs if _holds_input(target, path)), None):
-        reason = f"it holds the input {given}"
+    elif held := next((path for path in inputs if _holds_input(target, path)), None):
+        reason = f"it holds the input {held}"
     elif not reads_only and target.is_mount():
         reason = "it is a mount point, which cannot be replaced"
         advice = f"name a folder inside it, such as {directory / 'manifests'}"
@@ -154,65 +159,68 @@ def refusal(
     return diagnose(codes.OUTPUT_DIRECTORY, None, path=str(directory), reason=reason, advice=advice)
 
 
-def _holds_input(target: Path, given: Path) -> bool:
+def _holds_input(target: Path, file: Path) -> bool:
     # Both where the path leads and where it stands: a link to a file elsewhere is input, too.
-    stands = Path(os.path.realpath(given.parent), given.name)
-    return any(path.is_relative_to(target) for path in (Path(os.path.realpath(given)), stands))
-
-
-def _failed(directory: Path, target: Path, error: OSError) -> Diagnostic:
-    """The system's refusal, with a path that the user knows: never one of a temporary tree."""
-    path = Path(os.fsdecode(error.filename)) if error.filename else target
-    known = directory / path.relative_to(target) if path.is_relative_to(target) else directory
-    return diagnose(codes.WRITE_FAILED, None, path=str(known), reason=error.strerror or str(error))
+    stands = Path(os.path.realpath(file.parent), file.name)
+    return any(path.is_relative_to(target) for path in (Path(os.path.realpath(file)), stands))
 
 
 def _replace(
     target: Path,
     wanted: Mapping[PurePosixPath, bytes],
-    kept: frozenset[PurePosixPath],
-    found: OutputState,
+    unchanged: frozenset[PurePosixPath],
+    state: OutputState,
 ) -> None:
     """Builds the new tree beside the old one and puts it in its place."""
-    tree = replace.new_tree(target)
+    tree = _sibling(target, "new")
+    tree.mkdir(mode=0o755)
     try:
-        _build(tree, target, wanted, kept, found)
-        old = replace.put_in_place(tree, target)
+        _build(tree, target, wanted, unchanged, state)
+        old = put_in_place(tree, target)
     except BaseException:
-        replace.delete(tree)
+        _delete(tree)
         raise
-    if old is not None:
-        _rescue(old, target, found)
-        replace.delete(old)
+    if old is None:
+        return
+    # What others put into the old tree after we had looked is moved over; where the new tree has
+    # something of that name, that stays.
+    with contextlib.suppress(OSError):
+        for path in sorted(output_state(old).foreign - state.foreign):
+            if not os.path.lexists(target / path):
+                (target / path).parent.mkdir(parents=True, exist_ok=True)
+                (old / path).rename(target / path)
+    _delete(old)
 
 
 def _build(
     tree: Path,
     target: Path,
     wanted: Mapping[PurePosixPath, bytes],
-    kept: frozenset[PurePosixPath],
-    found: OutputState,
+    unchanged: frozenset[PurePosixPath],
+    state: OutputState,
 ) -> None:
-    carried = (found.foreign - wanted.keys()) | kept
-    folders = {folder for path in wanted.keys() | carried for folder in path.parents}
-    folders |= {folder for path in found.empty for folder in (path, *path.parents)}
+    """Fills the new tree with what is wanted and with what others put into the old one."""
+    same = (state.foreign - wanted.keys()) | unchanged
+    folders = {folder for path in wanted.keys() | same for folder in path.parents}
+    folders |= {folder for path in state.empty for folder in (path, *path.parents)}
     in_order = sorted(folders - {PurePosixPath()})
     for folder in in_order:
         (tree / folder).mkdir(mode=0o755)
-    for path in carried:
+    for path in same:
         _carry_over(target / path, tree / path)
-    new = wanted.keys() - kept
+    new = wanted.keys() - unchanged
     for path in new:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(tree / path, flags, 0o644), "wb") as file:  # noqa: PTH123 - no path
             file.write(wanted[path])
     # Only when all are written: the first wait takes most of the others with it.
     for path in new:
-        replace.sync(tree / path)
+        _sync(tree / path)
     for folder in (*reversed(in_order), PurePosixPath()):
-        if folder in found.folders or (not folder.parts and target.exists()):
+        if folder in state.folders or (not folder.parts and target.exists()):
             shutil.copymode(target / folder, tree / folder)
-        replace.sync_directory(tree / folder)
+        with contextlib.suppress(OSError):  # where there is such a thing
+            _sync(tree / folder)
 
 
 def _carry_over(old: Path, new: Path) -> None:
@@ -228,14 +236,146 @@ def _carry_over(old: Path, new: Path) -> None:
         shutil.copy2(old, new)
 
 
-def _rescue(old: Path, target: Path, found: OutputState) -> None:
-    """Moves over what others put into the old tree after we had looked.
+# The swap ----------------------------------------------------------------------------------------
 
-    What stands there and was not seen is moved; where the new tree has something of that name,
-    that stays.
+
+@contextlib.contextmanager
+def locked(target: Path) -> Iterator[bool]:
+    """Keeps other runs away from a directory, which need not exist.
+
+    Waits for a run that has the lock. The lock is on the parent, so it leaves no file behind,
+    and the system frees it when its holder dies.
+
+    Args:
+        target: The directory, without symbolic links; its parent exists.
+
+    Yields:
+        Whether there is a lock: network file systems have none for directories. Two runs at
+        once without one still leave the tree of one of them, whole.
+
+    Raises:
+        OSError: the parent cannot be read.
     """
-    with contextlib.suppress(OSError):
-        for path in sorted(output_state(old).foreign - found.foreign):
-            if not os.path.lexists(target / path):
-                (target / path).parent.mkdir(parents=True, exist_ok=True)
-                (old / path).rename(target / path)
+    parent = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(parent, fcntl.LOCK_EX)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(parent)
+
+
+def put_in_place(tree: Path, target: Path) -> Path | None:
+    """Makes `tree` the directory `target`.
+
+    At every moment `target` is wholly what it was or wholly what it becomes, where the system
+    can exchange two directories. Elsewhere it is missing for a moment; if the run dies in it,
+    `recover` brings the old tree back.
+
+    Args:
+        tree: The new tree, built beside the target.
+        target: The directory to replace; it need not exist.
+
+    Returns:
+        Where the old tree is now, if there was one.
+
+    Raises:
+        OSError: the system refused; `target` is as it was.
+    """
+    if not os.path.lexists(target):
+        tree.rename(target)
+        old = None
+    elif exchange(tree, target):
+        old = tree
+    else:
+        old = _sibling(target, "old")
+        target.rename(old)
+        try:
+            tree.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+    with contextlib.suppress(OSError):  # where there is such a thing
+        _sync(target.parent)
+    return old
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swaps two directories at once.
+
+    Returns:
+        Whether the system and the file system can do that; if not, nothing has happened.
+
+    Raises:
+        OSError: it is possible, but was refused.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    paths = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "darwin":
+        failed = library.renamex_np(*paths, ctypes.c_uint(_RENAME_SWAP))
+    elif hasattr(library, "renameat2"):
+        failed = library.renameat2(
+            _AT_FDCWD, paths[0], _AT_FDCWD, paths[1], ctypes.c_uint(_RENAME_EXCHANGE)
+        )
+    elif number := _RENAMEAT2.get(platform.machine()):
+        failed = library.syscall(
+            ctypes.c_long(number), _AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE
+        )
+    else:
+        return False
+    if not failed:
+        return True
+    code = ctypes.get_errno()
+    if code in _NOT_SUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def recover(target: Path, *, tidy: bool) -> None:
+    """Makes up for runs that were killed while they replaced `target`.
+
+    Args:
+        target: The directory; if it is missing because a run died while replacing it, the old
+            tree takes its place again.
+        tidy: Remove what else such runs left. Needs the lock: it might be a living run's.
+
+    Raises:
+        OSError: the parent cannot be read, or the old tree not be renamed.
+    """
+    leftover = re.compile(rf"\.{re.escape(target.name)}\.etcompile-(new|old)-[0-9a-f]{{16}}")
+    for entry in sorted(os.scandir(target.parent), key=lambda entry: entry.name, reverse=True):
+        match = leftover.fullmatch(entry.name)
+        if match is None or not entry.is_dir(follow_symlinks=False):
+            continue
+        # Others may write to a shared parent such as /tmp: what they put there is not ours.
+        if entry.stat(follow_symlinks=False).st_uid != os.geteuid():
+            continue
+        if match[1] == "old" and not os.path.lexists(target):
+            Path(entry).rename(target)
+        elif tidy:
+            _delete(Path(entry))
+
+
+def _delete(tree: Path) -> None:
+    """Removes a tree as far as the system lets us; the next run's `recover` tries again."""
+    for folder, _, _ in os.walk(tree):
+        # What was carried over may be write-protected.
+        with contextlib.suppress(OSError):
+            Path(folder).chmod(0o700)
+    shutil.rmtree(tree, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Waits until a file, or a folder's entries, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sibling(target: Path, role: str) -> Path:
+    return target.with_name(f".{target.name}.etcompile-{role}-{secrets.token_hex(8)}")

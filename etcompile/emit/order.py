@@ -6,11 +6,13 @@ time and easy on the eye. Design and reasons: reference/gitops.md 9.
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from etcompile.emit import objects
-from etcompile.emit.objects import Manifest
 from etcompile.naming import Natural, natural
+
+Manifest = Mapping[str, Any]
+"""A Kubernetes object as a JSON value."""
 
 WAVE_IDENTITY = -10
 """Identities and where secrets come from: everything else refers to them."""
@@ -67,6 +69,32 @@ Place = tuple[int, int, str, Natural, Natural, str]
 """Where an object stands among others: what `ordered` compares."""
 
 
+class Identity(NamedTuple):
+    """What an object is; a field is empty where the object does not say it."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    """Its name, or what the API server makes one from."""
+
+
+def identity(manifest: Manifest) -> Identity:
+    """What an object is, whatever stands in its metadata: nobody has checked other kinds yet."""
+    metadata = _mapping(manifest.get("metadata"))
+    return Identity(
+        _text(manifest.get("apiVersion")),
+        _text(manifest.get("kind")),
+        _text(metadata.get("namespace")),
+        _text(metadata.get("name")) or _text(metadata.get("generateName")),
+    )
+
+
+def label(manifest: Manifest, key: str) -> str:
+    """One of the object's labels; empty if it is not there."""
+    return _text(_mapping(_mapping(manifest.get("metadata")).get("labels")).get(key))
+
+
 def wave(manifest: Manifest) -> int:
     """The wave of an object: a lower one is applied earlier.
 
@@ -75,12 +103,12 @@ def wave(manifest: Manifest) -> int:
         `argocd.argoproj.io/sync-wave`, else that of the kind: -10, 0 or 100
         (reference/gitops.md 9). An annotation that is no quoted integer does not count.
     """
-    annotations = objects.annotations(manifest)
+    annotations = _mapping(_mapping(manifest.get("metadata")).get("annotations"))
     for name in _WAVE_ANNOTATIONS:
         written = annotations.get(name)
         if isinstance(written, str) and _INTEGER.fullmatch(written):
             return int(written)
-    kind = objects.kind(manifest)
+    kind = _text(manifest.get("kind"))
     if kind in _IDENTITY_KINDS:
         return WAVE_IDENTITY
     return WAVE_PODS if kind in _POD_KINDS else WAVE_CONFIG
@@ -101,18 +129,17 @@ def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
 
 
 def place(manifest: Manifest) -> Place:
-    """What `ordered` compares.
-
-    Returns:
-        A key: the wave and the kind come first.
-    """
-    kind = objects.kind(manifest)
+    """What `ordered` compares: the wave and the kind come first."""
+    api_version, kind, namespace, name = identity(manifest)
     rank = _FOREMOST_KINDS.index(kind) if kind in _FOREMOST_KINDS else len(_FOREMOST_KINDS)
-    return (
-        wave(manifest),
-        rank,
-        kind,
-        _natural_namespace(objects.namespace(manifest)),
-        natural(objects.name(manifest)),
-        objects.api_version(manifest),
-    )
+    where = _natural_namespace(namespace)
+    return (wave(manifest), rank, kind, where, natural(name), api_version)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    # A dict is told from the rest much sooner than a Mapping is.
+    return value if isinstance(value, dict | Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

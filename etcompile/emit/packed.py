@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
-from etcompile.emit.objects import Manifest
-from etcompile.emit.order import Place, place
+from etcompile.emit.order import Manifest, Place, place
 
 _LARGEST = 256  # objects of a part: they are mappings at one time
 

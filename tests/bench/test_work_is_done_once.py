@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 
 _ONLY_FOR_COMPLAINTS = {"difflib", "etcompile.diagnostics.output.text"}
-_ONLY_FOR_FOLDERS = {"ctypes", "etcompile.emit.directory", "etcompile.emit.replace"}
+_ONLY_FOR_FOLDERS = {"ctypes", "etcompile.emit.directory"}
 _ONLY_FOR_OWN_TEMPLATES = {"jinja2", "etcompile.backend.jinja"}
 _NEVER = {"kubernetes", "kubernetes_validate", "jsonschema", "ruamel", "deepdiff", "rich"}
 

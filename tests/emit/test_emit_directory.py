@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from etcompile.emit import HEADER, write
-from etcompile.emit import replace as replacement
+from etcompile.emit import directory as replacement
 
 
 def _ours(text: str = "") -> str:
@@ -568,8 +568,8 @@ def test_a_reader_never_sees_a_mixture(tmp_path: Path) -> None:
 def test_a_run_waits_for_another_one(tmp_path: Path) -> None:
     out = tmp_path / "out"
     program = (
-        "import sys; from pathlib import Path; from etcompile.emit import replace\n"
-        "with replace.locked(Path(sys.argv[1])) as held:\n"
+        "import sys; from pathlib import Path; from etcompile.emit import directory\n"
+        "with directory.locked(Path(sys.argv[1])) as held:\n"
         "    print(held, flush=True); sys.stdin.readline()\n"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

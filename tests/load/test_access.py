@@ -24,9 +24,8 @@ OWN_READERS = {
     "failures/causes.py": "reads the texts that name causes",
     "compiler/runtimes.py": "reads the runtimes that we ship",
     # What is written, and looked at before that: no input, and links in it are not followed.
-    "emit/directory.py": "writes the output folder",
+    "emit/directory.py": "writes the output folder, and puts it in its place",
     "emit/files.py": "writes every other file that the user named",
-    "emit/replace.py": "puts the output folder in its place",
     "emit/output_state.py": "looks at what the output folder holds; enters no link",
     "load/revision.py": "writes git's files to a folder of its own",
     "integrations/migrate/migration.py": "looks whether the files of a hand-over were edited",
@@ -203,7 +202,6 @@ def test_devices_and_files_of_the_kernel_are_no_input_anywhere(path):
 WRITERS = {
     "emit/directory.py": "replaces the output folder as a whole",
     "emit/files.py": "is the one module that writes other files",
-    "emit/replace.py": "replaces the output folder as a whole",
     "load/revision.py": "writes git's files to a folder of its own",
     "kubeapi/transport.py": "hands certificates to the TLS library in a folder of its own",
 }
