@@ -36,9 +36,9 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.rules import epochs
-from etcompile.watch.rules.placement import Placement
-from etcompile.watch.rules.replica_state import Replica, RunState, State
-from etcompile.watch.rules.restart_policy import counts_failures, spends_budget, why
+from etcompile.watch.rules.placement import Placement, Replica, State, counts_failures
+from etcompile.watch.rules.replica_state import RunState
+from etcompile.watch.rules.restart_policy import spends_budget, why
 
 _MOST_IN_A_ROW = 10
 """Epochs in a row that may fail soon. After half of them supervisors ask for new Pods."""
@@ -99,7 +99,7 @@ def next_look(state: RunState) -> Iterator[Requeue]:
         if state.now < due:
             yield Requeue(due)
     for loss in state.those("lost"):
-        if loss.since and not loss.returns and loss.place.role.recovery.vital:
+        if loss.since and not loss.returns and loss.role.recovery.vital:
             yield Requeue(loss.since + state.timeouts.verdict)
 
 
@@ -123,12 +123,12 @@ def _end(state: RunState) -> End | None:
     if (end := _budget_spent(state) or _waited_too_long(state)) is not None:
         return end
     for loss in state.new_losses(state.timeouts.verdict):
-        role = loss.place.role
+        role = loss.role
         if not role.recovery.vital or (loss.returns and _may_return(state, loss)):
             continue
         if not is_spared(state, loss):
             what = why(role, loss.cause or "failed", loss.last)
-            return End("PodFailed", f"{loss.place.name}: {what}", loss=loss)
+            return End("PodFailed", f"{loss.name}: {what}", loss=loss)
     returns = state.new_returns()
     if message := _limit_exceeded(state, returns):
         return End("BackoffLimitExceeded", message)
@@ -158,14 +158,14 @@ def _success(state: RunState, complete: Completion) -> str:
 
 def _deciding(state: RunState) -> list[Replica]:
     deciding = state.job.run.success.roles
-    return [replica for replica in state.replicas if replica.place.role.name in deciding]
+    return [replica for replica in state.replicas if replica.role.name in deciding]
 
 
 def _completion(state: RunState) -> Completion:
     """What the replicas that decide come to, by what was decided about each."""
     outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
     deciders = [
-        Decider(replica.place.name, replica.place.number == 0, outcomes.get(replica.state, "open"))
+        Decider(replica.name, replica.number == 0, outcomes.get(replica.state, "open"))
         for replica in _deciding(state)
     ]
     return completion(state.job.run.success, deciders)
@@ -186,8 +186,8 @@ def _is_late(state: RunState) -> bool:
     return any(
         loss.last is not None and loss.last.reason == "DeadlineExceeded"
         for loss in state.those("lost")
-        if loss.place.role.recovery.deadline is not None
-        and "activeDeadlineSeconds" not in loss.place.role.template.spec
+        if loss.role.recovery.deadline is not None
+        and "activeDeadlineSeconds" not in loss.role.template.spec
     )
 
 
@@ -197,7 +197,7 @@ def is_spared(state: RunState, loss: Replica) -> bool:
     It does while as many are left as are enough (reference/dlrover.md 4.3).
     """
     success = state.job.run.success
-    if success.least is None or loss.place.role.name not in success.roles:
+    if success.least is None or loss.role.name not in success.roles:
         return False
     remaining = [
         other
@@ -217,8 +217,7 @@ def _budget_spent(state: RunState) -> End | None:
         new = [
             loss
             for loss in losses
-            if loss.place.role.name == role.name
-            and spends_budget(loss.cause or "failed", loss.last)
+            if loss.role.name == role.name and spends_budget(loss.cause or "failed", loss.last)
         ]
         failures = state.record.failures.get(role.name, 0) + len(new)
         if new and failures > budget:
@@ -232,8 +231,8 @@ def _waited_too_long(state: RunState) -> End | None:
     for role, rules, due in _waiting(state):
         if state.now < due:
             continue
-        others = [other for other in state.replicas if other.place.role is role]
-        running = sum(other.place.pod is not None and other.place.pod.ready for other in others)
+        others = [other for other in state.replicas if other.role is role]
+        running = sum(other.pod is not None and other.pod.ready for other in others)
         least = role.bounds.minimum if role.bounds else len(role.members)
         if rules.tolerance == "any" or running < least:
             message = f"a Pod of {role.name} did not start within {rules.pending} s"
@@ -249,11 +248,11 @@ def _waiting(state: RunState) -> Iterator[tuple[Role, Relaunch, float]]:
     if state.view.settings.gang != "none":
         return
     for replica in state.those("there"):
-        pod, rules = replica.place.pod, replica.place.role.recovery.relaunch
+        pod, rules = replica.pod, replica.role.recovery.relaunch
         if rules is None or rules.pending is None or rules.tolerance == "never":
             continue
         if pod is not None and pod.phase == "Pending" and not pod.deleting:
-            yield replica.place.role, rules, pod.created + rules.pending
+            yield replica.role, rules, pod.created + rules.pending
 
 
 def _may_return(state: RunState, loss: Replica) -> bool:
@@ -262,7 +261,7 @@ def _may_return(state: RunState, loss: Replica) -> bool:
     Else the whole job is, if it restarts at all (reference/gitops.md 9, reference/et-operator.md
     4.5).
     """
-    run, role = state.job.run, loss.place.role
+    run, role = state.job.run, loss.role
     if role.recovery.failures is not None:
         return True  # that is its limit
     counts = loss.is_failure and role.name in run.success.roles
@@ -283,10 +282,10 @@ def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
     for role in job.roles:
         if (limit := role.recovery.failures) is None:
             continue
-        new = [loss for loss in losses if loss.is_failure and loss.place.role.name == role.name]
+        new = [loss for loss in losses if loss.is_failure and loss.role.name == role.name]
         failures = record.replaced.get(role.name, 0)
         failures += min(len(new), 1) if job.run.together else len(new)
-        restarts = sum(r.restarts for r in state.replicas if r.place.role.name == role.name)
+        restarts = sum(r.restarts for r in state.replicas if r.role.name == role.name)
         if _is_more(failures, restarts, limit):
             many = f"replicas of {role.name} failed more than {limit} times"
             return many if limit else f"a replica of {role.name} failed"
@@ -294,7 +293,7 @@ def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
     if limit is None or job.run.limits != "failures" or any(role.batch for role in job.roles):
         return ""  # a Job of Kubernetes has its own
     counted = [role.name for role in job.roles if counts_failures(role)]
-    new = [loss for loss in losses if loss.is_failure and loss.place.role.name in counted]
+    new = [loss for loss in losses if loss.is_failure and loss.role.name in counted]
     failures = sum(record.replaced.get(role, 0) for role in counted)
     failures += min(len(new), 1) if job.run.together else len(new)
     if first_replica(job) is not None:

@@ -52,9 +52,9 @@ def supervised(placement: Placement) -> list[Supervised]:
     if in_place is None:
         return []  # most jobs, and this is asked several times in a look
     pods = [
-        Supervised(place.role, place.key, place.pod)
-        for place in placement.places
-        if place.supervised and place.pod is not None
+        Supervised(replica.role, replica.key, replica.pod)
+        for replica in placement.replicas
+        if replica.supervised and replica.pod is not None
     ]
     for pod in placement.batch:
         role = placement.job.role(pod.role)

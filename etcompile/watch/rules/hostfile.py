@@ -110,12 +110,12 @@ def _ready(state: RunState) -> _Names:
     """The names of the replicas that are Ready and stay."""
     by_role: dict[str, list[tuple[str, int]]] = {}
     for replica in state.those("there"):
-        pod, place = replica.place.pod, replica.place
+        pod, role = replica.pod, replica.role
         if pod is not None and pod.ready and not pod.deleting and not pod.ended:
-            stem = place.role.naming.stem
-            host = stem if place.index is None else f"{stem}-{place.index}"
-            form = state.record.replica(place.key).host_form
-            by_role.setdefault(place.role.name, []).append((host, form))
+            stem = role.naming.stem
+            host = stem if replica.index is None else f"{stem}-{replica.index}"
+            form = state.record.replica(replica.key).host_form
+            by_role.setdefault(role.name, []).append((host, form))
     for role in state.job.roles:
         if role.batch and any(
             pod.role == role.name and pod.ready and not pod.deleting
@@ -241,9 +241,10 @@ def renamed(state: RunState, record: RunRecord) -> RunRecord:
         return record
     listed = {role.name for _, roles in _live(state.job) for role in roles}
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    for place in (loss.place for loss in losses if loss.place.role.name in listed):
-        written = record.replica(place.key)
-        changed[place.key] = structs.replace(written, host_form=written.host_form + 1)
+    for loss in losses:
+        if loss.role.name in listed:
+            written = record.replica(loss.key)
+            changed[loss.key] = structs.replace(written, host_form=written.host_form + 1)
     if not changed:
         return record
     return structs.replace(record.with_replicas(changed), launcher=readers[0].uid)
@@ -273,8 +274,8 @@ def gates_opened(placement: Placement, record: RunRecord) -> Iterator[Action]:
     if not done:
         return
     value = f"{record.run} {' '.join(done)}"
-    for place in placement.places:
-        gate, pod = place.role.additions.gate, place.pod
+    for replica in placement.replicas:
+        gate, pod = replica.role.additions.gate, replica.pod
         if gate is None or not gate.completed or not {*gate.completed} <= {*done}:
             continue
         if pod is not None and pod.phase == "Pending" and not pod.deleting and pod.touched != value:

@@ -64,27 +64,27 @@ def observed(placement: Placement, record: RunRecord) -> RunRecord:
     declared: defaultdict[str, set[int]] = defaultdict(set)
     gang = frozenset(record.gang)
     complete = True
-    for place in placement.places:
-        role, number = place.key
+    for replica in placement.replicas:
+        role, number = replica.key
         declared[role].add(number)
-        written = record.replica(place.key)
-        last = place.pod or (place.gone.pod if place.gone else None)
+        written = record.replica(replica.key)
+        last = replica.pod or (replica.gone.pod if replica.gone else None)
         if last is not None and not (last.uid in gang and record.phase == "Pending"):
-            of_old = last.uid in gang or (place.pod is None and record.phase == "Restarting")
+            of_old = last.uid in gang or (replica.pod is None and record.phase == "Restarting")
             is_done = written.completed or (
                 not of_old
                 and last.phase == "Succeeded"
                 and not last.deleting
                 and written.lost != last.uid
-                and not comes_back(place.role, "succeeded", last)
+                and not comes_back(replica.role, "succeeded", last)
             )
             if not written.seen or is_done != written.completed:
                 written = structs.replace(written, seen=True, completed=is_done)
-                changed[place.key] = written
+                changed[replica.key] = written
         # Whoever is left alone is waited for no more.
         left = written.left and record.phase == "Pending"
-        here = left or (place.pod is not None and place.pod.uid not in gang)
-        if not (here or place.blocked or written.completed):
+        here = left or (replica.pod is not None and replica.pod.uid not in gang)
+        if not (here or replica.blocked or written.completed):
             complete = False
     for role, members in record.replicas.items():
         # Who was scaled in and comes again is new.
@@ -138,17 +138,17 @@ def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
     if not ranked:
         return record
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    for place in placement.places:
-        written = record.replica(place.key)
-        history, member = written.history, place.follower
-        if place.rank is None or (history is None and member is None):
+    for replica in placement.replicas:
+        written = record.replica(replica.key)
+        history, member = written.history, replica.follower
+        if replica.rank is None or (history is None and member is None):
             continue
         if history is None:
             history = RestartHistory(relaunches=member.relaunches if member else 0)
-        own = None if place.index == place.declared_member.index else place.index
+        own = None if replica.index == replica.declared_member.index else replica.index
         if history.index != own:
             history = structs.replace(history, index=own)
-        changed[place.key] = structs.replace(written, history=history)
+        changed[replica.key] = structs.replace(written, history=history)
     numbers = dict(record.numbers)
     for pod in placement.of_this_run:
         if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
@@ -203,14 +203,14 @@ def held_up(state: RunState) -> Decision:
         return Decision(record)
     waiting = []
     if not at_work:
-        pods = [replica.place.pod for replica in state.those("there", "returning")]
+        pods = [replica.pod for replica in state.those("there", "returning")]
         waiting = [
             (pod.name, pod.waiting)
             for pod in (*pods, *placement.batch)
             if pod is not None and pod.waiting
         ]
     sure = [pod for pod in waiting if pod[1].reason not in _BY_THE_SCHEDULER]
-    missing = [] if again else [replica.place.name for replica in state.those("awaited")]
+    missing = [] if again else [replica.name for replica in state.those("awaited")]
     patient = state.view.settings.gang != "none"
     newest = max((pod.created for pod in placement.of_this_run), default=record.started)
     due = newest + state.timeouts.start
@@ -254,7 +254,7 @@ def suspended(placement: Placement, record: RunRecord) -> Decision:
     actions: list[Action] = []
     if record.phase != "Suspended":
         actions.append(EmitEvent("JobSuspended", "the job is suspended"))
-    going = {place.gone.pod.uid for place in placement.places if place.gone is not None}
+    going = {replica.gone.pod.uid for replica in placement.replicas if replica.gone is not None}
     for pod in placement.of_this_run:
         by_tool = placement.view.git_managed and (pod.rank is None or pod.name in declared)
         removed = not by_tool and pod.name not in batch

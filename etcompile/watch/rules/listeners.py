@@ -119,12 +119,12 @@ def _of_losses(state: RunState) -> Iterator[Failure]:
     """The Pods that went without a word, as somebody deletes them."""
     attempt, limit = state.record.attempt, state.job.run.lost_node_after
     for loss in state.new_losses():
-        reason, place, pod = _LOSSES.get(loss.cause or "", ""), loss.place, loss.last
-        if loss.cause == "stuck" and place.role.recovery.relaunch is None:
+        reason, pod = _LOSSES.get(loss.cause or "", ""), loss.last
+        if loss.cause == "stuck" and loss.role.recovery.relaunch is None:
             continue  # `_of_silence`
         if not reason or (pod is not None and pod.failures):
             continue
-        failure = Failure(place.role.name, place.number, place.name, attempt=attempt)
+        failure = Failure(loss.role.name, loss.number, loss.name, attempt=attempt)
         at = loss.since or (pod.deletion_requested if pod is not None else 0.0) or state.now
         if pod is not None:
             silent = silent_since(pod)
@@ -132,7 +132,7 @@ def _of_losses(state: RunState) -> Iterator[Failure]:
             if pod.unreachable_since or (late and silent > 0):
                 reason = "NodeLost"
             failure = _of_pod(pod, attempt)
-        uid = f"{pod.uid if pod is not None else place.name}.{attempt}.{reason}"
+        uid = f"{pod.uid if pod is not None else loss.name}.{attempt}.{reason}"
         yield structs.replace(failure, uid=uid, at=at, reason=reason)
 
 

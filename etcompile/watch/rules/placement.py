@@ -6,6 +6,7 @@ one.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from msgspec import Struct
 
@@ -16,9 +17,17 @@ from etcompile.model.supervision import is_supervised
 from etcompile.watch.job_view import Gone, JobView
 from etcompile.watch.pod_view import PodView
 
+Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"]
+"""How a replica lost its Pod: it failed; it ended well; its node is unreachable; somebody deleted
+it; somebody deleted it by force; nobody saw how; it runs and does nothing."""
+State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
+"""`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
+`done`: it has succeeded. `returning`: it was decided that it gets another Pod. `left`: that it does
+not. `lost`: nothing is decided. `restarting`: its Pod goes with all others."""
 
-class Place(Struct, frozen=True, gc=False):
-    """A declared replica.
+
+class Replica(Struct, frozen=True, gc=False):
+    """A declared replica, the Pod that has its place, and what has become of it.
 
     Args:
         index: Its number in the role; None for a role with a single Pod.
@@ -32,6 +41,11 @@ class Place(Struct, frozen=True, gc=False):
         others: Other Pods of the rank that have not ended.
         declared: The name of its first Pod, where each Pod has another name.
         supervised: Its command restarts in place.
+        state: What has become of it (`replica_state`).
+        cause: How it was lost, if it was just lost; then the rest says more.
+        last: What was last seen of the Pod that was lost.
+        since: When it vanished; 0 if it is still there.
+        returns: Whether it gets another Pod.
     """
 
     role: Role
@@ -46,6 +60,11 @@ class Place(Struct, frozen=True, gc=False):
     others: tuple[PodView, ...] = ()
     declared: str = ""
     supervised: bool = False
+    state: State = "there"
+    cause: Cause | None = None
+    last: PodView | None = None
+    since: float = 0.0
+    returns: bool = False
 
     @property
     def number(self) -> int:
@@ -57,12 +76,43 @@ class Place(Struct, frozen=True, gc=False):
         """The replica that the job declares for its rank."""
         return next(member for member in self.role.members if (member.place or 0) == self.number)
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether its loss counts as one: not if its kubelet did not admit the Pod.
+
+        Where commands restart in place, what happens to a Pod from outside does not count either.
+        """
+        if self.supervised and self.last is not None and self.last.disrupted:
+            return False
+        if self.cause == "stuck":
+            return self.role.recovery.relaunch is None
+        return self.cause == "failed" and not (self.last is not None and self.last.refused)
+
+    @property
+    def restarts(self) -> int:
+        """How often containers of its Pod were started again, as far as that counts now."""
+        if self.state in ("restarting", "returning") or self.supervised:
+            return 0  # counted when that was decided, or by the supervisors
+        return counted_restarts(self.role, self.pod)
+
+
+def counts_failures(role: Role) -> bool:
+    """Whether failures of a role's replicas count: not where the first is the last."""
+    return role.recovery.restart != "Never"
+
+
+def counted_restarts(role: Role, pod: PodView | None) -> int:
+    """How often containers of a Pod were started again in place, as far as that counts."""
+    if pod is None or not counts_failures(role):
+        return 0
+    return pod.restarts + pod.init_restarts
+
 
 class Placement(Struct, frozen=True):
     """The Pods of a run.
 
     Args:
-        places: The declared replicas whose Pods are not created by a Job of Kubernetes.
+        replicas: The declared replicas whose Pods are not created by a Job of Kubernetes.
         batch: The Pods of this run that are.
         surplus: The Pods of this run that no replica is declared for.
         replaced: Pods that have ended and that another one has followed: their logs stay.
@@ -70,7 +120,7 @@ class Placement(Struct, frozen=True):
     """
 
     view: JobView
-    places: tuple[Place, ...]
+    replicas: tuple[Replica, ...]
     batch: tuple[PodView, ...]
     surplus: tuple[PodView, ...]
     replaced: tuple[PodView, ...] = ()
@@ -84,10 +134,10 @@ class Placement(Struct, frozen=True):
     @property
     def of_this_run(self) -> Iterator[PodView]:
         """All Pods of this run."""
-        for place in self.places:
-            if place.pod is not None:
-                yield place.pod
-            yield from place.others
+        for replica in self.replicas:
+            if replica.pod is not None:
+                yield replica.pod
+            yield from replica.others
         yield from self.batch
         yield from self.surplus
         yield from self.replaced
@@ -96,7 +146,9 @@ class Placement(Struct, frozen=True):
     def readers(self) -> list[PodView]:
         """The Pods that read the live host lists and run."""
         reading = {role.name for role in self.job.roles if role.additions.reads_hosts}
-        pods = [place.pod for place in self.places if place.pod and place.role.name in reading]
+        pods = [
+            replica.pod for replica in self.replicas if replica.pod and replica.role.name in reading
+        ]
         pods += (pod for pod in self.batch if pod.role in reading)
         return [pod for pod in pods if pod.phase == "Running" and not pod.deleting]
 
@@ -104,16 +156,18 @@ class Placement(Struct, frozen=True):
 def placement(view: JobView) -> Placement:
     """The Pods of a run by their places."""
     own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
-    places = tuple(_places(view, own))
-    names = {place.name for place in places}
-    names.update(pod.name for place in places for pod in place.others)
+    replicas = tuple(_replicas(view, own))
+    names = {replica.name for replica in replicas}
+    names.update(pod.name for replica in replicas for pod in replica.others)
     batch = {role.name for role in view.job.roles if role.batch}
     known = {role.name for role in view.job.roles}
     relaunched = {role.name for role in view.job.roles if role.recovery.relaunch}
     renamed: set[tuple[str, int | None]] = set()
     if renames(view):
         renamed.update(
-            (place.role.name, place.index) for place in places if not place.role.recovery.relaunch
+            (replica.role.name, replica.index)
+            for replica in replicas
+            if not replica.role.recovery.relaunch
         )
     surplus, replaced, replaced_by_name = [], [], []
     for pod in own:
@@ -134,7 +188,7 @@ def placement(view: JobView) -> Placement:
     }
     return Placement(
         view,
-        places,
+        replicas,
         tuple(pod for pod in own if pod.role in batch),
         tuple(surplus),
         (*replaced, *replaced_by_name),
@@ -146,7 +200,7 @@ def placement(view: JobView) -> Placement:
     )
 
 
-def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
+def _replicas(view: JobView, own: Iterable[PodView]) -> Iterator[Replica]:
     pods, gone, run = view.pods, view.gone, view.spec_hash
     record = view.own_record or RunRecord(run)
     for role in view.job.roles:
@@ -169,7 +223,7 @@ def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
             ours = pod if pod is not None and pod.spec_hash == run else None
             if pod is not None or (last is not None and last.pod.spec_hash != run):
                 last = None
-            yield Place(
+            yield Replica(
                 role,
                 member.index,
                 key,
@@ -200,7 +254,9 @@ def renames(view: JobView) -> bool:
 # the run record names; then whoever lives.
 
 
-def _ranks(view: JobView, role: Role, own: Iterable[PodView], record: RunRecord) -> Iterator[Place]:
+def _ranks(
+    view: JobView, role: Role, own: Iterable[PodView], record: RunRecord
+) -> Iterator[Replica]:
     """The ranks of a role in which others follow who is lost."""
     by_rank: dict[int, list[PodView]] = {}
     for pod in own:
@@ -229,7 +285,7 @@ def _ranks(view: JobView, role: Role, own: Iterable[PodView], record: RunRecord)
             ours = None
         if current is not None or (last is not None and last.pod.spec_hash != view.spec_hash):
             last = None
-        yield Place(
+        yield Replica(
             role,
             member.index,
             (role.name, rank),

@@ -5,7 +5,6 @@ way, of a place that is empty and of a log that does not grow is decided here, o
 """
 
 from collections.abc import Iterator
-from typing import Literal
 
 from msgspec import Struct, structs
 
@@ -14,51 +13,9 @@ from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
 from etcompile.watch.job_view import JobView, Timeouts
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.rules.placement import Place, Placement
-from etcompile.watch.rules.restart_policy import Cause, comes_back, counted_restarts, may_follow
+from etcompile.watch.rules.placement import Cause, Placement, Replica, State
+from etcompile.watch.rules.restart_policy import comes_back, may_follow
 from etcompile.watch.rules.silence import AGAIN, Silence, blamed, silence_of
-
-State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
-"""`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
-`done`: it has succeeded. `returning`: it was decided that it gets another Pod. `left`: that it does
-not. `lost`: nothing is decided. `restarting`: its Pod goes with all others."""
-
-
-class Replica(Struct, frozen=True):
-    """A declared replica, and what has become of it.
-
-    Args:
-        cause: How it was lost, if it was just lost.
-        last: What was last seen of the Pod that was lost.
-        since: When it vanished; 0 if it is still there.
-        returns: Whether it gets another Pod, if it was just lost.
-    """
-
-    place: Place
-    state: State
-    cause: Cause | None = None
-    last: PodView | None = None
-    since: float = 0.0
-    returns: bool = False
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether its loss counts as one: not if its kubelet did not admit the Pod.
-
-        Where commands restart in place, what happens to a Pod from outside does not count either.
-        """
-        if self.place.supervised and self.last is not None and self.last.disrupted:
-            return False
-        if self.cause == "stuck":
-            return self.place.role.recovery.relaunch is None
-        return self.cause == "failed" and not (self.last is not None and self.last.refused)
-
-    @property
-    def restarts(self) -> int:
-        """How often containers of its Pod were started again, as far as that counts now."""
-        if self.state in ("restarting", "returning") or self.place.supervised:
-            return 0  # counted when that was decided, or by the supervisors
-        return counted_restarts(self.place.role, self.place.pod)
 
 
 class RunState(Struct, frozen=True):
@@ -124,38 +81,42 @@ def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[R
     pruned = _pruned_until(view)
     gang = frozenset(record.gang)
     all_anew = record.phase == "Restarting"
-    for place in placement.places:
-        written = record.replica(place.key)
-        gone = place.gone
-        if place.pod is not None:
-            if place.pod.uid in gang:
-                yield Replica(place, "restarting")
+    for replica in placement.replicas:
+        written = record.replica(replica.key)
+        gone, pod = replica.gone, replica.pod
+        state: State | None = None
+        if pod is not None:
+            if pod.uid in gang:
+                state = "restarting"
             elif written.completed:
-                yield Replica(place, "done")
-            elif place.pod.uid == written.lost:
-                yield Replica(place, "left" if written.left else "returning")
-            else:
-                yield _with_pod(placement, place, place.pod, record, stuck)
-        elif place.blocked:
-            yield Replica(place, "there")
+                state = "done"
+            elif pod.uid == written.lost:
+                state = "left" if written.left else "returning"
+        elif replica.blocked:
+            state = "there"
         elif written.completed and not all_anew:
-            yield Replica(place, "done")
+            state = "done"
         elif gone is not None and gone.pod.uid in gang and not all_anew:
-            yield Replica(place, "awaited")  # it went when the job was suspended
+            state = "awaited"  # it went when the job was suspended
         elif all_anew and (gone or written.seen):
-            yield Replica(place, "returning")
-        elif view.superseded and _is_given_up(place, written):
-            yield Replica(place, "awaited")
+            state = "returning"
+        elif view.superseded and _is_given_up(replica, written):
+            state = "awaited"
+        elif gone is None:
+            if not written.seen:
+                state = "awaited"
+            elif written.returns:
+                state = "returning"
+            elif written.left and replica.role.recovery.comes_back == "policy":
+                state = "left"
+        if state is not None:
+            yield structs.replace(replica, state=state)
+        elif pod is not None:
+            yield _with_pod(placement, replica, pod, record, stuck)
         elif gone is not None:
-            yield _vanished(place, gone.pod, gone.at, record, pruned)
-        elif not written.seen:
-            yield Replica(place, "awaited")
-        elif written.returns:
-            yield Replica(place, "returning")
-        elif written.left and place.role.recovery.comes_back == "policy":
-            yield Replica(place, "left")
+            yield _vanished(replica, gone.pod, gone.at, record, pruned)
         else:
-            yield _lost(place, "vanished", None, record, max(view.watched_since, pruned))
+            yield _lost(replica, "vanished", None, record, max(view.watched_since, pruned))
 
 
 def restored(placement: Placement, record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
@@ -164,57 +125,57 @@ def restored(placement: Placement, record: RunRecord) -> dict[ReplicaKey, Replic
     It is the same Pod and it never failed, so whatever was decided when it went no longer holds.
     """
     back = [
-        (place, place.pod)
-        for place in placement.places
-        if place.pod is not None
-        and record.replica(place.key).left
-        and place.pod.uid == record.replica(place.key).lost
-        and not (place.pod.ended or place.pod.deleting or place.pod.ending)
+        (replica, replica.pod)
+        for replica in placement.replicas
+        if replica.pod is not None
+        and record.replica(replica.key).left
+        and replica.pod.uid == record.replica(replica.key).lost
+        and not (replica.pod.ended or replica.pod.deleting or replica.pod.ending)
     ]
     # This is asked at each look, and rarely needed.
     stuck = blamed(silence_of(placement, record)) if back else ""
     return {
-        place.key: structs.replace(record.replica(place.key), lost="", left=False)
-        for place, pod in back
-        if _with_pod(placement, place, pod, record, stuck).state == "there"
+        replica.key: structs.replace(record.replica(replica.key), lost="", left=False)
+        for replica, pod in back
+        if _with_pod(placement, replica, pod, record, stuck).state == "there"
     }
 
 
-def _is_given_up(place: Place, written: ReplicaRecord) -> bool:
+def _is_given_up(replica: Replica, written: ReplicaRecord) -> bool:
     """Whether somebody took a Pod away to make another run's: it neither failed nor was evicted."""
-    last = place.gone.pod if place.gone is not None else None
+    last = replica.gone.pod if replica.gone is not None else None
     if written.returns and (last is None or last.uid == written.lost):
         return False
     return last is None or not (last.disrupted or last.phase == "Failed")
 
 
 def _with_pod(
-    placement: Placement, place: Place, pod: PodView, record: RunRecord, stuck: str
+    placement: Placement, replica: Replica, pod: PodView, record: RunRecord, stuck: str
 ) -> Replica:
-    if pod.deleting and pod.due and place.role.recovery.relaunch:
+    if pod.deleting and pod.due and replica.role.recovery.relaunch:
         # Who follows has another name, and need not wait for a node that does not answer.
         since = pod.due + placement.view.timeouts.verdict
-        return _lost(place, "deleted", pod, record, since)
-    if pod.deleting and pod.due and place.declared:
+        return _lost(replica, "deleted", pod, record, since)
+    if pod.deleting and pod.due and replica.declared:
         # Kueue keeps it until another one is there (reference/gang-scheduling.md 4.5).
-        return _lost(place, "deleted", pod, record, 0.0 if pod.ended else pod.due)
+        return _lost(replica, "deleted", pod, record, 0.0 if pod.ended else pod.due)
     if pod.deleting:
         # Whatever its containers make of the signal is no failure of theirs
         # (reference/training-operator.md 7, defects 5 and 48).
-        return Replica(place, "there")
+        return replica
     if pod.phase == "Failed" or (pod.phase == "Pending" and pod.refused):
         # Its preflight has sent it away, and its kubelet would only ask again.
-        return _lost(place, "failed", pod, record)
-    if pod.phase == "Succeeded" and comes_back(place.role, "succeeded", pod):
-        return _lost(place, "succeeded", pod, record)
-    if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
-        return _lost(place, "unknown", pod, record)
+        return _lost(replica, "failed", pod, record)
+    if pod.phase == "Succeeded" and comes_back(replica.role, "succeeded", pod):
+        return _lost(replica, "succeeded", pod, record)
+    if pod.phase == "Unknown" and comes_back(replica.role, "unknown", pod):
+        return _lost(replica, "unknown", pod, record)
     log = placement.view.activity.get(pod.uid)
     if log is not None and log.at is not None:
-        due = _silent_at(placement, place.role, pod)
+        due = _silent_at(placement, replica.role, pod)
         if due is not None and log.read_at >= due:
-            return _lost(place, "stuck", pod, record)
-    return _lost(place, "stuck", pod, record) if pod.uid == stuck else Replica(place, "there")
+            return _lost(replica, "stuck", pod, record)
+    return _lost(replica, "stuck", pod, record) if pod.uid == stuck else replica
 
 
 def _pruned_until(view: JobView) -> float:
@@ -232,35 +193,40 @@ def _pruned_until(view: JobView) -> float:
     return last + view.timeouts.prune if last else 0.0
 
 
-def _vanished(place: Place, pod: PodView, at: float, record: RunRecord, pruned: float) -> Replica:
-    written = record.replica(place.key)
+def _vanished(
+    replica: Replica, pod: PodView, at: float, record: RunRecord, pruned: float
+) -> Replica:
+    written = record.replica(replica.key)
     decided = written.lost == pod.uid
     if decided and written.returns:
-        return Replica(place, "returning")
-    if decided and place.role.recovery.comes_back == "policy":
-        return Replica(place, "left")
+        return structs.replace(replica, state="returning")
+    if decided and replica.role.recovery.comes_back == "policy":
+        return structs.replace(replica, state="left")
     if pod.deleting:
         since = at if pod.disrupted else max(at, pruned)
-        return _lost(place, "deleted", pod, record, since)
+        return _lost(replica, "deleted", pod, record, since)
     if pod.phase == "Failed" and not decided:
-        return _lost(place, "failed", pod, record, at)
+        return _lost(replica, "failed", pod, record, at)
     if pod.phase == "Succeeded":
-        return _lost(place, "succeeded", pod, record, at)
+        return _lost(replica, "succeeded", pod, record, at)
     # By force, if it was seen to go; a list that does not have it says nothing of how it went.
-    unseen = place.gone is not None and place.gone.unseen
-    return _lost(place, "vanished" if unseen else "erased", pod, record, at)
+    unseen = replica.gone is not None and replica.gone.unseen
+    return _lost(replica, "vanished" if unseen else "erased", pod, record, at)
 
 
 def _lost(
-    place: Place, cause: Cause, pod: PodView | None, record: RunRecord, since: float = 0.0
+    replica: Replica, cause: Cause, pod: PodView | None, record: RunRecord, since: float = 0.0
 ) -> Replica:
-    if place.role.recovery.relaunch is not None:
-        return Replica(place, "lost", cause, pod, since, may_follow(place, cause, pod, record))
-    back = comes_back(place.role, cause, pod) or (
-        # Its Pod failed and is gone already: there is nothing to leave alone.
-        bool(since) and cause == "failed" and place.role.recovery.comes_back != "policy"
+    if replica.role.recovery.relaunch is not None:
+        returns = may_follow(replica, cause, pod, record)
+    else:
+        returns = comes_back(replica.role, cause, pod) or (
+            # Its Pod failed and is gone already: there is nothing to leave alone.
+            bool(since) and cause == "failed" and replica.role.recovery.comes_back != "policy"
+        )
+    return structs.replace(
+        replica, state="lost", cause=cause, last=pod, since=since, returns=returns
     )
-    return Replica(place, "lost", cause, pod, since, back)
 
 
 # Replicas that run and say nothing ---------------------------------------------------------------
@@ -287,7 +253,7 @@ def _silent_at(placement: Placement, role: Role, pod: PodView) -> float | None:
 def logs_to_read(state: RunState) -> Iterator[Action]:
     """The logs that are to be read, when to ask again, and the end of Pods that hang."""
     for replica in state.those("there"):
-        pod, role = replica.place.pod, replica.place.role
+        pod, role = replica.pod, replica.role
         due = _silent_at(state.placement, role, pod) if pod is not None else None
         if pod is None or due is None:
             continue
@@ -300,8 +266,8 @@ def logs_to_read(state: RunState) -> Iterator[Action]:
             yield ReadLog(pod.name, pod.uid, role.template.main)
             yield Requeue(state.now + AGAIN)
     for replica in state.those("left"):
-        pod = replica.place.pod
-        if pod is None or not replica.place.role.recovery.relaunch:
+        pod = replica.pod
+        if pod is None or not replica.role.recovery.relaunch:
             continue
         if not pod.ended and not pod.ending:
             yield EndPod(pod.name, pod.uid, "Stuck")

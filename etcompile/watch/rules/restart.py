@@ -44,14 +44,9 @@ from etcompile.watch.actions import (
 from etcompile.watch.job_view import Timeouts
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.completion import is_spared
-from etcompile.watch.rules.placement import Place, follower, renames
-from etcompile.watch.rules.replica_state import Replica, RunState
-from etcompile.watch.rules.restart_policy import (
-    counted_restarts,
-    spends_budget,
-    why,
-    with_follower,
-)
+from etcompile.watch.rules.placement import Replica, counted_restarts, follower, renames
+from etcompile.watch.rules.replica_state import RunState
+from etcompile.watch.rules.restart_policy import spends_budget, why, with_follower
 
 # One by one ------------------------------------------------------------------------------------
 
@@ -68,7 +63,7 @@ def replaced(state: RunState) -> Decision:
         if loss.since and state.now < loss.since + timeouts.settle:
             actions.append(Requeue(loss.since + timeouts.settle))
             continue
-        key, role = loss.place.key, loss.place.role
+        key, role = loss.key, loss.role
         if not loss.returns and role.recovery.vital and not is_spared(state, loss):
             continue  # the run fails for it, or Git brings it back in time
         written = _with_loss(record.replica(key), loss, state.now, timeouts)
@@ -78,7 +73,7 @@ def replaced(state: RunState) -> Decision:
         events.append(_event(loss, written, timeouts))
         if not loss.returns:
             continue
-        again = 0 if loss.place.supervised else counted_restarts(role, loss.last)
+        again = 0 if loss.supervised else counted_restarts(role, loss.last)
         if role.recovery.failures is None:
             lost_restarts += again
             again = 0
@@ -86,7 +81,7 @@ def replaced(state: RunState) -> Decision:
             counted[role.name] = counted.get(role.name, 0) + new
         actions += _replacement(loss, written, state.now, timeouts)
     for replica in state.those("returning"):
-        written = record.replica(replica.place.key)
+        written = record.replica(replica.key)
         actions += _replacement(replica, written, state.now, timeouts)
     actions += _replaced_by_name(state)
     record = structs.replace(
@@ -114,7 +109,7 @@ def _with_loss(
         left=not loss.returns,
         failed=failed,
         failed_at=failed_at,
-        attempt=before.attempt + (loss.returns and bool(loss.place.declared)),
+        attempt=before.attempt + (loss.returns and bool(loss.declared)),
     )
 
 
@@ -122,14 +117,13 @@ def _with_rank(
     state: RunState, loss: Replica, record: RunRecord, written: ReplicaRecord
 ) -> tuple[RunRecord, ReplicaRecord]:
     """The record, and what it says of the replica, with what a loss means to those of its rank."""
-    place, cause = loss.place, loss.cause or "failed"
-    role = place.role.name
+    role, cause = loss.role.name, loss.cause or "failed"
     if spends_budget(cause, loss.last):
         failures = {**record.failures, role: record.failures.get(role, 0) + 1}
         record = structs.replace(record, failures=failures)
     if not loss.returns:
         return record, written
-    history = with_follower(state.placement, place, cause, loss.last, record)
+    history = with_follower(state.placement, loss, cause, record)
     highest = max(history.index or 0, record.numbers.get(role, 0))
     record = structs.replace(record, numbers={**record.numbers, role: highest})
     return record, structs.replace(written, history=history)
@@ -139,33 +133,33 @@ def _replacement(
     replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
     """What is to be done now so that a lost replica gets another Pod."""
-    place, pod, role = replica.place, replica.place.pod, replica.place.role
+    pod, role = replica.pod, replica.role
     reason = replica.cause or "returning"
-    lost = place.name if replica.last is not None else ""
+    lost = replica.name if replica.last is not None else ""
     create: CreatePod | ReplacePod
-    if place.blocked:
+    if replica.blocked:
         return
-    if place.declared:
+    if replica.declared:
         # Kueue: another Pod, under another name, beside the one before.
-        name = attempt_name(place.declared, written.attempt)
+        name = attempt_name(replica.declared, written.attempt)
         if pod is not None and pod.name == name:
             return
-        member = place.declared_member if written.attempt else None
-        create = CreatePod(name, role.name, place.index, reason, member, lost)
+        member = replica.declared_member if written.attempt else None
+        create = CreatePod(name, role.name, replica.index, reason, member, lost)
     elif role.recovery.relaunch is not None:
-        rank = (*place.others, *([pod] if pod else []))
+        rank = (*replica.others, *([pod] if pod else []))
         if any(_may_run(other, now, timeouts) for other in rank):
             return  # two of one rank would throw each other out
-        member = _successor(place, written.history or RestartHistory())
-        chosen = member or place.declared_member
+        member = _successor(replica, written.history or RestartHistory())
+        chosen = member or replica.declared_member
         name = role.pod_name(chosen)
         create = CreatePod(name, role.name, chosen.index, reason, member, lost)
     elif pod is None:
-        create = CreatePod(place.name, role.name, place.index, reason)
+        create = CreatePod(replica.name, role.name, replica.index, reason)
     elif pod.deleting:
         return
     else:
-        create = ReplacePod(pod.name, pod.uid, role.name, place.index, reason)
+        create = ReplacePod(pod.name, pod.uid, role.name, replica.index, reason)
     due = written.failed_at + _backoff(written.failed, timeouts)
     yield create if now >= due else Requeue(due)
 
@@ -176,9 +170,9 @@ def _replaced_by_name(state: RunState) -> Iterator[Action]:
     Where a tool syncs Git it would bring back those that it knows.
     """
     there = {
-        (replica.place.role.name, replica.place.index): replica.place.pod
+        (replica.role.name, replica.index): replica.pod
         for replica in state.replicas
-        if replica.place.declared and replica.place.pod is not None
+        if replica.declared and replica.pod is not None
     }
     for pod in state.placement.replaced:
         after = there.get((pod.role, pod.index))
@@ -194,25 +188,25 @@ def _may_run(pod: PodView, now: float, timeouts: Timeouts) -> bool:
     return not (pod.deleting and pod.due and now >= pod.due + timeouts.verdict)
 
 
-def _successor(place: Place, history: RestartHistory) -> Member | None:
+def _successor(replica: Replica, history: RestartHistory) -> Member | None:
     """The replica that is to follow; None if it is the one that is declared."""
-    return None if history.index is None else follower(place.declared_member, history)
+    return None if history.index is None else follower(replica.declared_member, history)
 
 
 def _event(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
-    place, recovery = loss.place, loss.place.role.recovery
-    what = why(place.role, loss.cause or "failed", loss.last)
+    recovery = loss.role.recovery
+    what = why(loss.role, loss.cause or "failed", loss.last)
     uid = loss.last.uid if loss.last else None
     if not loss.returns:
         left = f"not replaced, restartPolicy {recovery.restart}"
         message = f"{what}: {'no Pod replaces it' if recovery.relaunch else left}"
-        return EmitEvent("PodLost", message, place.name, uid, warning=True)
+        return EmitEvent("PodLost", message, loss.name, uid, warning=True)
     failed = _is_its_fault(loss)
     seconds = _backoff(written.failed, timeouts) if failed else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
-    member = _successor(place, written.history) if written.history is not None else None
-    pod = "recreating it" if member is None else f"{place.role.pod_name(member)} replaces it"
-    return EmitEvent(REPLACED, f"{what}: {pod}{later}", place.name, uid, warning=failed)
+    member = _successor(loss, written.history) if written.history is not None else None
+    pod = "recreating it" if member is None else f"{loss.role.pod_name(member)} replaces it"
+    return EmitEvent(REPLACED, f"{what}: {pod}{later}", loss.name, uid, warning=failed)
 
 
 # All together ------------------------------------------------------------------------------------
@@ -237,7 +231,7 @@ def restarted(
     record, timeouts = state.record, state.timeouts
     replaced = dict(record.replaced)
     if loss is not None and loss.is_failure:
-        role = loss.place.role.name
+        role = loss.role.name
         replaced[role] = replaced.get(role, 0) + 1
     lost_restarts = record.lost_restarts
     written = {
@@ -245,14 +239,14 @@ def restarted(
         for key, replica_record in record.every_replica()
     }
     for replica in state.replicas:
-        role, key = replica.place.role.name, replica.place.key
-        if replica.place.role.recovery.failures is None:
+        role, key = replica.role.name, replica.key
+        if replica.role.recovery.failures is None:
             lost_restarts += replica.restarts
         elif anew:
             replaced.pop(role, None)  # its limit is each attempt's
         elif replica.restarts:
             replaced[role] = replaced.get(role, 0) + replica.restarts
-        if replica.place.declared:
+        if replica.declared:
             before = written.get(key, NOTHING)
             written[key] = structs.replace(before, attempt=before.attempt + 1)
     in_a_row = record.restarts_in_a_row
@@ -269,7 +263,7 @@ def restarted(
         replaced=replaced,
         lost_restarts=lost_restarts,
         restarts_in_a_row=in_a_row,
-        gang=tuple(replica.place.pod.uid for replica in state.replicas if replica.place.pod),
+        gang=tuple(replica.pod.uid for replica in state.replicas if replica.pod),
         launcher="",
         leaving={},
     )
@@ -286,13 +280,13 @@ def joint_loss(state: RunState) -> Decision | None:
         return None
     if losses := state.new_returns():
         loss = losses[0]
-        what = why(loss.place.role, loss.cause or "failed", loss.last)
-        return restarted(state, f"{loss.place.name}: {what}", loss)
+        what = why(loss.role, loss.cause or "failed", loss.last)
+        return restarted(state, f"{loss.name}: {what}", loss)
     for replica in state.those("there"):
         # Its kubelet has started it again, and its peers have not noticed.
-        pod = replica.place.pod
+        pod = replica.pod
         if pod is not None and pod.restarts and not pod.deleting:
-            return restarted(state, f"{replica.place.name}: its container was restarted")
+            return restarted(state, f"{replica.name}: its container was restarted")
     return None
 
 
@@ -304,7 +298,7 @@ def next_steps(state: RunState) -> Iterator[Action]:
         yield Requeue(due)
         return
     gang = frozenset(record.gang)
-    going = [replica.place.pod for replica in state.those("restarting")]
+    going = [replica.pod for replica in state.those("restarting")]
     # The others have replacements of other names; they stay until these are there.
     for pod in (*going, *(pod for pod in placement.replaced if pod.uid in gang)):
         if pod is not None and not pod.deleting:
@@ -315,10 +309,11 @@ def next_steps(state: RunState) -> Iterator[Action]:
         pod.uid in gang and not (renamed and pod.ended) for pod in placement.of_this_run
     ):
         return
-    for place in (replica.place for replica in state.those("returning")):
-        if place.pod is None:
-            member = place.declared_member if place.declared not in ("", place.name) else None
-            yield CreatePod(place.name, place.role.name, place.index, "Restart", member)
+    for replica in state.those("returning"):
+        if replica.pod is None:
+            is_renamed = replica.declared not in ("", replica.name)
+            member = replica.declared_member if is_renamed else None
+            yield CreatePod(replica.name, replica.role.name, replica.index, "Restart", member)
 
 
 # Backoff -----------------------------------------------------------------------------------------

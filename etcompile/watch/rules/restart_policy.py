@@ -4,7 +4,7 @@ A loss is what became of a Pod, not whose fault it is (reference/et-operator.md 
 reference/training-operator.md 2.3 and 5.4).
 """
 
-from typing import Literal, get_args
+from typing import get_args
 
 from msgspec import structs
 
@@ -12,11 +12,7 @@ from etcompile.model import Relaunch, Role
 from etcompile.model.quantity import number
 from etcompile.model.run_record import RestartHistory, RunRecord
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.rules.placement import Place, Placement
-
-Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"]
-"""How a replica lost its Pod: it failed; it ended well; its node is unreachable; somebody deleted
-it; somebody deleted it by force; nobody saw how; it runs and does nothing."""
+from etcompile.watch.rules.placement import Cause, Placement, Replica
 
 _ANY: frozenset[Cause] = frozenset(get_args(Cause))
 _POLICIES: dict[str, frozenset[Cause]] = {
@@ -53,18 +49,6 @@ def comes_back(role: Role, cause: Cause, pod: PodView | None) -> bool:
     # A Pod without an exit code never came to train (reference/training-operator.md 5.4).
     code = None if pod is None or pod.disrupted else exit_code(role, pod)
     return code is None or code in _RETRYABLE
-
-
-def counts_failures(role: Role) -> bool:
-    """Whether failures of a role's replicas count: not where the first is the last."""
-    return role.recovery.restart != "Never"
-
-
-def counted_restarts(role: Role, pod: PodView | None) -> int:
-    """How often containers of a Pod were started again in place, as far as that counts."""
-    if pod is None or not counts_failures(role):
-        return 0
-    return pod.restarts + pod.init_restarts
 
 
 def exit_code(role: Role, pod: PodView) -> int | None:
@@ -116,9 +100,9 @@ _MOST_MEMORY = 65536 * _MEBI
 """Bytes: by how much more memory at once, and from where on nobody gets any more."""
 
 
-def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecord) -> bool:
+def may_follow(replica: Replica, cause: Cause, pod: PodView | None, record: RunRecord) -> bool:
     """Whether another replica may follow a lost one."""
-    role = place.role
+    role = replica.role
     rules = role.recovery.relaunch
     if rules is None or cause == "succeeded":
         return False
@@ -126,7 +110,7 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
         replica.completed for replica in record.replicas.get(role.name, {}).values()
     ):
         return False
-    history = record.replica(place.key).history
+    history = record.replica(replica.key).history
     is_within = (history.counted if history else 0) < rules.limit
     if cause == "stuck":
         return is_within
@@ -135,7 +119,7 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
     if exit_code(role, pod) in rules.never or any(reason in rules.never for reason in pod.reasons):
         return False
     if rules.memory and _ran_out_of_memory(role, pod):
-        size = _memory(place)
+        size = _memory(replica)
         if size is not None and size >= _MOST_MEMORY:
             return False
     return is_within or not _counts(rules, role, cause, pod)
@@ -161,16 +145,16 @@ def _ran_out_of_memory(role: Role, pod: PodView) -> bool:
 
 
 def with_follower(
-    placement: Placement, place: Place, cause: Cause, pod: PodView | None, record: RunRecord
+    placement: Placement, loss: Replica, cause: Cause, record: RunRecord
 ) -> RestartHistory:
     """The history of a rank, with the replica that follows the lost one.
 
     Where a tool syncs Git, a declared replica whose Pod is gone comes back as itself: the tool
     would bring it back, too. Elsewhere, and where a Pod has its name, another number follows.
     """
-    role, view, rules = place.role, placement.view, place.role.recovery.relaunch
-    history = record.replica(place.key).history or RestartHistory()
-    declared = place.declared_member
+    role, view, rules, pod = loss.role, placement.view, loss.role.recovery.relaunch, loss.last
+    history = record.replica(loss.key).history or RestartHistory()
+    declared = loss.declared_member
     own = view.own_record
     highest = own.numbers.get(role.name) if own else None
     # No Pod of the declared number was ever there: a plan has just moved the rank.
@@ -186,7 +170,7 @@ def with_follower(
         index = max(least, max(numbers, default=0) + 1, record.numbers.get(role.name, -1) + 1)
     memory, times = history.memory, rules.memory if rules is not None else None
     if times and pod is not None and _ran_out_of_memory(role, pod):
-        size = _memory(place)
+        size = _memory(loss)
         if size is not None:
             memory = f"{int(min(size * times, size + _STEP)) // _MEBI}Mi"
     return structs.replace(
@@ -198,10 +182,10 @@ def with_follower(
     )
 
 
-def _memory(place: Place) -> float | None:
+def _memory(replica: Replica) -> float | None:
     """Bytes that the main container of a replica may have."""
-    member = place.follower or place.declared_member
-    resources = place.role.template.main_container.get("resources") or {}
+    member = replica.follower or replica.declared_member
+    resources = replica.role.template.main_container.get("resources") or {}
     own = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     size = member.resources.get("memory") or own.get("memory")
     amount = number(size) if size is not None else None

@@ -209,13 +209,13 @@ def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
         return ready and pod.phase == "Running" and not pod.deleting and not pod.ending
 
     pods = []
-    for place in placement.places:
-        written = record.replica(place.key)
+    for replica in placement.replicas:
+        written = record.replica(replica.key)
         if written.completed or written.left:
             continue
-        if place.pod is None or not runs(place.pod) or place.pod.uid == written.lost:
+        if replica.pod is None or not runs(replica.pod) or replica.pod.uid == written.lost:
             return None
-        pods.append(place.pod)
+        pods.append(replica.pod)
     batch = [pod for pod in placement.batch if not pod.ended]
     pods += batch
     if not pods or not all(map(runs, batch)):
@@ -291,7 +291,11 @@ def blamed(silence: Silence | None) -> str:
     deciding = silence.placement.job.run.success.roles
     if any(pod.role in deciding for pod in silence.placement.batch):
         return ""
-    own = [(place.role.name, place.pod.uid) for place in silence.placement.places if place.pod]
+    own = [
+        (replica.role.name, replica.pod.uid)
+        for replica in silence.placement.replicas
+        if replica.pod
+    ]
     return min(own, key=lambda item: item[0] not in deciding, default=("", ""))[1]
 
 

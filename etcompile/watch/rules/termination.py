@@ -79,11 +79,11 @@ def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
 def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
     """The removal of Pods whose rank or name another one has."""
     extra: list[tuple[PodView, float, str]] = []
-    for place in placement.places:
-        for pod in place.others:
-            if pod.uid != record.replica(place.key).lost:
-                newer = max(pod.created, place.pod.created if place.pod else 0.0)
-                extra.append((pod, newer, f"its rank belongs to {place.name}"))
+    for replica in placement.replicas:
+        for pod in replica.others:
+            if pod.uid != record.replica(replica.key).lost:
+                newer = max(pod.created, replica.pod.created if replica.pod else 0.0)
+                extra.append((pod, newer, f"its rank belongs to {replica.name}"))
             elif not pod.ending and not pod.deleting:
                 yield EndPod(pod.name, pod.uid, "Stuck")
     # Whoever applies the job could not make the declared one.
@@ -182,8 +182,8 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
     overdue = placement.view.timeouts.start
     blocking: list[PodView] = []
     later: list[float] = []
-    for place in placement.places:
-        pod = place.pod
+    for replica in placement.replicas:
+        pod = replica.pod
         if pod is None or not (pod.phase == "Unknown" or (pod.deleting and pod.due)):
             continue
         if pod.phase == "Unknown" or now >= pod.due + overdue:
@@ -195,7 +195,7 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
         for pod in blocking
         if pod.uid not in known
     ]
-    pods = (placement.view.pods[place.name] for place in placement.places if place.blocked)
+    pods = (placement.view.pods[replica.name] for replica in placement.replicas if replica.blocked)
     others = [pod for pod in pods if pod.spec_hash not in ("", placement.view.spec_hash)]
     if others:
         newest = max(pod.created for pod in (*others, *placement.of_this_run))
@@ -215,12 +215,12 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
         actions.append(EmitEvent("NameTaken", message, warning=True))
     # What has failed of another run gets the Pod that is declared now, as its policy says.
     failed = {pod.name: pod for pod in others if pod.phase == "Failed"}
-    for place in placement.places:
-        pod, role = failed.get(place.name), place.role
+    for replica in placement.replicas:
+        pod, role = failed.get(replica.name), replica.role
         if pod is None or pod.role != role.name or pod.deleting or pod.controller:
             continue
         if role.recovery.relaunch is None and comes_back(role, "failed", pod):
-            actions.append(ReplacePod(pod.name, pod.uid, role.name, place.index, "AnotherRun"))
+            actions.append(ReplacePod(pod.name, pod.uid, role.name, replica.index, "AnotherRun"))
     uids = tuple(sorted(pod.uid for pod in (*blocking, *others)))
     if later:
         actions.append(Requeue(min(later)))
