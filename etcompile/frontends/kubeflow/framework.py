@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends import gang, restarts
 from etcompile.frontends.annotations import annotations_of, flag_errors, unknown_annotations
 from etcompile.frontends.document_parts import clean_document, main_container, pod_template
@@ -47,7 +47,7 @@ ROLE_LABEL = f"{_PREFIX}/job-role"
 MASTER = {ROLE_LABEL: "master"}
 
 _SIDECAR_ENV = "etcompile.dev/sidecar-env"
-"""Annotation: one failed replica restarts all."""
+"""Annotation: sidecars get the variables of the framework, too."""
 _FLAGS = (_SIDECAR_ENV, TOGETHER)
 _ANNOTATIONS = (*_FLAGS, *restarts.ANNOTATIONS)
 
@@ -55,8 +55,6 @@ _LONGEST_DEADLINE = 2**31 - 1
 """Seconds, 68 years: none at all is as good."""
 
 _MANAGER = f"{API_VERSION.partition('/')[0]}/training-operator"
-_POD_RESTART = {"ExitCode": "Never"}
-"""The kubelet knows no ExitCode; who replaces Pods decides (reference 2.4)."""
 
 
 class Framework(Struct, frozen=True):
@@ -66,8 +64,6 @@ class Framework(Struct, frozen=True):
         types: Its map of replica types: the field in `spec`.
         roles: The types it knows, in the order in which they are written.
         operator: The value of the label `operator-name`.
-        schema: The file of its JSON Schema.
-        summary: One line for `etcompile kinds`.
         container: The container that trains; None where any name will do.
         port: The port that container has by default; None for none.
         restart: The restartPolicy of a type that names none.
@@ -80,6 +76,7 @@ class Framework(Struct, frozen=True):
         keeps_finalizers: Its Pods get their template's finalizers.
         elastic: The field that lets its jobs scale; empty if all of them do, or none.
         gangs: What its operator does when it makes a gang.
+        volumes: Volumes that its Pods have besides their template's own.
     """
 
     kind: str
@@ -102,6 +99,7 @@ class Framework(Struct, frozen=True):
     keeps_finalizers: bool = True
     elastic: str = ""
     restarts: Mapping[str, str] = field(default_factory=dict)
+    volumes: tuple[str, ...] = ()
 
 
 class Replica(Struct, frozen=True):
@@ -110,10 +108,7 @@ class Replica(Struct, frozen=True):
     Args:
         type: The type, in its canonical casing.
         role: The same in lower case, as names and labels have it.
-        replicas: How many.
         restart: Which failures are replaced.
-        template: Their Pod template.
-        origin: Where they stand.
         port: The number of the kind's own port.
         ports: The ports of their Services.
         missing: The kind's own port, where the template has neither it nor its number.
@@ -131,13 +126,7 @@ class Replica(Struct, frozen=True):
 
 
 class Spec(Struct, frozen=True):
-    """A document of one of these kinds, read.
-
-    Args:
-        framework: Its kind.
-        source: The document.
-        replicas: Its types, in the kind's order.
-    """
+    """A document of one of these kinds, read; its replicas are in the kind's order."""
 
     framework: Framework
     source: Source
@@ -183,7 +172,6 @@ class Described(Struct, frozen=True):
         roles: Its roles, in the order in which they start.
         success: When the run has succeeded.
         changes: Fields of the job that are the kind's own.
-        diagnostics: What it has to say.
         each: Where it restarts in place, the roles whose replicas do so each by itself; None if
             all restart together.
     """
@@ -208,6 +196,7 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
             ("spec", "elasticPolicy", "minReplicas"),
         ),
         pod_templates=(("spec", framework.types, "*", "template"),),
+        volumes=framework.volumes,
         operator=framework.run_by,
         elastic=framework.elastic,
         managers=framework.managers,
@@ -226,16 +215,19 @@ def _lowered(
         return Lowered(None, tuple(notes))
     spec = Spec(framework, source, replicas)
     described = describe(spec)
-    notes += [*described.diagnostics, *_idle(spec, described.success)]
-    ttl = ("spec", "runPolicy", "ttlSecondsAfterFinished")
-    notes += ttl_note(source, ttl)
-    asked, gang_problems = gang.by_policy(source, framework.gangs)
+    notes += described.diagnostics
+    deciding = [replica for replica in replicas if replica.role in described.success.roles]
+    if deciding and not any(replica.replicas for replica in deciding):
+        place = deciding[0].origin.locate("replicas")
+        notes.append(diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where=deciding[0].type))
+    notes += ttl_note(source, ("spec", "runPolicy", "ttlSecondsAfterFinished"))
+    gang_of_job, gang_problems = gang.by_policy(source, framework.gangs)
     in_place, problems = restarts.by_annotation(source)
     notes += [*gang_problems, *problems]
     if in_place:
-        notes += restarts.contradiction(spec.source, described.roles, described.each)
-    job = restarts.restarted(_job(spec, described, asked), in_place, described.each)
-    return Lowered(job, tuple(notes))
+        notes += restarts.contradiction(source, described.roles, described.each)
+    job = _job(spec, described, gang_of_job, clean_document(source, known))
+    return Lowered(restarts.restarted(job, in_place, described.each), tuple(notes))
 
 
 # Replica types ----------------------------------------------------------------------------------
@@ -244,98 +236,80 @@ def _lowered(
 def _replicas(
     framework: Framework, source: Source
 ) -> tuple[tuple[Replica, ...] | None, list[Diagnostic]]:
-    given: Mapping[str, Any] = source.data["spec"][framework.types]
-    path: ValuePath = ("spec", framework.types)
-    found: dict[str, str] = {}
+    """The replicas of all types; None if one of them cannot be read."""
+    path, specs = ("spec", framework.types), source.data["spec"][framework.types]
+    keys: dict[str, str] = {}
     problems: list[Diagnostic] = []
-    for key in given:
-        name = _canonical(framework, key)
-        if first := found.get(name):
+    canonical = {name.lower(): name for name in framework.any_case}
+    for key in specs:
+        name = canonical.get(key.lower(), key)
+        if (first := keys.setdefault(name, key)) != key:
             place = source.locate((*path, key), key=True)
             problems.append(diagnose(codes.REPLICA_TYPE_TWICE, place, name=key, first=first))
-        found.setdefault(name, key)
     replicas = []
     for name in framework.roles:
-        if name in found:
-            origin = Origin(source, (*path, found[name]))
-            restart = _restart(framework, name, given[found[name]])
-            template, notes = _template(framework, origin, given[found[name]], restart)
+        if name in keys:
+            origin = Origin(source, (*path, keys[name]))
+            replica, notes = _replica(framework, name, origin, specs[keys[name]])
             problems += notes
-            if template is not None:
-                replicas.append(_replica(framework, name, origin, given[found[name]], template))
-    complete = len(replicas) == len(found) == len(given)
+            if replica is not None:
+                replicas.append(replica)
+    complete = len(replicas) == len(keys) == len(specs)
     return (tuple(replicas) if complete else None), problems
 
 
-def _canonical(framework: Framework, key: str) -> str:
-    for name in framework.roles:
-        if key == name or (name in framework.any_case and key.lower() == name.lower()):
-            return name
-    return key
-
-
-def _restart(framework: Framework, name: str, given: Mapping[str, Any]) -> str:
-    default = framework.restarts.get(name, framework.restart)
-    return str(given.get("restartPolicy") or default)
-
-
-def _template(
-    framework: Framework, origin: Origin, given: Mapping[str, Any], policy: str
-) -> tuple[PodTemplate | None, list[Diagnostic]]:
-    template = given["template"]
-    place = origin.at("template")
-    names = [container["name"] for container in template["spec"]["containers"]]
-    if framework.container is None:
+def _replica(
+    framework: Framework, name: str, origin: Origin, fields: Mapping[str, Any]
+) -> tuple[Replica | None, list[Diagnostic]]:
+    template, place = fields["template"], origin.at("template")
+    problems: list[Diagnostic] = []
+    main = framework.container
+    if main is None:
         main, problems = main_container(place, template)
-    else:
-        main, problems = framework.container, []
-        if main not in names:
-            where = place.locate("spec", "containers")
-            facts = {"kind": framework.kind, "container": main, "names": ", ".join(names)}
-            return None, [diagnose(codes.NO_SUCH_CONTAINER, where, **facts)]
-    restart = pod_restart(policy)
+    names = [container["name"] for container in template["spec"]["containers"]]
+    if main is not None and main not in names:
+        where = place.locate("spec", "containers")
+        facts = {"kind": framework.kind, "container": main, "names": ", ".join(names)}
+        return None, [diagnose(codes.NO_SUCH_CONTAINER, where, **facts)]
+    restart = str(fields.get("restartPolicy") or framework.restarts.get(name, framework.restart))
     keeps = framework.keeps_finalizers
-    problems += template_notes(place, template, restart_policy=restart, keeps_finalizers=keeps)
+    problems += template_notes(
+        place, template, restart_policy=pod_restart(restart), keeps_finalizers=keeps
+    )
     if main is None:
         return None, problems
     finalizers = tuple(template.get("metadata", {}).get("finalizers", ())) if keeps else ()
-    return pod_template(place, template, main, finalizers=finalizers), problems
-
-
-def pod_restart(policy: str) -> str:
-    """The restartPolicy of the Pods of a type with this policy (reference 2.4)."""
-    return _POD_RESTART.get(policy, policy)
-
-
-def _replica(
-    framework: Framework,
-    name: str,
-    origin: Origin,
-    given: Mapping[str, Any],
-    template: PodTemplate,
-) -> Replica:
-    replicas = given.get("replicas")
-    made = Replica(
+    count = fields.get("replicas")
+    replica = Replica(
         type=name,
         role=name.lower(),
-        replicas=int(name not in framework.none) if replicas is None else replicas,
-        restart=_restart(framework, name, given),
-        template=template,
+        replicas=int(name not in framework.none) if count is None else count,
+        restart=restart,
+        template=pod_template(place, template, main, finalizers=finalizers),
         origin=origin,
     )
     if framework.port is None:
-        return made
-    declared = template.main_container.get("ports", ())
+        return replica, problems
+    declared = replica.template.main_container.get("ports", ())
     own = next((p for p in declared if p.get("name") == framework.port.name), None)
     missing = () if own else (framework.port,)
-    taken = {(port["containerPort"], port.get("protocol") or "TCP") for port in declared}
-    return structs.replace(
-        made,
+    numbers = {(port["containerPort"], port.get("protocol") or "TCP") for port in declared}
+    replica = structs.replace(
+        replica,
         port=own["containerPort"] if own else framework.port.number,
         ports=(*_service_ports(declared, missing),),
         # Server-side apply refuses a container with two ports of one number.
-        missing=tuple(port for port in missing if (port.number, port.protocol) not in taken),
+        missing=tuple(port for port in missing if (port.number, port.protocol) not in numbers),
     )
+    return replica, problems
+
+
+def pod_restart(policy: str) -> str:
+    """The restartPolicy of the Pods of a type with this policy (reference 2.4).
+
+    The kubelet knows no ExitCode; who replaces Pods decides.
+    """
+    return "Never" if policy == "ExitCode" else policy
 
 
 def _service_ports(
@@ -402,50 +376,31 @@ def role(
             pod_restart=pod_restart(replica.restart),
             # A missing index is created again, whatever the policy (reference 2.3).
             comes_back="when-gone",
-            deadline=_pod_deadline(spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")),
+            deadline=_pod_deadline(spec.fields),
         ),
     )
 
 
-def _pod_deadline(seconds: int | None) -> int | None:
+def _pod_deadline(fields: Mapping[str, Any]) -> int | None:
     """The deadline of a job as one that a Pod may have: Kubernetes takes 1 to 2^31 - 1."""
+    seconds = fields.get("runPolicy", {}).get("activeDeadlineSeconds")
     if seconds is None or seconds > _LONGEST_DEADLINE:
         return None
-    return max(seconds, 1)
+    return max(int(seconds), 1)
 
 
 # The job ----------------------------------------------------------------------------------------
 
 
-def _job(spec: Spec, described: Described, asked: Gang) -> Job:
-    framework = spec.framework
-    known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *framework.flags, *framework.annotations)
-    document = clean_document(spec.source, known)
-    job = Job(
-        name=spec.name,
-        namespace=spec.source.data["metadata"].get("namespace"),
-        kind=spec.framework.kind,
-        api_version=spec.framework.api_version,
-        roles=described.roles,
-        selector={OPERATOR_LABEL: spec.framework.operator, JOB_LABEL: spec.name},
-        run=_run_policy(spec, described.success),
-        config_name=config_name(spec.name),
-        document=document,
-        identity=_identity(spec, described.roles, document),
-        origin=Origin(spec.source),
-        gang=asked,
-        fixed=f"{field} is not set" if (field := spec.framework.elastic) else None,
-    )
-    return structs.replace(job, **described.changes)
-
-
-def _run_policy(spec: Spec, success: Success) -> RunPolicy:
+def _job(spec: Spec, described: Described, gang_of_job: Gang, document: dict[str, Any]) -> Job:
     policy = spec.fields.get("runPolicy", {})
-    return RunPolicy(
+    # MPIJob has the field in two places (reference 1.3).
+    clean_pods = policy.get("cleanPodPolicy") or spec.fields.get("cleanPodPolicy")
+    run = RunPolicy(
         restart="Never",
         backoff_limit=policy.get("backoffLimit"),
-        clean_pods=clean_pods(spec.fields),
-        success=success,
+        clean_pods=str(clean_pods or "None"),
+        success=described.success,
         suspended=bool(policy.get("suspend")),
         suspended_by=("spec", "runPolicy", "suspend"),
         deadline=policy.get("activeDeadlineSeconds"),
@@ -453,12 +408,23 @@ def _run_policy(spec: Spec, success: Success) -> RunPolicy:
         together=spec.annotation(TOGETHER) == "true",
         limits="failures",
     )
-
-
-def clean_pods(fields: Mapping[str, Any]) -> str:
-    """Which Pods go when the run has ended; MPIJob has the field in two places (reference 1.3)."""
-    given = fields.get("runPolicy", {}).get("cleanPodPolicy") or fields.get("cleanPodPolicy")
-    return str(given or "None")
+    elastic = spec.framework.elastic
+    job = Job(
+        name=spec.name,
+        namespace=spec.source.data["metadata"].get("namespace"),
+        kind=spec.framework.kind,
+        api_version=spec.framework.api_version,
+        roles=described.roles,
+        selector={OPERATOR_LABEL: spec.framework.operator, JOB_LABEL: spec.name},
+        run=run,
+        config_name=config_name(spec.name),
+        document=document,
+        identity=_identity(spec, described.roles, document),
+        origin=Origin(spec.source),
+        gang=gang_of_job,
+        fixed=f"{elastic} is not set" if elastic else None,
+    )
+    return structs.replace(job, **described.changes)
 
 
 def _identity(spec: Spec, roles: Sequence[Role], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -478,14 +444,3 @@ def _identity(spec: Spec, roles: Sequence[Role], document: Mapping[str, Any]) ->
         "name": spec.name,
         "spec": {**fields, spec.framework.types: types},
     }
-
-
-# What means less than it seems to ---------------------------------------------------------------
-
-
-def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:
-    """An error for a job that nobody can finish, because who decides has no replicas."""
-    deciding = [replica for replica in spec.replicas if replica.role in success.roles]
-    if deciding and not any(replica.replicas for replica in deciding):
-        place = deciding[0].origin.locate("replicas")
-        yield diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where=deciding[0].type)

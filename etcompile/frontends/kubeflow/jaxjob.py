@@ -4,8 +4,8 @@ reference/training-operator-jaxjob.md.
 """
 
 from etcompile.frontends.kubeflow import framework
-from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
-from etcompile.model import Env, IndexedEnv, Port, Role, Success
+from etcompile.frontends.kubeflow.framework import Described, Framework, Spec
+from etcompile.model import Env, IndexedEnv, Port, Success
 
 FRAMEWORK = Framework(
     kind="JAXJob",
@@ -22,26 +22,21 @@ FRAMEWORK = Framework(
 
 def describe(spec: Spec) -> Described:
     """The workers of a JAXJob."""
-    return Described(
-        roles=tuple(_role(spec, replica) for replica in spec.replicas),
-        success=Success(("worker",)),
-    )
-
-
-def _role(spec: Spec, replica: Replica) -> Role:
+    workers = spec.part("Worker")
     host, total = spec.host("worker", 0), str(spec.total)
     env = (
         Env("PYTHONUNBUFFERED", "1"),
-        Env("COORDINATOR_PORT", str(replica.port)),
+        Env("COORDINATOR_PORT", str(workers.port)),
         Env("COORDINATOR_ADDRESS", host),
         Env("NUM_PROCESSES", total),
         IndexedEnv("PROCESS_ID", ("", "")),
         # JAX itself reads these, and none of the operator's (reference defect 45).
-        Env("JAX_COORDINATOR_ADDRESS", f"{host}:{replica.port}", default=True),
+        Env("JAX_COORDINATOR_ADDRESS", f"{host}:{workers.port}", default=True),
         Env("JAX_NUM_PROCESSES", total, default=True),
         IndexedEnv("JAX_PROCESS_ID", ("", ""), default=True),
     )
-    return framework.role(spec, replica, env, first_is_master=True)
+    role = framework.role(spec, workers, env, first_is_master=True)
+    return Described((role,), Success(("worker",)))
 
 
 KINDS = (framework.kind(FRAMEWORK, describe),)

@@ -3,11 +3,9 @@
 reference/training-operator-mpijob.md.
 """
 
-from collections.abc import Iterator
-
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import codes, diagnose
 from etcompile.frontends import hosts
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.hosts import KUBECTL_PATH, KUBEXEC, KUBEXEC_FILE, launcher_access
@@ -16,7 +14,6 @@ from etcompile.frontends.kubeflow.framework import Described, Framework, Replica
 from etcompile.launch.commands import discovers_hosts, least_workers
 from etcompile.model import (
     Bounds,
-    ConfigFile,
     EmptyDir,
     Env,
     Gate,
@@ -28,6 +25,8 @@ from etcompile.model import (
 )
 from etcompile.model.gpus import gpus
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
+
+_KUBECTL = Mount("mpi-job-kubectl", KUBECTL_PATH)
 
 FRAMEWORK = Framework(
     kind="MPIJob",
@@ -42,9 +41,9 @@ FRAMEWORK = Framework(
     none=("Worker",),
     keeps_finalizers=False,
     annotations=(GATE_TIMEOUT,),
+    volumes=(hosts.CONFIG.volume, _KUBECTL.volume),
 )
 
-_KUBECTL = Mount("mpi-job-kubectl", KUBECTL_PATH)
 _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
 
 _OPEN_MPI = (hosts.RSH_AGENT, Env("OMPI_MCA_orte_default_hostfile", hosts.HOSTFILE))
@@ -63,88 +62,87 @@ def describe(spec: Spec) -> Described:
     """The roles, files and rights of an MPIJob."""
     timeout, problems = gate_timeout(spec.source)
     launcher, worker = spec.part("Launcher"), spec.of("Worker")
-    elastic = discovers_hosts(launcher.template.main_container)
-    workers = [_worker(spec, worker, elastic=elastic)] if worker else []
+    # The launcher takes part in the work if it has a GPU of any vendor (reference 2).
+    takes_part = any(map(gpus, launcher.template.spec["containers"]))
     access, account = launcher_access(spec.name, launcher.template, execs=True, into="worker")
-    roles = (*workers, _launcher(spec, launcher, timeout, account))
+    roles = [_launcher(spec, launcher, timeout, account, takes_part=takes_part)]
+    container = spec.fields.get("mainContainer")
+    if worker:
+        roles.insert(0, _worker(spec, worker, launcher, takes_part=takes_part))
+        names = [container["name"] for container in worker.template.spec["containers"]]
+        if container and container not in names:
+            place = spec.source.locate(("spec", "mainContainer"))
+            facts = {"kind": "MPIJob", "container": container, "names": ", ".join(names)}
+            problems.append(diagnose(codes.NO_SUCH_CONTAINER, place, **facts))
+        elif len(names) > 1:
+            container = container or worker.template.main
     return Described(
-        roles=roles,
+        roles=tuple(roles),
         success=Success(("launcher",)),
         changes={
             "labels": {"app": spec.name},
             "config_name": config_name(spec.name, of_operator=True),
-            "files": _files(spec, worker),
-            "host_lists": hosts.mpi_host_lists(_LINE, "{host}", launcher=_has_gpus(launcher)),
+            "files": (hosts.kubexec_script(container), hosts.discovery()),
+            "host_lists": hosts.mpi_host_lists(_LINE, "{host}", launcher=takes_part),
             "slots": hosts.slots_per_worker(spec.fields),
             "access": access,
         },
-        diagnostics=(*problems, *_problems(spec, worker)),
+        diagnostics=tuple(problems),
         # Workers only serve it.
         each=("launcher",),
     )
 
 
-def _base(spec: Spec, replica: Replica) -> Role:
-    role = framework.role(spec, replica, ())
+def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool) -> Role:
+    role, main = framework.role(spec, replica, ()), launcher.template.main_container
+    slots = hosts.slots_per_worker(spec.fields)
+    restart = role.recovery.pod_restart
     return structs.replace(
         role,
-        additions=structs.replace(role.additions, run_once=False),
-    )
-
-
-def _worker(spec: Spec, replica: Replica, *, elastic: bool) -> Role:
-    base, launcher = _base(spec, replica), spec.part("Launcher")
-    return structs.replace(
-        base,
         additions=structs.replace(
-            base.additions,
+            role.additions,
             # MPI's daemons look for their launcher's agent too, and die without it.
             volumes=(hosts.config_files(hosts.CONFIG.volume, KUBEXEC_FILE),),
             mounts=(hosts.CONFIG,),
             resident=Resident(ssh=False),
+            run_once=False,
         ),
         recovery=structs.replace(
-            base.recovery,
+            role.recovery,
             serves=True,
             # It ends well only when the run is done, and is not to start again then.
-            pod_restart="OnFailure"
-            if base.recovery.pod_restart == "Always"
-            else base.recovery.pod_restart,
+            pod_restart="OnFailure" if restart == "Always" else restart,
             # Elastic training goes on without it; any other stops (common file, defect 40).
-            vital=not elastic,
+            vital=not discovers_hosts(main),
         ),
         bounds=Bounds(
             min(replica.replicas, 1),
-            quorum=least_workers(
-                launcher.template.main_container,
-                replica.replicas,
-                hosts.slots_per_worker(spec.fields),
-                others=int(_has_gpus(launcher)),
-            ),
+            quorum=least_workers(main, replica.replicas, slots, others=int(takes_part)),
         ),
     )
 
 
-def _launcher(spec: Spec, replica: Replica, timeout: int, account: str | None) -> Role:
-    no_gpus = () if _has_gpus(replica) else hosts.NO_GPUS
+def _launcher(
+    spec: Spec, replica: Replica, timeout: int, account: str | None, *, takes_part: bool
+) -> Role:
+    no_gpus = () if takes_part else hosts.NO_GPUS
     ours = hosts.unless_set(replica.template.main_container, *_INTEL, *_OURS)
-    base = _base(spec, replica)
+    role = framework.role(spec, replica, ())
     return structs.replace(
-        base,
-        naming=structs.replace(base.naming, stem=f"{spec.name}-launcher"),
+        role,
+        naming=structs.replace(role.naming, stem=f"{spec.name}-launcher"),
         members=(Member(),) if replica.replicas else (),
-        labels=structs.replace(base.labels, pods=framework.MASTER, index=None),
+        labels=structs.replace(role.labels, pods=framework.MASTER, index=None),
         additions=structs.replace(
-            base.additions,
-            env=(
-                *_OPEN_MPI,
-                *no_gpus,
-                *ours,
-            ),
+            role.additions,
+            env=(*_OPEN_MPI, *no_gpus, *ours),
             volumes=(
                 EmptyDir(_KUBECTL.volume),
                 hosts.config_files(
-                    hosts.CONFIG.volume, KUBEXEC_FILE, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
+                    hosts.CONFIG.volume,
+                    KUBEXEC_FILE,
+                    ("hostfile", 0o444),
+                    (hosts.DISCOVERY, 0o555),
                 ),
             ),
             mounts=(_KUBECTL, hosts.CONFIG),
@@ -160,36 +158,9 @@ def _launcher(spec: Spec, replica: Replica, timeout: int, account: str | None) -
                 kubexec=KUBEXEC,
                 file=hosts.PEERS,
             ),
-            run_once=True,
             service_account=account,
         ),
     )
 
 
-def _has_gpus(launcher: Replica) -> bool:
-    """Whether the launcher takes part in the work: it has a GPU of any vendor (reference 2)."""
-    return any(map(gpus, launcher.template.spec["containers"]))
-
-
-def _files(spec: Spec, worker: Replica | None) -> tuple[ConfigFile, ...]:
-    named = spec.fields.get("mainContainer")
-    sidecars = worker is not None and len(worker.template.spec["containers"]) > 1
-    container = named or (worker.template.main if worker and sidecars else None)
-    return (hosts.kubexec_script(container), hosts.discovery())
-
-
-def _problems(spec: Spec, worker: Replica | None) -> Iterator[Diagnostic]:
-    named = spec.fields.get("mainContainer")
-    if named and worker:
-        names = [container["name"] for container in worker.template.spec["containers"]]
-        if named not in names:
-            place = spec.source.locate(("spec", "mainContainer"))
-            facts = {"kind": "MPIJob", "container": named, "names": ", ".join(names)}
-            yield diagnose(codes.NO_SUCH_CONTAINER, place, **facts)
-
-
-KINDS = (
-    structs.replace(
-        framework.kind(FRAMEWORK, describe), volumes=(hosts.CONFIG.volume, _KUBECTL.volume)
-    ),
-)
+KINDS = (framework.kind(FRAMEWORK, describe),)

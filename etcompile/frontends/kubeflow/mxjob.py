@@ -35,9 +35,14 @@ FRAMEWORK = Framework(
 
 def describe(spec: Spec) -> Described:
     """The roles of an MXJob."""
+    # Who decides that the run is done (reference 3); a tuning job ends with its tuners. With the
+    # operator one never does (reference/training-operator.md 7, defect 46).
+    deciding = next((name for name in ("Scheduler", "Tuner", "Worker") if spec.of(name)), None)
+    roles = tuple(replica.role for replica in spec.replicas)
+    success = Success((deciding.lower(),) if deciding else roles)
     return Described(
         roles=tuple(_role(spec, replica) for replica in spec.replicas),
-        success=_success(spec),
+        success=success,
         diagnostics=tuple(_notes(spec)),
     )
 
@@ -87,17 +92,6 @@ def _config(spec: Spec, replica: Replica) -> IndexedEnv:
     }
     text = json.dumps(config, separators=(",", ":"))
     return IndexedEnv("MX_CONFIG", (text.removesuffix("0}}"), "}}"))
-
-
-def _success(spec: Spec) -> Success:
-    """Who decides that the run is done (reference 3); a tuning job ends with its tuners.
-
-    With the operator one never does (reference/training-operator.md 7, defect 46).
-    """
-    for name in ("Scheduler", "Tuner", "Worker"):
-        if replica := spec.of(name):
-            return Success((replica.role,))
-    return Success(tuple(replica.role for replica in spec.replicas))
 
 
 def _notes(spec: Spec) -> Iterator[Diagnostic]:

@@ -8,7 +8,7 @@ from msgspec import structs
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.notes import no_effect
-from etcompile.model import Env, FieldEnv, Port, Role, Success, Variable
+from etcompile.model import Env, FieldEnv, Port, Success, Variable
 
 FRAMEWORK = Framework(
     kind="PaddleJob",
@@ -27,22 +27,13 @@ _OWN_IP = "POD_IP_DUMMY"
 def describe(spec: Spec) -> Described:
     """The roles of a PaddleJob."""
     first = "Master" if spec.of("Master") else "Worker"
-    return Described(
-        roles=tuple(_role(spec, replica, first) for replica in spec.replicas),
-        success=Success((first.lower(),)),
-        diagnostics=tuple(
-            no_effect(
-                spec.source,
-                ("spec", "elasticPolicy"),
-                "the operator reads it and does nothing with it, and neither does etcompile",
-            )
-        ),
+    roles = (
+        framework.role(spec, each, _variables(spec, each, first), master=each.type == "Master")
+        for each in spec.replicas
     )
-
-
-def _role(spec: Spec, replica: Replica, first: str) -> Role:
-    env, is_master = _variables(spec, replica, first), replica.type == "Master"
-    return framework.role(spec, replica, env, master=is_master)
+    reason = "the operator reads it and does nothing with it, and neither does etcompile"
+    notes = no_effect(spec.source, ("spec", "elasticPolicy"), reason)
+    return Described(tuple(roles), Success((first.lower(),)), diagnostics=tuple(notes))
 
 
 def _variables(spec: Spec, replica: Replica, first: str) -> tuple[Variable, ...]:

@@ -3,7 +3,7 @@
 reference/training-operator-pytorchjob.md.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.notes import unused
 from etcompile.launch.commands import command_words
-from etcompile.model import Bounds, Env, IndexedEnv, Port, Role, Success, Variable
+from etcompile.model import Bounds, Env, IndexedEnv, Origin, Port, Role, Success, Variable
 from etcompile.model.gpus import gpus
 from etcompile.model.quantity import whole_number
 
@@ -26,6 +26,12 @@ _ADDRESSES = frozenset(
         *("WORLD_SIZE", "RANK", "PET_NODE_RANK"),
     )
 )
+_OF_POLICY = {
+    "maxRestarts": "PET_MAX_RESTARTS",
+    "nProcPerNode": "PET_NPROC_PER_NODE",
+    "rdzvId": "PET_RDZV_ID",
+}
+"""Fields of the policy that are variables as they are."""
 
 FRAMEWORK = Framework(
     kind="PyTorchJob",
@@ -47,13 +53,16 @@ def describe(spec: Spec) -> Described:
     """The roles of a PyTorchJob."""
     timeout, problems = gate_timeout(spec.source)
     gated = spec.of("Master") is not None and spec.annotation(_GATED) != "false"
+    elastic = spec.fields.get("elasticPolicy") is not None
+    # Who decides that the run is done (reference 5).
+    success = Success(("worker",), "any" if elastic else "all")
     return Described(
         roles=tuple(_role(spec, replica, timeout if gated else None) for replica in spec.replicas),
-        success=_success(spec),
+        success=Success(("master",)) if spec.of("Master") else success,
         changes={"host_lists": (hosts.peer_list("master"),)} if gated else {},
-        diagnostics=(*problems, *_problems(spec)),
+        diagnostics=(*problems, *_problems(spec), *_no_rendezvous(spec)),
         # A rendezvous of torchrun has its own rounds: who comes back joins the next.
-        each=None if _elastic(spec) is None else tuple(replica.role for replica in spec.replicas),
+        each=tuple(replica.role for replica in spec.replicas) if elastic else None,
     )
 
 
@@ -66,28 +75,31 @@ def _role(spec: Spec, replica: Replica, timeout: int | None) -> Role:
         master=not is_worker,
         first_is_master=is_worker and spec.of("Master") is None,
     )
-    gate = None
-    if timeout is not None and is_worker:
+    if not is_worker:
+        return role
+    if timeout is not None:
         gate = hosts.peer_gate("master", timeout, "init-pytorch")
-    elastic = _elastic(spec)
+        role = structs.replace(role, additions=structs.replace(role.additions, gate=gate))
+    if (elastic := spec.fields.get("elasticPolicy")) is None:
+        return role
+    low, high = _range(spec)
+    place = structs.replace(replica.origin, path=("spec", "elasticPolicy"))
+    # One that is not there is as the other: a message names the one that is.
+    both = ("minReplicas", "maxReplicas")
+    named = [name for name in both if name in elastic]
+    least, most = named * 2 if len(named) == 1 else both
+    names = (f"elasticPolicy.{least}", f"elasticPolicy.{most}")
+    anchored = (1, "it holds the rendezvous of all others")
     return structs.replace(
         role,
-        additions=structs.replace(role.additions, gate=gate),
-        bounds=_bounds(spec, replica) if is_worker else None,
-        anchored=(1, "it holds the rendezvous of all others")
-        if is_worker and elastic is not None and "rdzvHost" not in elastic
-        else None,
+        bounds=Bounds(low, high, place, names),
+        anchored=None if "rdzvHost" in elastic else anchored,
     )
-
-
-def _elastic(spec: Spec) -> Mapping[str, Any] | None:
-    elastic: Mapping[str, Any] | None = spec.fields.get("elasticPolicy")
-    return elastic
 
 
 def _range(spec: Spec) -> tuple[int, int]:
     """The fewest and the most nodes: one stands for both, none for the workers (reference 1.3)."""
-    elastic, worker = _elastic(spec) or {}, spec.of("Worker")
+    elastic, worker = spec.fields.get("elasticPolicy") or {}, spec.of("Worker")
     replicas = worker.replicas if worker else 0
     low: int | None = elastic.get("minReplicas")
     high: int | None = elastic.get("maxReplicas")
@@ -96,33 +108,35 @@ def _range(spec: Spec) -> tuple[int, int]:
     return low, low if high is None else high
 
 
-def _bounds(spec: Spec, replica: Replica) -> Bounds | None:
-    if _elastic(spec) is None:
-        return None
-    low, high = _range(spec)
-    place = structs.replace(replica.origin, path=("spec", "elasticPolicy"))
-    given = _elastic(spec) or {}
-    # One that is not there is as the other: a message names the one that is.
-    both = ("minReplicas", "maxReplicas")
-    named = [name for name in both if name in given]
-    least, most = named * 2 if len(named) == 1 else both
-    return Bounds(low, high, place, (f"elasticPolicy.{least}", f"elasticPolicy.{most}"))
-
-
 # Variables --------------------------------------------------------------------------------------
 
 
 def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
     """The variables of reference 1, in its order."""
+    elastic = spec.fields.get("elasticPolicy")
     yield Env("PYTHONUNBUFFERED", "1")
     yield from _addresses(spec, replica)
-    elastic = _elastic(spec)
     if elastic is None or "nProcPerNode" not in elastic:
         yield Env("PET_NPROC_PER_NODE", _processes(spec))
     if elastic is None:
         yield Env("PET_NNODES", str(spec.total))
-    else:
-        yield from _rendezvous(spec, elastic)
+        return
+    worker = spec.of("Worker")
+    host = elastic.get("rdzvHost") or spec.host("worker", 0)
+    port = elastic.get("rdzvPort") or (worker.port if worker else "")
+    low, high = _range(spec)
+    yield Env("PET_RDZV_ENDPOINT", f"{host}:{port}")
+    yield Env("PET_RDZV_BACKEND", elastic.get("rdzvBackend") or "c10d")
+    yield Env("PET_NNODES", f"{low}:{high}")
+    for field, name in _OF_POLICY.items():
+        if (value := elastic.get(field)) is not None:
+            yield Env(name, str(value))
+    # An empty list stops the operator (defect 34), an empty PET_STANDALONE torchrun (defect 33).
+    if pairs := elastic.get("rdzvConf"):
+        text = ",".join(f"{pair.get('key', '')}={pair.get('value', '')}" for pair in pairs)
+        yield Env("PET_RDZV_CONF", text)
+    if elastic.get("standalone"):
+        yield Env("PET_STANDALONE", "1")
 
 
 def _processes(spec: Spec) -> str:
@@ -138,8 +152,9 @@ def _addresses(spec: Spec, replica: Replica) -> Iterator[Variable]:
     """
     master = spec.of("Master")
     first = master or replica
-    given = {env["name"] for env in replica.template.main_container.get("env", ())}
-    if master is None and (_elastic(spec) is not None or given & _ADDRESSES):
+    own = {env["name"] for env in replica.template.main_container.get("env", ())}
+    elastic = spec.fields.get("elasticPolicy") is not None
+    if master is None and (elastic or own & _ADDRESSES):
         return
     default = master is None
     host, port = spec.host(first.role, 0), str(first.port)
@@ -155,60 +170,39 @@ def _addresses(spec: Spec, replica: Replica) -> Iterator[Variable]:
     yield IndexedEnv("PET_NODE_RANK", ("", ""), before, default)
 
 
-def _rendezvous(spec: Spec, elastic: Mapping[str, Any]) -> Iterator[Variable]:
-    worker = spec.of("Worker")
-    host = elastic.get("rdzvHost") or spec.host("worker", 0)
-    port = elastic.get("rdzvPort") or (worker.port if worker else "")
-    low, high = _range(spec)
-    yield Env("PET_RDZV_ENDPOINT", f"{host}:{port}")
-    yield Env("PET_RDZV_BACKEND", elastic.get("rdzvBackend") or "c10d")
-    yield Env("PET_NNODES", f"{low}:{high}")
-    if (restarts := elastic.get("maxRestarts")) is not None:
-        yield Env("PET_MAX_RESTARTS", str(restarts))
-    if (processes := elastic.get("nProcPerNode")) is not None:
-        yield Env("PET_NPROC_PER_NODE", str(processes))
-    if (name := elastic.get("rdzvId")) is not None:
-        yield Env("PET_RDZV_ID", name)
-    # An empty list stops the operator (defect 34), an empty PET_STANDALONE torchrun (defect 33).
-    if pairs := elastic.get("rdzvConf"):
-        text = ",".join(f"{pair.get('key', '')}={pair.get('value', '')}" for pair in pairs)
-        yield Env("PET_RDZV_CONF", text)
-    if elastic.get("standalone"):
-        yield Env("PET_STANDALONE", "1")
-
-
-# The rest ---------------------------------------------------------------------------------------
-
-
-def _success(spec: Spec) -> Success:
-    """Who decides that the run is done (reference 5)."""
-    if spec.of("Master"):
-        return Success(("master",))
-    return Success(("worker",), "all" if _elastic(spec) is None else "any")
+# What is wrong ----------------------------------------------------------------------------------
 
 
 def _problems(spec: Spec) -> Iterator[Diagnostic]:
-    policy = ("spec", "elasticPolicy")
-    elastic = _elastic(spec) or {}
-    if "nProcPerNode" in elastic:
-        place = spec.source.locate((*policy, "nProcPerNode"), key=True)
+    elastic = Origin(spec.source, ("spec", "elasticPolicy"))
+    policy: dict[str, Any] = spec.fields.get("elasticPolicy") or {}
+    if policy.get("metrics"):
+        place = elastic.locate("metrics", key=True)
+        yield diagnose(codes.NO_AUTOSCALING, place, job=spec.name)
+    if "nProcPerNode" in policy:
+        place = elastic.locate("nProcPerNode", key=True)
         if "nprocPerNode" in spec.fields:
             yield diagnose(codes.PROCESSES_TWICE, place)
         else:
             reason = "it is deprecated; its value is used"
             yield unused(place, "spec.elasticPolicy.nProcPerNode", reason, "use spec.nprocPerNode")
-    if elastic.get("metrics"):
-        place = spec.source.locate((*policy, "metrics"), key=True)
-        yield diagnose(codes.NO_AUTOSCALING, place, job=spec.name)
-    yield from _alone(spec)
-    yield from _per_processor(spec)
+        return
+    # Torchrun's `auto` is a process for each processor of the node, not of the Pod (defect 36).
+    for replica in spec.replicas if _processes(spec) == "auto" else ():
+        main = replica.template.main_container
+        words = " ".join(command_words(main))
+        runs = "torchrun" in words or "torch.distributed.run" in words
+        if runs and "nproc" not in words and not gpus(main, slices=True):
+            place = replica.origin.locate(key=True)
+            yield diagnose(codes.PROCESS_PER_PROCESSOR, place, where=replica.type)
+            return
 
 
-def _alone(spec: Spec) -> Iterator[Diagnostic]:
+def _no_rendezvous(spec: Spec) -> Iterator[Diagnostic]:
     """A rendezvous where no other worker is: torchrun's own, or at an etcd that nobody runs."""
-    elastic = _elastic(spec) or {}
-    place = ("spec", "elasticPolicy")
-    if spec.of("Master") and elastic and (high := _range(spec)[1]) < spec.total:
+    elastic: dict[str, Any] = spec.fields.get("elasticPolicy") or {}
+    place, high, backend = ("spec", "elasticPolicy"), _range(spec)[1], elastic.get("rdzvBackend")
+    if spec.of("Master") and elastic and high < spec.total:
         at = next((name for name in ("maxReplicas", "minReplicas") if name in elastic), None)
         facts = {
             "field": "maxReplicas",
@@ -217,39 +211,22 @@ def _alone(spec: Spec) -> Iterator[Diagnostic]:
         }
         where = spec.source.locate((*place, at) if at else place, key=at is None)
         yield diagnose(codes.NO_RENDEZVOUS, where, **facts)
-    if elastic.get("standalone") and (high := _range(spec)[1]) > 1:
+    if elastic.get("standalone") and high > 1:
         facts = {
             "field": "standalone",
             "reason": f"each trains by itself, and there may be {high}",
             "advice": "remove it; it is for a job of one worker",
         }
-        yield diagnose(
-            codes.NO_RENDEZVOUS, spec.source.locate((*place, "standalone"), key=True), **facts
-        )
-    backend = elastic.get("rdzvBackend") or ""
-    if backend.startswith("etcd") and not elastic.get("rdzvHost"):
+        where = spec.source.locate((*place, "standalone"), key=True)
+        yield diagnose(codes.NO_RENDEZVOUS, where, **facts)
+    if (backend or "").startswith("etcd") and not elastic.get("rdzvHost"):
         facts = {
             "field": "rdzvBackend",
             "reason": f"worker 0 does not serve {backend}",
             "advice": "name the etcd in rdzvHost and rdzvPort, or use c10d",
         }
-        yield diagnose(codes.NO_RENDEZVOUS, spec.source.locate((*place, "rdzvBackend")), **facts)
-
-
-def _per_processor(spec: Spec) -> Iterator[Diagnostic]:
-    """Torchrun's `auto` is a process for each processor of the node, not of the Pod (defect 36)."""
-    given = _elastic(spec) or {}
-    if "nProcPerNode" in given or _processes(spec) != "auto":
-        return
-    for replica in spec.replicas:
-        main = replica.template.main_container
-        words = " ".join(command_words(main))
-        runs = "torchrun" in words or "torch.distributed.run" in words
-        if runs and "nproc" not in words and not gpus(main, slices=True):
-            yield diagnose(
-                codes.PROCESS_PER_PROCESSOR, replica.origin.locate(key=True), where=replica.type
-            )
-            return
+        where = spec.source.locate((*place, "rdzvBackend"))
+        yield diagnose(codes.NO_RENDEZVOUS, where, **facts)
 
 
 KINDS = (framework.kind(FRAMEWORK, describe),)

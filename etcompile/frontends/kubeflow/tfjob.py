@@ -4,13 +4,12 @@ reference/training-operator-tfjob.md 1 and 2.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import codes, diagnose
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.model import DOMAIN, Bounds, IndexedEnv, Port, Role, Success
@@ -43,27 +42,49 @@ def describe(spec: Spec) -> Described:
     """The roles of a TFJob, each with its TF_CONFIG."""
     chiefs = tuple(replica.role for name in _CHIEFS if (replica := spec.of(name)))
     dynamic = bool(spec.fields.get("enableDynamicWorker"))
+    # TensorFlow wants no TF_CONFIG in a job that is not distributed (reference 1).
+    distributed = spec.total != 1 or dynamic
+    roles = []
+    for replica in spec.replicas:
+        env: tuple[IndexedEnv, ...] = ()
+        if distributed:
+            config = _sparse(spec, replica) if dynamic else _dense(spec, replica)
+            parts = json.dumps(config, separators=(",", ":")).replace(f'"{_INDEX}!"', _INDEX)
+            env = (IndexedEnv("TF_CONFIG", tuple(parts.split(_INDEX))),)
+        roles.append(_role(spec, replica, chiefs, env))
+    every = spec.fields.get("successPolicy") == "AllWorkers"
+    # Who decides that the run is done (reference 2).
+    success = Success(chiefs) if chiefs else Success(("worker",), "all" if every else "first")
+    place = spec.source.locate(("spec", FRAMEWORK.types), key=True)
+    problems = []
+    if len(chiefs) > 1:
+        problems.append(diagnose(codes.TWO_CHIEFS, place))
+    if not chiefs and spec.of("Worker") is None:
+        problems.append(diagnose(codes.NEVER_SUCCEEDS, place, job=spec.name))
     return Described(
-        roles=tuple(_role(spec, replica, chiefs, dynamic) for replica in spec.replicas),
-        success=_success(spec, chiefs),
+        roles=tuple(roles),
+        success=success,
         changes={
-            "names_namespace": "TF_CONFIG names hosts with theirs" if _needs(spec) else None,
+            "names_namespace": "TF_CONFIG names hosts with theirs" if distributed else None,
             "names_fewer": None if dynamic else _DYNAMIC,
         },
-        diagnostics=tuple(_problems(spec, chiefs)),
+        diagnostics=tuple(problems),
     )
 
 
-def _role(spec: Spec, replica: Replica, chiefs: tuple[str, ...], dynamic: bool) -> Role:  # noqa: FBT001
+def _role(
+    spec: Spec, replica: Replica, chiefs: tuple[str, ...], env: tuple[IndexedEnv, ...]
+) -> Role:
+    is_worker = replica.type == "Worker"
     role = framework.role(
         spec,
         replica,
-        _variables(spec, replica, dynamic),
+        env,
         master=replica.role in chiefs,
         # Without a chief the first worker is one (reference/training-operator.md 2.1).
-        first_is_master=not chiefs and replica.type == "Worker",
+        first_is_master=not chiefs and is_worker,
     )
-    elastic = dynamic and replica.type == "Worker"
+    elastic = is_worker and bool(spec.fields.get("enableDynamicWorker"))
     return structs.replace(
         role,
         bounds=Bounds(quorum=replica.replicas) if elastic else None,
@@ -75,19 +96,6 @@ def _role(spec: Spec, replica: Replica, chiefs: tuple[str, ...], dynamic: bool) 
             serves=replica.type == "PS",
         ),
     )
-
-
-def _needs(spec: Spec) -> bool:
-    """Whether the job is distributed; else TensorFlow wants no TF_CONFIG (reference 1)."""
-    return spec.total != 1 or bool(spec.fields.get("enableDynamicWorker"))
-
-
-def _variables(spec: Spec, replica: Replica, dynamic: bool) -> tuple[IndexedEnv, ...]:  # noqa: FBT001
-    if not _needs(spec):
-        return ()
-    config = _sparse(spec, replica) if dynamic else _dense(spec, replica)
-    text = json.dumps(config, separators=(",", ":"))
-    return (IndexedEnv("TF_CONFIG", tuple(text.replace(f'"{_INDEX}!"', _INDEX).split(_INDEX))),)
 
 
 def _hosts(spec: Spec, replica: Replica) -> list[str]:
@@ -115,32 +123,13 @@ def _sparse(spec: Spec, replica: Replica) -> Mapping[str, Any]:
     and a chief or an evaluator of nobody (reference/training-operator.md 7, defect 30); here
     each knows all of its own type and the parameter servers.
     """
-    servers = spec.of("PS")
-    worker: dict[str, str] = {}
-    if replica.type == "Worker":
-        worker = {_INDEX: _host(spec, replica, _INDEX)}
+    worker = {_INDEX: _host(spec, replica, _INDEX)} if replica.type == "Worker" else {}
     cluster: dict[str, Any] = {"worker": worker}
-    if servers:
+    if servers := spec.of("PS"):
         cluster["ps"] = _hosts(spec, servers)
     if replica.type not in ("Worker", "PS"):
         cluster[replica.role] = _hosts(spec, replica)
     return {"cluster": cluster, "task": {"type": replica.role, "index": f"{_INDEX}!"}}
-
-
-def _success(spec: Spec, chiefs: tuple[str, ...]) -> Success:
-    """Who decides that the run is done (reference 2)."""
-    if chiefs:
-        return Success(chiefs)
-    every = spec.fields.get("successPolicy") == "AllWorkers"
-    return Success(("worker",), "all" if every else "first")
-
-
-def _problems(spec: Spec, chiefs: tuple[str, ...]) -> Iterator[Diagnostic]:
-    place = partial(spec.source.locate, ("spec", FRAMEWORK.types), key=True)
-    if len(chiefs) > 1:
-        yield diagnose(codes.TWO_CHIEFS, place())
-    if not chiefs and spec.of("Worker") is None:
-        yield diagnose(codes.NEVER_SUCCEEDS, place(), job=spec.name)
 
 
 KINDS = (framework.kind(FRAMEWORK, describe),)

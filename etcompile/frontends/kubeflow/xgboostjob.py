@@ -5,7 +5,7 @@ reference/training-operator-xgboostjob.md; LightGBM jobs are written as this kin
 
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
-from etcompile.model import Env, IndexedEnv, Port, Role, Success, Variable
+from etcompile.model import Env, IndexedEnv, Port, Success, Variable
 
 FRAMEWORK = Framework(
     kind="XGBoostJob",
@@ -22,15 +22,11 @@ FRAMEWORK = Framework(
 
 def describe(spec: Spec) -> Described:
     """The roles of an XGBoostJob."""
-    return Described(
-        roles=tuple(_role(spec, replica) for replica in spec.replicas),
-        success=Success(("master",)),
+    roles = (
+        framework.role(spec, each, _variables(spec, each), master=each.type == "Master")
+        for each in spec.replicas
     )
-
-
-def _role(spec: Spec, replica: Replica) -> Role:
-    is_master = replica.type == "Master"
-    return framework.role(spec, replica, _variables(spec, replica), master=is_master)
+    return Described(tuple(roles), Success(("master",)))
 
 
 def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:

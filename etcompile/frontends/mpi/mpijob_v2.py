@@ -55,6 +55,7 @@ FRAMEWORK = Framework(
     managers=("kubeflow.org/mpi-operator",),
     run_by=MPI_OPERATOR,
     gangs=gang.MPI_OPERATOR,
+    volumes=("ssh-auth", hosts.CONFIG.volume),
 )
 
 
@@ -63,8 +64,22 @@ def describe(spec: Spec) -> Described:
     timeout, problems = gate_timeout(spec.source)
     launcher, worker = spec.part("Launcher"), spec.of("Worker")
     roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher, timeout))
-    port, disagreements = _port(spec, launcher, worker)
     line = "{name} slots={slots}" if _implementation(spec) == "OpenMPI" else "{name}:{slots}"
+    slots = hosts.slots_per_worker(spec.fields)
+    # The operator gives elastic Horovod no slots (reference 3.2), so that horovodrun needs
+    # --slots-per-host. Who writes that means it: it must not lose to what a host list says.
+    main = launcher.template.main_container
+    words = (*main.get("command", ()), *main.get("args", ()))
+    stated = any("--slots-per-host" in word for word in words)
+    host_lists = hosts.mpi_host_lists(
+        line,
+        f"{{host}}{DOMAIN}",
+        launcher=_takes_part(spec),
+        slots=slots > 0 and not stated,
+    )
+    credentials, ssh_problems = _credentials(spec, launcher, worker)
+    if spec.annotation(_LAUNCHER) not in (None, "job", "pod"):
+        problems.append(annotation_value(spec.source, _LAUNCHER, "job or pod"))
     return Described(
         roles=roles,
         success=Success(("launcher",)),
@@ -72,18 +87,13 @@ def describe(spec: Spec) -> Described:
             "labels": {"app": spec.name},
             "config_name": config_name(spec.name, of_operator=True),
             "files": (hosts.discovery(),),
-            "host_lists": hosts.mpi_host_lists(
-                line,
-                f"{{host}}{DOMAIN}",
-                launcher=_takes_part(spec),
-                slots=_tells_slots(spec, launcher),
-            ),
-            "slots": hosts.slots_per_worker(spec.fields),
-            "credentials": _credentials(spec, port),
+            "host_lists": host_lists,
+            "slots": slots,
+            "credentials": credentials,
             "service": SharedService(spec.name),
             "names_namespace": "its host names contain it",
         },
-        diagnostics=(*problems, *_problems(spec), *disagreements),
+        diagnostics=(*problems, *ssh_problems),
         # Workers only serve it.
         each=("launcher",),
     )
@@ -93,21 +103,28 @@ def _implementation(spec: Spec) -> str:
     return str(spec.fields.get("mpiImplementation") or "OpenMPI")
 
 
-def _tells_slots(spec: Spec, launcher: Replica) -> bool:
-    """Whether elastic Horovod is told of slots host by host.
-
-    The operator never tells (reference 3.2), so that horovodrun needs --slots-per-host. Who
-    gives that means it: it must not lose to what a host list says.
-    """
-    main = launcher.template.main_container
-    words = (*main.get("command", ()), *main.get("args", ()))
-    stated = any("--slots-per-host" in word for word in words)
-    return hosts.slots_per_worker(spec.fields) > 0 and not stated
-
-
 def _takes_part(spec: Spec) -> bool:
     """Whether the launcher is a worker, too."""
     return bool(spec.fields.get("runLauncherAsWorker"))
+
+
+def _credentials(
+    spec: Spec, launcher: Replica, worker: Replica | None
+) -> tuple[SshCredentials, list[Diagnostic]]:
+    main = worker.template.main_container if worker else {}
+    serves = not (main.get("command") or main.get("args"))
+    template = worker.template if worker else None
+    port, problems = ssh_port(spec.source, launcher.template, template, serves=serves)
+    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
+    if not re.fullmatch(MOUNTED_HOME, path, re.ASCII):
+        place = spec.source.locate(("spec", "sshAuthMountPath"))
+        facts = {"where": "spec.sshAuthMountPath", "found": path, "advice": ""}
+        expected = "a plain absolute path that the job does not use itself"
+        problems.append(diagnose(codes.MALFORMED, place, **facts, expected=expected))
+    # Root's ssh wants it so; another user may read a key of root's that all may read.
+    mode = 0o600 if path == _ROOT_SSH else None
+    keys = hosts.kubeflow_ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
+    return keys, problems
 
 
 def _base(spec: Spec, replica: Replica) -> Role:
@@ -122,20 +139,22 @@ def _base(spec: Spec, replica: Replica) -> Role:
         role,
         template=template,
         labels=structs.replace(role.labels, common={framework.ROLE_LABEL: replica.role}),
-        additions=structs.replace(role.additions, run_once=False),
         recovery=structs.replace(role.recovery, deadline=None),
     )
 
 
 def _worker(spec: Spec, replica: Replica) -> Role:
-    base = _base(spec, replica)
+    base, takes_part = _base(spec, replica), int(_takes_part(spec))
+    main = spec.part("Launcher").template.main_container
+    slots = hosts.slots_per_worker(spec.fields)
     return structs.replace(
         base,
-        labels=structs.replace(base.labels, index_offset=1 if _takes_part(spec) else 0),
+        labels=structs.replace(base.labels, index_offset=takes_part),
         additions=structs.replace(
             base.additions,
             env=(Env("K_MPI_JOB_ROLE", "worker"),),
             resident=Resident(ssh=True, keeps_args=True),
+            run_once=False,
         ),
         recovery=structs.replace(
             base.recovery,
@@ -144,14 +163,7 @@ def _worker(spec: Spec, replica: Replica) -> Role:
             comes_back="always",
             vital=False,
         ),
-        bounds=Bounds(
-            quorum=least_workers(
-                spec.part("Launcher").template.main_container,
-                replica.replicas,
-                hosts.slots_per_worker(spec.fields),
-                others=int(_takes_part(spec)),
-            )
-        ),
+        bounds=Bounds(quorum=least_workers(main, replica.replicas, slots, others=takes_part)),
     )
 
 
@@ -159,38 +171,26 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
     policy = spec.fields.get("runPolicy", {})
     batch = BatchJob(policy.get("backoffLimit"), policy.get("activeDeadlineSeconds"))
     plain = spec.annotation(_LAUNCHER) == "pod"
+    gate = None
+    if spec.of("Worker"):
+        peers = f"{SCRIPTS_PATH}/{hosts.PEERS}"
+        gate = Gate(("worker",), peers, (), ssh=True, timeout=timeout, file=hosts.PEERS)
+    files = ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
+    index = {framework.INDEX_LABEL: "0"} if _takes_part(spec) else {}
     base = _base(spec, replica)
     return structs.replace(
         base,
         naming=structs.replace(base.naming, stem=f"{spec.name}-launcher"),
         members=(Member(),),
-        labels=structs.replace(
-            base.labels,
-            index=None,
-            pods={framework.INDEX_LABEL: "0"} if _takes_part(spec) else {},
-        ),
+        labels=structs.replace(base.labels, index=None, pods=index),
         additions=structs.replace(
             base.additions,
             env=tuple(_variables(spec, replica)),
-            volumes=(
-                hosts.config_files(
-                    hosts.CONFIG.volume, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
-                ),
-            ),
+            volumes=(hosts.config_files(hosts.CONFIG.volume, *files),),
             mounts=(hosts.CONFIG,),
             reads_hosts=True,
             scripts=(hosts.HOSTS,),
-            gate=Gate(
-                roles=("worker",),
-                hosts=f"{SCRIPTS_PATH}/{hosts.PEERS}",
-                mounts=(),
-                ssh=True,
-                timeout=timeout,
-                file=hosts.PEERS,
-            )
-            if spec.of("Worker")
-            else None,
-            run_once=True,
+            gate=gate,
         ),
         recovery=structs.replace(base.recovery, deadline=batch.deadline if plain else None),
         batch=None if plain else batch,
@@ -227,38 +227,4 @@ def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
         )
 
 
-def _port(
-    spec: Spec, launcher: Replica, worker: Replica | None
-) -> tuple[int | None, list[Diagnostic]]:
-    main = worker.template.main_container if worker else {}
-    serves = not (main.get("command") or main.get("args"))
-    template = worker.template if worker else None
-    return ssh_port(spec.source, launcher.template, template, serves=serves)
-
-
-def _credentials(spec: Spec, port: int | None) -> SshCredentials:
-    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
-    # Root's ssh wants it so; another user may read a key of root's that all may read.
-    mode = 0o600 if path == _ROOT_SSH else None
-    return hosts.kubeflow_ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
-
-
-def _problems(spec: Spec) -> Iterator[Diagnostic]:
-    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
-    if not re.fullmatch(MOUNTED_HOME, path, re.ASCII):
-        place = spec.source.locate(("spec", "sshAuthMountPath"))
-        yield diagnose(
-            codes.MALFORMED,
-            place,
-            where="spec.sshAuthMountPath",
-            found=path,
-            expected="a plain absolute path that the job does not use itself",
-            advice="",
-        )
-    if spec.annotation(_LAUNCHER) not in (None, "job", "pod"):
-        yield annotation_value(spec.source, _LAUNCHER, "job or pod")
-
-
-KINDS = (
-    structs.replace(framework.kind(FRAMEWORK, describe), volumes=("ssh-auth", hosts.CONFIG.volume)),
-)
+KINDS = (framework.kind(FRAMEWORK, describe),)
