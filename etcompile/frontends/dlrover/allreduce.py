@@ -128,14 +128,18 @@ def _command_path(spec: Spec) -> ValuePath:
 def notes(spec: Spec) -> Iterator[Diagnostic]:
     """What is wrong with the job, and what of it changes nothing."""
     annotated, count = spec.annotation(NNODES), spec.replicas("worker")
-    place = spec.source.locate(_command_path(spec))
     if annotated is not None and parsed(annotated, 1) is None:
         yield annotation_value(spec.source, NNODES, "like 4 or 3:4")
     elif (meeting := meeting_of(spec)) is None:
         seen = "runs no dlrover-run that can be seen"
         if runs_agent(spec.main("worker")):
             seen = "takes --nnodes or --node_unit from a variable"
-        yield diagnose(codes.RENDEZVOUS_UNKNOWN, place, seen=seen, name=NNODES)
+        yield diagnose(
+            codes.RENDEZVOUS_UNKNOWN,
+            spec.source.locate(_command_path(spec)),
+            seen=seen,
+            name=NNODES,
+        )
     elif count % meeting.unit and meeting.minimum <= count <= meeting.maximum:
         facts = {
             "program": "dlrover-run",
@@ -144,6 +148,7 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
             "problem": f"{count % meeting.unit} of {count} workers would always be left over",
             "advice": "change one of the two",
         }
+        place = spec.source.locate(_command_path(spec))
         yield diagnose(codes.LAUNCHER_ARGUMENTS, place, **facts)
     fields = {"resourceLimits": "nobody sizes the Pods of AllreduceStrategy"}
     if spec.fields.get("optimizeMode") != "single-job":
