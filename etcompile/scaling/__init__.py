@@ -1,14 +1,11 @@
-"""A wish for more or fewer workers to a file in the source tree: `etcompile scale`.
+"""A request for more or fewer workers to a file in the source tree: `etcompile scale`.
 
-    files -found-> a job and its intents -wish-> one intent more -fold-> accepted -> a new file
-
-Files that are there are read, and only the job's own is ever written (`in_place`). Nothing is
-decided here about workers: the intent goes through the same stages that render puts it through,
-before it is written.
+`job_documents` finds a job and its intents, `intents` says what the new intent is and where it
+goes, and `scaled_files` compiles the job with it before it is written. Files that exist are read,
+and only the job's own is ever written.
 """
 
-from etcompile.scaling.in_place import in_place
-from etcompile.scaling.proposal import Proposal, proposal, written
-from etcompile.scaling.selection import Chosen, chosen
+from etcompile.scaling.job_documents import Chosen, chosen
+from etcompile.scaling.scaled_files import Proposal, in_place, proposal, written
 
 __all__ = ["Chosen", "Proposal", "chosen", "in_place", "proposal", "written"]

@@ -26,7 +26,7 @@ class Chosen(Struct, frozen=True):
     Args:
         job: Its document.
         documents: It and its intents, in the order of the input.
-        names: The names of all scale intents of the input, with their namespaces.
+        names: Namespace and name of all scale intents of the input.
         versioned: Another version of its kind has a job of its name, too.
         runtimes: The runtimes of the input that it names, if it is a TrainJob.
     """
@@ -41,7 +41,7 @@ class Chosen(Struct, frozen=True):
 def chosen(
     name: str, paths: Sequence[str], options: Options, kind: str | None
 ) -> tuple[Chosen | None, list[Diagnostic]]:
-    """The job of that name, and why it cannot be told.
+    """The job of that name, or why there is not exactly one.
 
     Args:
         name: The job's name.
@@ -53,30 +53,33 @@ def chosen(
     problems = [diagnostic for diagnostic in loaded.diagnostics if _matters(diagnostic, name)]
     if problems:
         return None, problems
-    jobs = [document for document in loaded.documents if _is_job(document)]
+    jobs: list[Document] = []
+    intents: list[Document] = []
+    for document in loaded.documents:
+        if known := frontends.find(document.api_version, document.kind):
+            (jobs if known.pod_templates else intents).append(document)
     named = [
         document
         for document in jobs
         if document.name == name
         and (options.namespace is None or document.namespace in (None, options.namespace))
     ]
-    meant = [document for document in named if _is_of_kind(document, kind)]
+    meant = [document for document in named if kind is None or _is_of_kind(document, kind)]
     if not meant:
         return None, [_none(name, jobs, named, options, kind)]
     if len(meant) > 1:
         return None, [_several(name, meant)]
     job = meant[0]
-    intents = [document for document in loaded.documents if _is_intent(document)]
-    own = [intent for intent in intents if _selects(intent, job, options)]
+    selecting = [intent for intent in intents if _selects(intent, job, options)]
     order = {id(document): place for place, document in enumerate(loaded.documents)}
-    documents = sorted((job, *own), key=lambda document: order[id(document)])
+    documents = sorted((job, *selecting), key=lambda document: order[id(document)])
     names = frozenset((intent.namespace or "default", intent.name or "") for intent in intents)
     twins = [document for document in named if document is not job and document.kind == job.kind]
-    named_by_job = named_runtimes([job])
+    wanted = named_runtimes([job])
     runtimes = [
         document
         for document in loaded.documents
-        if is_runtime(document) and document.name in named_by_job
+        if is_runtime(document) and document.name in wanted
     ]
     return Chosen(job, tuple(documents), names, bool(twins), tuple(runtimes)), []
 
@@ -93,29 +96,17 @@ def _matters(problem: Diagnostic, name: str) -> bool:
         return True
 
 
-def _is_job(document: Document) -> bool:
-    kind = frontends.find(document.api_version, document.kind)
-    return kind is not None and bool(kind.pod_templates)
-
-
-def _is_intent(document: Document) -> bool:
-    kind = frontends.find(document.api_version, document.kind)
-    return kind is not None and not kind.pod_templates
-
-
-def _is_of_kind(document: Document, kind: str | None) -> bool:
-    if kind is None:
-        return True
-    name, version = (document.kind or "").lower(), (document.api_version or "").lower()
-    group, _, version = version.rpartition("/")
+def _is_of_kind(document: Document, kind: str) -> bool:
+    name, api_version = (document.kind or "").lower(), (document.api_version or "").lower()
+    group, _, version = api_version.rpartition("/")
     names = {name, f"{name}.{version}", f"{name}.{group}", f"{name}.{version}.{group}"}
     return kind.strip().lower() in names
 
 
 def _selects(intent: Document, job: Document, options: Options) -> bool:
-    """Whether an intent selects the job, as `compiler.fold` will see it.
+    """Whether an intent selects the job, as `fold.by_job` will see it.
 
-    One that cannot be read counts if it names the job, so that it is told what is wrong with it.
+    One that cannot be read counts if it names the job, so that what is wrong with it is reported.
     """
     here = options.namespace or "default"
     if not _names(intent.data, job.name) or (intent.namespace or here) != (job.namespace or here):
@@ -124,8 +115,8 @@ def _selects(intent: Document, job: Document, options: Options) -> bool:
     if has_errors(lowered.diagnostics):
         return True
     return any(
-        wish.job == job.name and wish.of[1] == job.kind and wish.of[0] in (None, job.api_version)
-        for wish in lowered.intents
+        read.job == job.name and read.of[1] == job.kind and read.of[0] in (None, job.api_version)
+        for read in lowered.intents
     )
 
 

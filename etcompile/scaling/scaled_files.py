@@ -1,0 +1,251 @@
+"""A request for more or fewer workers to the file that says so: a new intent, or the job's own.
+
+The new intent goes through the same stages as in render before it is written, and is refused for
+the same reasons. With `--in-place` the job's own file is edited as `check --fix` edits: only the
+number changes. A job that has intents keeps its number, because the intents count from there.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from etcompile import backend, emit, frontends
+from etcompile.compiler.build import job_objects
+from etcompile.compiler.choices import Options
+from etcompile.compiler.fold import by_job, fold_job
+from etcompile.compiler.load import Environment, environment_of, library_of, texts_of
+from etcompile.compiler.lower import lower
+from etcompile.compiler.patch import patch
+from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
+from etcompile.diagnostics.fix import Fix, Replace
+from etcompile.emit.files import outside, write_file
+from etcompile.fixes import with_fix
+from etcompile.k8s.path import dotted, value_at
+from etcompile.load import Document, access, parse
+from etcompile.model import Intent, Job
+from etcompile.scaling.intents import (
+    Request,
+    change,
+    intent_document,
+    intent_name,
+    number_of,
+    place,
+)
+from etcompile.scaling.job_documents import Chosen
+
+_MARK = "\ufeff"
+
+
+class Proposal(Struct, frozen=True):
+    """A file that would meet the request.
+
+    Args:
+        path: Where it goes; None if the job has as many workers already.
+        text: Its whole content.
+        title: The intent, `ScaleOut bert-scale-003-out`, or the number: `spec.replicas: 1 -> 2`.
+        before: How many workers there are.
+        after: How many there would be.
+        come: The Pods that would be created.
+        go: The Pods that would be deleted.
+        files: The files of the job and its intents, in order, without the new one.
+        role: The role whose replicas they are.
+        replaces: The file exists, and this is its new content.
+    """
+
+    path: Path | None
+    text: str
+    title: str
+    before: int
+    after: int
+    come: tuple[str, ...]
+    go: tuple[str, ...]
+    files: tuple[str, ...]
+    role: str = ""
+    replaces: bool = False
+
+
+class _Current(Struct, frozen=True):
+    """A job with its intents, compiled: `job` is it before them, `folded` after them."""
+
+    job: Job
+    folded: Job
+    intents: list[Intent]
+    pods: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def workers(self) -> int:
+        return number_of(self.folded.scaled_role) if self.folded.scaled_role else 0
+
+
+def proposal(
+    chosen: Chosen, request: Request, options: Options, *, said: str
+) -> tuple[Proposal | None, list[Diagnostic]]:
+    """The file of a new intent that meets a request.
+
+    Args:
+        chosen: The job and its intents.
+        request: How many workers there are to be.
+        options: How to compile.
+        said: The command line, for the file's first line.
+
+    Returns:
+        The proposal, or None; and what is wrong with the job, with its intents or with the request.
+    """
+    environment = environment_of(options)
+    if has_errors(environment.diagnostics):
+        return None, [*environment.diagnostics]
+    texts, notes = texts_of(options)
+    if has_errors(notes):
+        return None, [*notes]
+    documents = (*chosen.runtimes, *chosen.documents)
+    now, problems = _compiled(documents, options, environment, texts)
+    if now is None:
+        return None, problems
+    if now.folded.scaled_role is None:
+        return None, [_not_elastic(now.folded, chosen.job)]
+    files = tuple(dict.fromkeys(document.file for document in chosen.documents))
+    wanted = change(now.folded, request)
+    if wanted is None:
+        return Proposal(None, "", "", now.workers, now.workers, (), (), files), []
+    namespace = now.job.namespace or "default"
+    names = {
+        name.removeprefix(f"{now.job.name}-") for where, name in chosen.names if where == namespace
+    }
+    where = place(chosen.job, now.intents, wanted.way, names)
+    value = intent_document(
+        # As the job's file says it: the new one goes through the same options and overlays.
+        structs.replace(now.job, namespace=chosen.job.namespace),
+        wanted,
+        intent_name(now.job, where.stem),
+        where.sequence,
+        versioned=chosen.versioned,
+    )
+    text = f"# Written by `{said}`.\n{emit.to_yaml(value)}"
+    new = parse(text, file=str(where.path)).documents
+    then, problems = _compiled((*documents, *new), options, environment, texts)
+    if then is None:
+        return None, problems
+    return (
+        Proposal(
+            path=where.path,
+            text=text,
+            title=f"{value['kind']} {value['metadata']['name']}",
+            before=now.workers,
+            after=then.workers,
+            come=tuple(pod for pod in then.pods if pod not in now.pods),
+            go=tuple(pod for pod in now.pods if pod not in then.pods),
+            files=files,
+            role=now.folded.scaled_role.name,
+        ),
+        [diagnostic for diagnostic in then.diagnostics if diagnostic not in now.diagnostics],
+    )
+
+
+def in_place(chosen: Chosen, intent: Proposal) -> tuple[Proposal | None, list[Diagnostic]]:
+    """The same number of workers, written into the job's file.
+
+    Args:
+        chosen: The job and its intents.
+        intent: The intent that would meet the request, which is refused where this one would be.
+
+    Returns:
+        The proposal, or None; and why it cannot be.
+    """
+    if intent.path is None:
+        return intent, []
+    job = chosen.job
+    kind = frontends.find(job.api_version, job.kind)
+    paths = [*kind.counts_of(job.data)] if kind else []
+    own = [path for path in paths if str(path[-2]).lower() == intent.role.lower()]
+    path: ValuePath | None = next(iter(own or (paths if len(paths) == 1 else ())), None)
+    advice, text = "", None
+    if len(chosen.documents) > 1:
+        reason = "it has scale intents, which count from the number in its file"
+        advice = "leave out --in-place, or fold the intents into it"
+    elif path is None:
+        reason = f"nothing in it says how many {intent.role} there are"
+    else:
+        where = dotted(path)
+        advice = f"write {where}: {intent.after} there"
+        title = f"{where}: {intent.before} -> {intent.after}"
+        reason = f"it does not have {where}"
+        if value_at(job.data, path) is not None:
+            reason = "its file cannot be edited at that place"
+            fix = Fix(title, (Replace(job.locate(path), intent.after),), is_safe=True)
+            text = _edited(job.file, fix)
+        if text is not None:
+            file = Path(job.file)
+            return structs.replace(intent, path=file, text=text, title=title, replaces=True), []
+    facts = {"job": job.name or "", "reason": reason, "advice": advice}
+    return None, [diagnose(codes.NUMBER_NOT_WRITTEN, job.locate(("metadata", "name")), **facts)]
+
+
+def _edited(file: str, fix: Fix) -> str | None:
+    """The text of a file after a correction; None if it cannot be edited."""
+    try:
+        text = access.content(file).decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    mark = _MARK if text.startswith(_MARK) else ""
+    after = with_fix(text.removeprefix(_MARK), fix)
+    return None if after is None else f"{mark}{after}"
+
+
+def written(proposal: Proposal, places: Sequence[str]) -> list[Diagnostic]:
+    """Writes the file; what is wrong if it cannot be.
+
+    Args:
+        proposal: The file. An existing one is overwritten only if the proposal says so.
+        places: The PATHs of the command: nothing is written elsewhere.
+    """
+    if proposal.path is None:
+        return []
+    content, only_new = proposal.text.encode(), not proposal.replaces
+    return outside(proposal.path, places) or write_file(proposal.path, content, only_new=only_new)
+
+
+def _compiled(
+    documents: Sequence[Document],
+    options: Options,
+    environment: Environment,
+    texts: backend.Texts,
+) -> tuple[_Current | None, list[Diagnostic]]:
+    """The job of the documents with its intents; None if it is refused, and what is wrong."""
+    options = structs.replace(options, settings=environment.settings)
+    library = library_of(options)
+    patched = patch(documents, options, environment, library.documents)
+    lowered = lower(patched.documents, environment.settings.kubernetes_version)
+    problems = [*patched.diagnostics, *library.diagnostics, *lowered.diagnostics]
+    pairs, unselected = by_job(lowered.jobs, lowered.intents)
+    if not has_errors(problems):
+        problems += unselected
+    if has_errors(problems):
+        return None, problems
+    ((job, intents),) = pairs
+    if job.scaled_role is None:
+        # What is wrong with its intents is that it has any.
+        return _Current(job, job, intents), []
+    folded = fold_job(job, intents, options.settings)
+    group, _, more = job_objects(folded, texts, environment, patched.sources)
+    problems += more
+    if has_errors(problems):
+        return None, problems
+    pods = tuple(value["metadata"]["name"] for value in group.objects if value["kind"] == "Pod")
+    return _Current(job, folded.job, intents, pods, tuple(problems)), problems
+
+
+def _not_elastic(job: Job, document: Document) -> Diagnostic:
+    kind = frontends.find(job.api_version, job.kind)
+    fixed = "each of its replicas is told how many there are, and that cannot change in a Pod"
+    reason = job.fixed or fixed
+    if job.role("worker") is None and not job.fixed:
+        reason = "it has no workers"
+    counts = [*kind.counts_of(document.data)] if kind else []
+    number = dotted(counts[0]) if len(counts) == 1 else "its replicas"
+    new_run = f"change {number}, and its annotation etcompile.dev/run: a new gang of Pods"
+    field = kind.elastic if kind else ""
+    advice = f"set {field} and start it anew; or {new_run}" if field else new_run
+    facts = {"kind": job.kind, "job": job.name, "reason": reason, "advice": advice}
+    return diagnose(codes.NOT_ELASTIC, document.locate(("metadata", "name")), **facts)
