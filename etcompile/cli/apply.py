@@ -65,7 +65,7 @@ def command(ctx: click.Context, options: ApplyOptions) -> None:
     With 4, 5 and 7 nothing was changed. Run the command again to continue where an earlier run
     ended.
     """
-    from etcompile.operations.planner import apply_proposal
+    from etcompile.operations.cluster_plan import apply_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal
 
     session = Session(ctx, options, options.cluster)
@@ -99,7 +99,7 @@ def command(ctx: click.Context, options: ApplyOptions) -> None:
 
 def _compiled(session: Session, options: ApplyOptions) -> Compilation:
     """What the paths compile to; ends the command if it cannot be applied."""
-    from etcompile.operations.planner import nameless
+    from etcompile.operations.cluster_plan import nameless
 
     compilation = compile(options.paths, compiler_options(options))
     findings = compilation.findings

@@ -27,7 +27,7 @@ from etcompile.load.revision import RevisionError
 from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:
-    from etcompile.operations.comparison import Comparison
+    from etcompile.operations.declarations import Comparison
 
 
 class DiffOptions(CompileOptions, frozen=True, kw_only=True):
@@ -100,12 +100,12 @@ def command(ctx: click.Context, options: DiffOptions) -> None:
 
 def _compared(compilation: Compilation, chosen: Options, options: DiffOptions) -> "Comparison":
     """The plan against what `--against` names."""
-    from etcompile.operations.comparison import Comparison, compared
+    from etcompile.operations.declarations import Comparison, compared
 
     if options.against == "cluster":
         from etcompile.kubeapi import ClusterError
+        from etcompile.operations.cluster_plan import live_comparison
         from etcompile.operations.execution import objections, warned
-        from etcompile.operations.planner import live_comparison
 
         may = options.rights.rights()
         try:

@@ -32,7 +32,7 @@ def command(ctx: click.Context, options: RestartOptions) -> None:
 
     The exit codes are those of apply.
     """
-    from etcompile.operations.restart import restart_proposal
+    from etcompile.operations.running_jobs import restart_proposal
     from etcompile.status import NoSuchJobError
 
     session = Session(ctx, options, options.cluster)

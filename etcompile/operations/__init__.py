@@ -7,9 +7,9 @@
             print(step.action, step.ref)
         result = operations.execute(cluster, proposal, tell=print)
 
-The command line adds options, questions, signals and exit codes. `planner` makes the plan against a
-cluster for `apply` and `diff`, `comparison` the one against a folder or a Git revision, and `saved`
-reads a plan from a file.
+The command line adds options, questions, signals and exit codes. `cluster_plan` makes the plan
+against a cluster for `apply` and `diff`, `declarations` the one against a folder or a Git revision,
+and `saved` reads a plan from a file.
 """
 
 import importlib
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from etcompile.kubeapi import ClusterError, connect
-    from etcompile.operations.checkpoint import CheckpointRequest, request_checkpoint
-    from etcompile.operations.comparison import Comparison, compared
+    from etcompile.operations.cluster_plan import apply_proposal
+    from etcompile.operations.declarations import Comparison, compared
     from etcompile.operations.deletion import delete_proposal
     from etcompile.operations.execution import execute, refused
     from etcompile.operations.job_sets import job_set
-    from etcompile.operations.planner import apply_proposal
     from etcompile.operations.proposal import ImpossibleError, Proposal, Result
-    from etcompile.operations.restart import restart_proposal
+    from etcompile.operations.running_jobs import (
+        CheckpointRequest,
+        request_checkpoint,
+        restart_proposal,
+    )
     from etcompile.operations.saved import saved_plan, saved_proposal
     from etcompile.plan.scope import Rights
     from etcompile.rollout import Choices, Outcome, StepEvent
@@ -58,14 +61,14 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("ClusterError", "connect"), "kubeapi"),
-    **dict.fromkeys(("CheckpointRequest", "request_checkpoint"), "operations.checkpoint"),
-    **dict.fromkeys(("Comparison", "compared"), "operations.comparison"),
+    **dict.fromkeys(("CheckpointRequest", "request_checkpoint"), "operations.running_jobs"),
+    **dict.fromkeys(("Comparison", "compared"), "operations.declarations"),
     "delete_proposal": "operations.deletion",
     **dict.fromkeys(("execute", "refused"), "operations.execution"),
     "job_set": "operations.job_sets",
-    "apply_proposal": "operations.planner",
+    "apply_proposal": "operations.cluster_plan",
     **dict.fromkeys(("ImpossibleError", "Proposal", "Result"), "operations.proposal"),
-    "restart_proposal": "operations.restart",
+    "restart_proposal": "operations.running_jobs",
     **dict.fromkeys(("saved_plan", "saved_proposal"), "operations.saved"),
     "Rights": "plan.scope",
     **dict.fromkeys(("Choices", "StepEvent", "Outcome"), "rollout"),

@@ -1,9 +1,27 @@
-"""What a compilation made, to what a plan compares: the right side of `diff` and of `apply`."""
+"""What files declare: both sides of `etcompile diff --against`, and what `apply` applies.
 
-from collections.abc import Mapping
+The right side is what was compiled. The left side is a folder, or a Git revision, at which the same
+paths are compiled with the same options.
+"""
 
-from etcompile.compiler import Compilation
-from etcompile.plan.step import Declared, reference
+import os
+import posixpath
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile import emit
+from etcompile.compiler import Compilation, Options, compile  # noqa: A004
+from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
+from etcompile.load.revision import Revision, RevisionError, revision, unpack
+from etcompile.overlays.overlay_files import shipped
+from etcompile.plan.ignore_differences import Ignored
+from etcompile.plan.planner import plan
+from etcompile.plan.scope import Rights, targeted, unknown_targets
+from etcompile.plan.step import Declared, Plan, reference
 
 
 def declarations(
@@ -12,12 +30,12 @@ def declarations(
     *,
     generated: bool = False,
 ) -> list[Declared]:
-    """The desired objects, by job.
+    """The objects of a compilation, by job.
 
     Args:
         compilation: What was compiled.
         inventories: The ids of the jobs' ApplySets, by title; none if None.
-        generated: With what is made in the cluster only, such as key pairs.
+        generated: With what is created in the cluster only, such as key pairs.
     """
     return [
         Declared(
@@ -33,5 +51,149 @@ def declarations(
 
 
 def job_title(namespace: str | None, name: str | None) -> str | None:
-    """A job as people call it: `nlp/bert`."""
+    """The name of a job for people: `nlp/bert`."""
     return f"{namespace}/{name}" if namespace and name else name
+
+
+class Comparison(Struct, frozen=True):
+    """A plan, or why there is none.
+
+    Args:
+        plan: The plan; None if the left side cannot be read.
+        diagnostics: What is wrong with it.
+        refused: What `apply` would refuse, beyond the conflicts in the plan.
+    """
+
+    plan: Plan | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    refused: tuple[Diagnostic, ...] = ()
+
+    def limited(self, targets: Sequence[str]) -> "Comparison":
+        """The same with the named objects only.
+
+        Args:
+            targets: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; all objects if there are none.
+        """
+        if self.plan is None or not targets:
+            return self
+        if problems := unknown_targets(self.plan, targets):
+            return Comparison(None, (*self.diagnostics, *problems))
+        return structs.replace(self, plan=targeted(self.plan, targets))
+
+
+def compared(
+    compilation: Compilation,
+    against: str,
+    paths: Sequence[str],
+    options: Options,
+    ignored: tuple[Ignored, ...] = (),
+) -> Comparison:
+    """What has changed since a folder or a Git revision, as the plan that would bring it about.
+
+    Args:
+        compilation: The right side.
+        against: A folder of manifests or job files; a Git revision, at which the same paths are
+            compiled with the same options; or `REV:DIR`, a folder of a revision.
+        paths: What was compiled.
+        options: How it was compiled.
+        ignored: Fields that may differ.
+
+    Raises:
+        RevisionError: `against` is neither.
+    """
+    name = against
+    if Path(against).is_dir():
+        left = _folder(against, options)
+    else:
+        name = f"revision {against}"
+        with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
+            left = _revision(against, paths, options, Path(folder))
+    errors = tuple(
+        diagnostic for diagnostic in left.diagnostics if diagnostic.severity is Severity.ERROR
+    )
+    if errors:
+        return Comparison(None, (*errors, diagnose(codes.LEFT_SIDE, None, side=name)))
+    rights = Rights(whole=True, ignored=ignored)
+    right = declarations(compilation)
+    return Comparison(plan(right, left.in_order(), emit.wave, rights, against=name))
+
+
+def _folder(path: str, options: Options) -> Compilation:
+    """What a folder declares: manifests as they are, and specs as they compile."""
+    plain = Options(namespace=options.namespace, allow_plain_secrets=True, limits=options.limits)
+    version = options.settings.kubernetes_version
+    settings = structs.replace(plain.settings, kubernetes_version=version)
+    manifests = compile([path], structs.replace(plain, settings=settings))
+    if any(group.name for group in manifests.groups):
+        return compile([path], options)
+    return _empty_or_not(manifests)
+
+
+def _empty_or_not(compilation: Compilation) -> Compilation:
+    """A left side, which may be without objects: then everything is new."""
+    diagnostics = tuple(
+        diagnostic
+        for diagnostic in compilation.diagnostics
+        if diagnostic.code not in (codes.NO_DOCUMENTS, codes.NOTHING_RENDERED)
+    )
+    return structs.replace(compilation, diagnostics=diagnostics)
+
+
+def _revision(against: str, paths: Sequence[str], options: Options, folder: Path) -> Compilation:
+    """What the same paths were at a revision, or what a folder of the revision declares."""
+    name, _, inside = against.partition(":")
+    of = revision(name, Path.cwd())
+    if inside:
+        # As git has it, from the top of the repository: never a place on the disk.
+        inside = posixpath.normpath(inside)
+        if posixpath.isabs(inside) or not unpack(of, [inside], folder):
+            raise RevisionError(f"'{inside}' is not in {name}")
+        return _placed_in(_folder(str(folder / inside), options), against, folder / inside)
+    wanted = []
+    for path in paths:
+        if path == "-":
+            raise RevisionError("standard input has no revision")
+        if (inside_of := of.within(path)) is None:
+            raise RevisionError(f"{path} is not in the repository {of.top}")
+        wanted.append(inside_of)
+    files = unpack(of, wanted, folder)
+    if not files:
+        return Compilation((), ())
+    overlays = (_then(overlay, of, folder) for overlay in options.overlays)
+    runtimes = (_then(runtime, of, folder) for runtime in options.runtimes)
+    templates = options.templates
+    if templates and (inside_of := of.within(str(templates))) is not None:
+        has_any = unpack(of, [inside_of], folder, every=True)
+        templates = folder / inside_of if has_any else None
+    options = structs.replace(
+        options,
+        overlays=tuple(overlay for overlay in overlays if overlay is not None),
+        runtimes=tuple(runtime for runtime in runtimes if runtime is not None),
+        templates=templates,
+    )
+    compilation = compile([str(folder / path) for path in files], options)
+    return _placed_in(_empty_or_not(compilation), name, folder)
+
+
+def _then(value: Any, of: Revision, folder: Path) -> Any:
+    """A file or folder as it was; None if it did not exist; outside of the repository as it is."""
+    if not isinstance(value, str | os.PathLike):
+        return value
+    name = os.fsdecode(value)
+    inside = of.within(name)
+    if inside is None or (name in shipped() and not Path(name).exists()):
+        return value
+    return str(folder / inside) if unpack(of, [inside], folder) else None
+
+
+def _placed_in(compilation: Compilation, name: str, folder: Path) -> Compilation:
+    """The compilation whose diagnostics name files as git does: `main:jobs/bert.yaml`."""
+
+    def placed(diagnostic: Diagnostic) -> Diagnostic:
+        where = diagnostic.location
+        if where is None or not where.file.startswith(str(folder)):
+            return diagnostic
+        file = f"{name}:{where.file[len(str(folder)) :].lstrip('/')}"
+        return structs.replace(diagnostic, location=structs.replace(where, file=file))
+
+    return structs.replace(compilation, diagnostics=tuple(map(placed, compilation.diagnostics)))

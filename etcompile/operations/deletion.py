@@ -38,10 +38,10 @@ def delete_proposal(
         compilation: Jobs as they are declared, in place of their names.
         adopt: Also delete objects that another tool manages, and jobs of another set.
         job_set: The set of jobs that the compilation is of (`operations.job_set`).
-        absent: Is told namespace and name of the declared jobs of which there is nothing.
+        absent: Called with namespace and name of the declared jobs of which there is nothing.
 
     Returns:
-        The proposal; what is kept is in its plan as `unmanaged`.
+        The proposal; what is not deleted is in its plan as `unmanaged`.
 
     Raises:
         ClusterError: the cluster cannot be read.
@@ -51,12 +51,12 @@ def delete_proposal(
     compiled = [value for group in groups if group.name for value in group.objects]
     loose = [value for group in groups if not group.name for value in group.objects]
     jobs = [*jobs, *((group.namespace, group.name) for group in groups if group.name)]
-    found: list[tuple[str, Object]] = []
+    live: list[tuple[str, Object]] = []
     unknown: list[Diagnostic] = []
     members: dict[str, list[ObjectRef]] = {}
     applied = set()
     versions: dict[str, str] = {}
-    empty: list[Step] = []
+    extra: list[Step] = []
     foreign: list[Step] = []
     for namespace, name in jobs:
         where = namespace or cluster.namespace
@@ -64,26 +64,26 @@ def delete_proposal(
         parent = inventory_of(cluster, name, where)
         versions[title] = seen_version(parent, cluster.now())
         mine = [(title, value) for value in belongings(cluster, name, where)]
-        found += mine
+        live += mine
+        members[title] = [reference(value) for _, value in mine if is_member(value)]
         if parent is not None:
             if compilation and not adopt and (other := other_set(parent, job_set)):
                 foreign.append(of_other_set(reference(parent), title, other))
             applied.add(title)
             if not mine:  # the watcher has removed the rest (ttlSecondsAfterFinished), or somebody
-                empty.append(deletion(parent, EMPTY_INVENTORY))
-        members[title] = [reference(value) for _, value in mine if is_member(value)]
-        if parent is None and not mine and compilation is None:
-            advice = f"etcompile status -n {where}"
-            facts = {"job": name, "where": where, "advice": advice}
+                extra.append(deletion(parent, EMPTY_INVENTORY))
+        elif not mine and compilation is None:
+            facts = {"job": name, "where": where, "advice": f"etcompile status -n {where}"}
             unknown.append(diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts))
-        elif parent is None and not mine and absent is not None:
+        elif not mine and absent is not None:
             absent(where, name)
     if unknown:
         raise ImpossibleError(Result(INPUT, tuple(unknown)))
-    if others := tuple(_others(compiled, (value for _, value in found), cluster.namespace)):
+    values = [value for _, value in live]
+    if others := tuple(_others(compiled, values, cluster.namespace)):
         raise ImpossibleError(Result(CONFLICT, others))
     plan = removal(
-        found,
+        live,
         emit.wave,
         adopt=adopt,
         applied=applied,
@@ -92,21 +92,23 @@ def delete_proposal(
         namespace=cluster.namespace,
         read_pods=partial(pods_of, cluster),
     )
-    used = _used(cluster, [*(value for _, value in found), *compiled], plan, loose)
-    plan = structs.replace(plan, steps=(*plan.steps, *empty, *used, *foreign))
+    used = _used(cluster, [*values, *compiled], plan, loose)
+    plan = structs.replace(plan, steps=(*plan.steps, *extra, *used, *foreign))
     stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
-    kept = {title: [ref for ref in refs if ref in stays] for title, refs in members.items()}
-    return Proposal(plan=plan, rights=Rights(adopt=adopt, prune=True), kept=kept, versions=versions)
+    return Proposal(
+        plan=plan,
+        rights=Rights(adopt=adopt, prune=True),
+        remaining={title: [ref for ref in refs if ref in stays] for title, refs in members.items()},
+        versions=versions,
+    )
 
 
 def _used(
     cluster: Cluster, values: Sequence[Object], plan: Plan, others: Sequence[Object]
 ) -> Iterator[Step]:
-    """What the jobs used and leave behind, as far as it is there."""
-    known = {(step.ref.kind, step.ref.namespace, step.ref.name) for step in plan.steps}
-    known |= {
-        (ref.kind, ref.namespace or cluster.namespace, ref.name) for ref in map(reference, others)
-    }
+    """What the jobs used and leave behind, as far as it exists."""
+    refs = (*(step.ref for step in plan.steps), *map(reference, others))
+    known = {(ref.kind, ref.namespace or cluster.namespace, ref.name) for ref in refs}
     for ref in named_by(values, cluster.namespace):
         if (ref.kind, ref.namespace, ref.name) in known:
             continue
@@ -116,13 +118,13 @@ def _used(
         except ClusterError as error:
             if error.status != 403:
                 raise
-            continue  # who may not read it cannot be told of it
+            continue  # who may not read it cannot see whether it exists
         if live is not None:
             yield left_behind({**live, "apiVersion": ref.api_version, "kind": ref.kind})
 
 
 def _others(
-    compiled: Iterable[Object], found: Iterable[Object], namespace: str
+    compiled: Iterable[Object], live: Iterable[Object], namespace: str
 ) -> Iterator[Diagnostic]:
     """An error for each job of the files whose name a job of another kind has in the cluster."""
     maps = {
@@ -132,10 +134,10 @@ def _others(
         for ref in [reference(value)]
         for name in (ref.name, config_of_others(value))
     }
-    for live in found:
-        ref = reference(live)
+    for value in live:
+        ref = reference(value)
         declared = maps.get((ref.namespace, ref.name)) if ref.kind == "ConfigMap" else None
-        if declared is not None and (other := other_job(declared, live)):
+        if declared is not None and (other := other_job(declared, value)):
             problem = f"it belongs to the {other}, which is not the job of the files"
             advice = f"etcompile delete --job {other.split()[-1]} deletes that one"
             yield diagnose(codes.FOREIGN_OBJECT, None, object=ref, problem=problem, advice=advice)

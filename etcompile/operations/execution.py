@@ -1,4 +1,4 @@
-"""A proposal, carried out: what `apply`, `delete` and `restart` do alike."""
+"""A proposal to what is done to the cluster, or why nothing is, for all commands that write."""
 
 import json
 import time
@@ -43,22 +43,19 @@ _AT_ONCE = 16
 
 def refused(proposal: Proposal) -> Result | None:
     """What stands in the way of a proposal, as far as its plan knows; None if nothing."""
-    plan = proposal.whole
-    if not plan.refused:
+    steps = proposal.whole.refused
+    if not steps:
         return None
-    if any(refused_step.action == "conflict" for refused_step in plan.refused):
+    if any(step.action == "conflict" for step in steps):
         code = CONFLICT
     else:
-        code = (
-            CLUSTER
-            if any(refused_step.needs == "room" for refused_step in plan.refused)
-            else REPLACEMENT
-        )
-    alike: dict[object, list[Step]] = {}
-    for step in plan.refused:
-        told = not step.changes and step.needs in (None, "room")
-        alike.setdefault(step.reasons if told else step.id, []).append(step)
-    return Result(code, tuple(map(_of_steps, alike.values())))
+        code = CLUSTER if any(step.needs == "room" for step in steps) else REPLACEMENT
+    # Steps whose reasons say everything are reported together.
+    groups: dict[object, list[Step]] = {}
+    for step in steps:
+        is_plain = not step.changes and step.needs in (None, "room")
+        groups.setdefault(step.reasons if is_plain else step.id, []).append(step)
+    return Result(code, tuple(map(_of_steps, groups.values())))
 
 
 def execute(
@@ -82,9 +79,9 @@ def execute(
         proposal: What is to be done.
         choices: What to wait for, how long, and how many writes at once.
         dry_run: Only ask the API server what it has against it.
-        begin: Is told that the plan is about to be done.
-        tell: Is told of each change of state of an object, from this thread.
-        end: Is told what it came to, also when it ends by an exception.
+        begin: Called when the plan is about to be done.
+        tell: Called with each change of state of an object, from this thread.
+        end: Called with the outcome, also when it ends by an exception.
         during: A context that surrounds each part of it. Its `interrupt()` may be called from any
             thread and from signal handlers, and ends the rollout after the requests under way.
     """
@@ -94,16 +91,18 @@ def execute(
     sets = _inventories(cluster, proposal, choices.lease)
     writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
     needed = needs(plan, sets.accesses(), waits=choices.wait != "none")
-    found = denied(cluster, needed, choices.concurrency) or sets.refusals()
-    found = found or refusals(
-        cluster, plan, writer, choices.concurrency, dry_run=dry_run, accepted=proposal.accepted
+    against = (
+        denied(cluster, needed, choices.concurrency)
+        or sets.refusals()
+        or refusals(
+            cluster, plan, writer, choices.concurrency, dry_run=dry_run, accepted=proposal.accepted
+        )
     )
-    if found or dry_run:
-        ends = (refusal.code for refusal in found if not refusal.passes)
-        return Result(min(ends, default=0), (*_diagnostics(found), *warned(cluster)))
-    if found := sets.take(choices.concurrency):
-        ends = (refusal.code for refusal in found)
-        return Result(min(ends), (*_diagnostics(found), *warned(cluster)))
+    if not against and not dry_run:
+        against = sets.take(choices.concurrency)
+    if against or dry_run:
+        ends = (refusal.code for refusal in against if not refusal.passes)
+        return Result(min(ends, default=0), (*_diagnostics(against), *warned(cluster)))
     outcome = Outcome(interrupted=True)
     until = None if choices.timeout is None else time.monotonic() + choices.timeout
     parts = (*proposal.before, proposal.plan)
@@ -116,7 +115,7 @@ def execute(
                 choices = structs.replace(choices, timeout=max(0.0, until - time.monotonic()))
             rollout = Rollout(
                 *(cluster, part, writer, sets, choices, tell),
-                *(proposal.seen, proposal.deciding, proposal.kept),
+                *(proposal.seen, proposal.deciding, proposal.remaining),
                 last=place + 1 == len(parts),
             )
             with during(rollout):
@@ -141,28 +140,22 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
         proposal: What would be done.
     """
     sets = _inventories(cluster, proposal, Choices().lease)
-    found = sets.refusals()
-    if not found and not proposal.whole.refused:
+    against = sets.refusals()
+    if not against and not proposal.whole.refused:
         writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
-        found = refusals(cluster, proposal.whole, writer, _AT_ONCE, accepted=proposal.accepted)
-    told = _diagnostics(
+        against = refusals(cluster, proposal.whole, writer, _AT_ONCE, accepted=proposal.accepted)
+    unusable = [
+        {"namespace": refusal.ref.name, "problem": refusal.clause, "advice": refusal.hint}
+        for refusal in against
+        if refusal.cause == "namespace"
+    ]
+    ours = (
         refusal
-        for refusal in found
+        for refusal in against
         if refusal.full or refusal.cause not in ("cluster", "namespace")
     )
-    return (*told, *_unusable_namespaces(found))
-
-
-def _unusable_namespaces(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
-    """A warning for each namespace that is missing, or being deleted."""
-    for refusal in refusals:
-        if refusal.cause == "namespace":
-            facts = {
-                "namespace": refusal.ref.name,
-                "problem": refusal.clause,
-                "advice": refusal.hint,
-            }
-            yield diagnose(codes.UNUSABLE_NAMESPACE, None, **facts)
+    warnings = (diagnose(codes.UNUSABLE_NAMESPACE, None, **facts) for facts in unusable)
+    return (*_diagnostics(ours), *warnings)
 
 
 def warned(cluster: Cluster) -> Iterator[Diagnostic]:
@@ -186,58 +179,55 @@ def _inventories(cluster: Cluster, proposal: Proposal, seconds: float) -> Invent
 
 
 def _of_steps(steps: Sequence[Step]) -> Diagnostic:
-    """What speaks against steps of the plan that are refused alike."""
+    """The diagnostic for steps of the plan that are refused for the same reasons."""
     step = steps[0]
-    objects = listed(dict.fromkeys(refused_step.ref for refused_step in steps))
+    objects = listed(dict.fromkeys(other.ref for other in steps))
     changes = [change for change in step.changes if change.manager or change.immutable]
     # The remedy is the hint's to say, which knows of more than one.
-    problem = "; ".join((*(reason.text for reason in step.why), *map(_values, changes)))
-    managers = [change.manager for change in step.changes if change.manager]
+    problem = "; ".join((*(reason.text for reason in step.why), *map(both_values, changes)))
+    if step.needs == "room":
+        return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=objects, problem=problem)
+    managers = dict.fromkeys(change.manager for change in step.changes if change.manager)
     hint = _HINTS.get(step.needs or "", "") if step.action != "conflict" or step.needs else ""
     if step.needs == "adopt" and managers:
         hint = "--adopt --take-ownership {manager} takes it over with its fields"
     elif step.needs == "adopt":
         hint = next((remedy.words for remedy in step.remedies), hint)
     hint = hint.format(
-        manager=" --take-ownership ".join(dict.fromkeys(map(str, managers))),
-        object=f"{step.ref.kind}/{step.ref.name}",
+        manager=" --take-ownership ".join(managers), object=f"{step.ref.kind}/{step.ref.name}"
     )
-    if step.needs == "room":
-        return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=objects, problem=problem)
     code = codes.FOREIGN_OBJECT if step.action == "conflict" else codes.MUST_BE_REPLACED
     return diagnose(code, None, object=objects, problem=problem, advice=hint)
 
 
 def _diagnostics(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
-    """What speaks against steps: what it says of several objects alike is said once."""
-    alike: dict[object, list[Refusal]] = {}
+    """The diagnostics for what the API server refuses, one for all objects with the same words."""
+    groups: dict[object, list[Refusal]] = {}
     for refusal in refusals:
         reasons = tuple(reason.replace(refusal.ref.name, "*") for reason in refusal.reasons)
-        alike.setdefault(
-            (refusal.cause, refusal.passes, reasons, refusal.changes, refusal.hint), []
-        ).append(refusal)
-    return tuple(map(_diagnostic, alike.values()))
+        likeness = (refusal.cause, refusal.passes, reasons, refusal.changes, refusal.hint)
+        groups.setdefault(likeness, []).append(refusal)
+    return tuple(map(_diagnostic, groups.values()))
 
 
 def _diagnostic(refusals: Sequence[Refusal]) -> Diagnostic:
-    """What speaks against steps that are refused alike, found by the API server."""
     refusal = refusals[0]
     refs = dict.fromkeys(other.ref for other in refusals)
-    values = [_values(change) for change in refusal.changes if change.before is not None]
+    values = [both_values(change) for change in refusal.changes if change.before is not None]
     problem = "; ".join((*refusal.reasons, *values))
     if len(refs) > 1:
         problem = problem.replace(refusal.ref.name, "*")
-    facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
+    objects = listed(refs)
     if refusal.passes:
-        return diagnose(codes.NOT_TRIED, None, object=listed(refs), problem=problem)
+        return diagnose(codes.NOT_TRIED, None, object=objects, problem=problem)
+    facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
     if refusal.cause in ("cluster", "namespace"):
-        return diagnose(
-            codes.CLUSTER_REFUSES, None, **{**facts, "problem": f"{listed(refs)}: {problem}"}
-        )
-    return diagnose(_CODES[refusal.cause], None, object=listed(refs), **facts)
+        facts["problem"] = f"{objects}: {problem}"
+        return diagnose(codes.CLUSTER_REFUSES, None, **facts)
+    return diagnose(_CODES[refusal.cause], None, object=objects, **facts)
 
 
-def _values(change: FieldChange) -> str:
+def both_values(change: FieldChange) -> str:
     """A field with both its values: `data.hosts is "a:1", and would be "b:1"`."""
     before, after = (
         json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -1,4 +1,4 @@
-"""A plan that `etcompile diff --plan` wrote: read again, and held against the cluster of now."""
+"""A plan that `etcompile diff --plan` wrote: read again, and compared with the cluster of now."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -8,12 +8,12 @@ from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.load import access, parse
-from etcompile.operations.planner import acyclic, note
-from etcompile.operations.proposal import ImpossibleError, Proposal, Result
+from etcompile.operations.proposal import ImpossibleError, Proposal, Result, acyclic, note
+from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import matched
 from etcompile.plan.document import PlanError, read_plan
 from etcompile.plan.scope import Rights
-from etcompile.plan.step import REMOVES, Plan, Step, reference
+from etcompile.plan.step import REMOVES, ObjectKey, Plan, Step, reference
 from etcompile.rollout.live import Live, cluster_identity, is_same_cluster
 from etcompile.rollout.preflight.dryrun import DryRun
 
@@ -21,21 +21,23 @@ if TYPE_CHECKING:
     from etcompile.rollout.machine.reasons import ObjectState
     from etcompile.rollout.machine.targets import Key
 
+_ANYTHING = Rights(replace=True, adopt=True, prune=True, take_ownership=frozenset("*"))
+
 
 def saved_plan(file: str, *, context: str | None = None, namespace: str | None = None) -> Plan:
     """The plan of a file.
 
     Args:
         file: The path of the file, as the user named it.
-        context: The context of the kubeconfig that is asked for; any if None.
-        namespace: The default namespace that is asked for; any if None.
+        context: The context of the kubeconfig that the user names; any if None.
+        namespace: The default namespace that the user names; any if None.
 
     Raises:
         ImpossibleError: it holds no plan, or not one for there.
     """
     try:
         data = access.content(file)
-        found = read_plan(data)
+        plan = read_plan(data)
     except OSError as error:
         raise _unusable(file, [(Location(file), error)]) from None
     except PlanError as error:
@@ -43,17 +45,17 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
         places = _places(file, data, error)
         raise _unusable(file, zip(places, problems, strict=True)) from None
     problem = advice = ""
-    if found.against != "cluster":
-        problem = f"it was made against {found.against}, and not against a cluster"
-    elif context and found.context and context != found.context:
-        problem = f"it was made for the context {found.context}, and not for {context}"
+    if plan.against != "cluster":
+        problem = f"it was made against {plan.against}, and not against a cluster"
+    elif context and plan.context and context != plan.context:
+        problem = f"it was made for the context {plan.context}, and not for {context}"
         advice = f"leave out --context, or make a plan: etcompile diff --context {context}"
-    elif namespace and found.namespace and namespace != found.namespace:
-        problem = f"it was made for the namespace {found.namespace}, not for {namespace}"
+    elif namespace and plan.namespace and namespace != plan.namespace:
+        problem = f"it was made for the namespace {plan.namespace}, not for {namespace}"
         advice = "leave out --namespace, or make the plan with it"
     if problem:
         raise _unusable(file, [(Location(file, 1), problem)], advice)
-    return found
+    return plan
 
 
 def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> Proposal:
@@ -70,34 +72,30 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
     if saved.cluster and not is_same_cluster(saved.cluster, identity):
         words = f"it was made for another cluster than the one of the context {cluster.context}"
         raise _unusable(file, [(Location(file, 1), words)], "make a plan for this cluster")
-    live: dict[tuple[str, ...], Object] = {}
+    live: dict[ObjectKey, Object] = {}
     seen: dict[Key, ObjectState] = {}
     steps = [step for step in saved.steps if step.action not in ("wait", "unmanaged")]
     for value in Live(cluster).get([step.ref for step in steps]):
         note(value, seen)
         live[reference(value).key_in(cluster.namespace)] = value
+    # These were being deleted when the plan was made, and may be gone by now.
     gone = {step.ref for step in saved.steps if step.until == "gone"}
-    found = []
     server = DryRun(cluster)
+    diagnostics = []
     for step in steps:
         now = live.get(step.ref.key_in(cluster.namespace))
-        if step.ref in gone:
-            continue  # one that was going when the plan was made, and may be gone by now
-        if problem := _difference(step, now, server):
-            found.append(
-                diagnose(codes.CHANGED_WORLD, None, plan=file, object=step.ref, problem=problem)
-            )
-    if found:
-        raise ImpossibleError(Result(CONFLICT, tuple(found)))
+        if step.ref not in gone and (problem := _difference(step, now, server)):
+            facts = {"plan": file, "object": step.ref, "problem": problem}
+            diagnostics.append(diagnose(codes.CHANGED_WORLD, None, **facts))
+    if diagnostics:
+        raise ImpossibleError(Result(CONFLICT, tuple(diagnostics)))
     ours = saved.job_set
     orphans = frozenset(ours.orphans if ours else ())
     return acyclic(Proposal(plan=saved, rights=rights, seen=seen, job_set=ours, orphans=orphans))
 
 
-_ANYTHING = Rights(replace=True, adopt=True, prune=True, take_ownership=frozenset("*"))
-
-
 def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:
+    """What has become of a step's object since, if the step would be another one now."""
     if now is None:
         return None if step.uid is None else "it no longer exists"
     uid = now["metadata"].get("uid")
@@ -110,22 +108,14 @@ def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:
         return None
     if step.manifest is None:
         return "it has changed"
-    # What a status or a node changed is no matter; the step must still be this one.
-    label = _label(step)
-    again = matched(
-        step.manifest, now, step.ref, _ANYTHING, label, frozenset({label or ""}), server.ask
-    )
+    # A changed status does not matter; the step must still be this one. It may put its object
+    # into an ApplySet.
+    path = ("metadata", "labels", PART_OF)
+    label = next((str(change.after) for change in step.changes if change.steps == path), None)
+    again = matched(step.manifest, now, step.ref, _ANYTHING, label, {label or ""}, server.ask)
     if (again.action, _fields(again)) == (step.action, _fields(step)):
         return None
     return f"it has changed, and the same {step.action} would do something else now"
-
-
-def _label(step: Step) -> str | None:
-    """The ApplySet that a step puts its object into."""
-    for change in step.changes:
-        if change.steps == ("metadata", "labels", "applyset.kubernetes.io/part-of"):
-            return str(change.after)
-    return None
 
 
 def _fields(step: Step) -> list[tuple[Any, ...]]:
@@ -135,17 +125,17 @@ def _fields(step: Step) -> list[tuple[Any, ...]]:
 
 
 def _unusable(
-    file: str, found: Iterable[tuple[Location, object]], advice: str = ""
+    file: str, problems: Iterable[tuple[Location, object]], advice: str = ""
 ) -> ImpossibleError:
-    told = (
+    diagnostics = (
         diagnose(codes.UNUSABLE_PLAN, place, plan=file, problem=problem, advice=advice)
-        for place, problem in found
+        for place, problem in problems
     )
-    return ImpossibleError(Result(INPUT, tuple(told)))
+    return ImpossibleError(Result(INPUT, tuple(diagnostics)))
 
 
 def _places(file: str, data: bytes, error: PlanError) -> Iterator[Location]:
-    """Where the problems of a plan's file stand in it."""
+    """Where the problems of a plan's file are in it."""
     documents = parse(data, file=file).documents
     for problem in error.problems:
         if problem.byte is not None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from etcompile.diagnostics.excerpts import excerpt, excerpts
 from etcompile.emit import to_yaml
-from etcompile.operations.execution import _values
+from etcompile.operations.execution import both_values
 from etcompile.plan.presentation import text
 from etcompile.plan.step import FieldChange, ObjectRef, Plan, Step
 
@@ -33,7 +33,7 @@ def change(old: object, new: object) -> FieldChange:
 
 
 def test_a_refused_change_shows_the_difference_of_long_values() -> None:
-    words = _values(change(OLD, NEW))
+    words = both_values(change(OLD, NEW))
     assert "print(1); a" in words
     assert "print(1); b" in words
 

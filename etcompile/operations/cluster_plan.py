@@ -1,6 +1,6 @@
 """A compilation and a cluster to a proposal: what `diff` shows and `apply` does."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run import is_only_another_run
 from etcompile.operations.declarations import declarations, job_title
-from etcompile.operations.proposal import ImpossibleError, Proposal, Result
+from etcompile.operations.proposal import ImpossibleError, Proposal, Result, acyclic, note
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.classes import PRUNE
@@ -23,7 +23,6 @@ from etcompile.plan.owners import config_of_others, is_member
 from etcompile.plan.planner import plan
 from etcompile.plan.quotas import Read, within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
-from etcompile.plan.schedule import ring
 from etcompile.plan.scope import Rights, targeted, unknown_targets
 from etcompile.plan.step import (
     IDLE,
@@ -31,12 +30,12 @@ from etcompile.plan.step import (
     JobSet,
     ObjectKey,
     ObjectRef,
-    Plan,
     Reason,
     Remedy,
     Step,
     deletion,
     reference,
+    unmanaged,
 )
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.lease import seen_version
@@ -49,46 +48,10 @@ from etcompile.rollout.live import (
     parents,
     pods_of,
 )
-from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
+from etcompile.rollout.machine.reasons import ObjectState
 from etcompile.rollout.machine.targets import Key
 from etcompile.rollout.preflight.dryrun import DryRun, under_another_name
 from etcompile.rollout.refusals import quota_of
-
-
-class _Inventories:
-    """The ApplySets of the jobs of a compilation, as far as the cluster has them.
-
-    Args:
-        compilation: What was compiled.
-        live: The cluster.
-    """
-
-    def __init__(self, compilation: Compilation, live: Live) -> None:
-        self.ids: dict[str | None, str] = {}
-        """Of the sets that are there."""
-        self.wanted: dict[str | None, str] = {}
-        """Of all, also those that are still to be made."""
-        self.parents: dict[str | None, Object] = {}
-        """The parents of those, by job."""
-        parents: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
-        for group in compilation.groups:
-            if group.name:
-                ref = applysets.parent(group.name, group.namespace or live.namespace)
-                title = job_title(group.namespace, group.name)
-                parents[ref.key] = ref, title
-                self.wanted[title] = applysets.applyset_id(ref)
-        for found in live.get([ref for ref, _ in parents.values()]):
-            ref, title = parents[reference(found).key]
-            if applysets.is_parent(found, ref):
-                self.ids[title] = applysets.applyset_id(ref)
-                self.parents[title] = found
-
-    def members(self, live: Live) -> Iterator[Object]:
-        """The objects of the sets."""
-        for found in self.parents.values():
-            kinds, namespaces = applysets.members(found)
-            label = found["metadata"]["labels"][applysets.INVENTORY_ID]
-            yield from live.labelled(kinds, namespaces, {applysets.PART_OF: label})
 
 
 def apply_proposal(
@@ -124,6 +87,60 @@ def apply_proposal(
     return acyclic(_proposal(compilation, cluster, rights or Rights(), job_set, targets))
 
 
+def live_comparison(
+    compilation: Compilation, cluster: Cluster, rights: Rights, *, job_set: JobSet | None = None
+) -> Proposal:
+    """What `apply_proposal` would propose, to look at; without inventories that do not exist yet.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+    """
+    return _proposal(compilation, cluster, rights, job_set, new_sets=False)
+
+
+def nameless(compilation: Compilation) -> list[Diagnostic]:
+    """An error for each object that has no name to apply it by."""
+    return [
+        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
+        for value in compilation.in_order()
+        if not value["metadata"].get("name")
+    ]
+
+
+class _Inventories:
+    """The ApplySets of the jobs of a compilation, as far as the cluster has them.
+
+    Attributes:
+        ids: By job, the ids of the sets that exist.
+        wanted: The ids of all, also of those that are still to be created.
+        parents: By job, the parents of those that exist.
+    """
+
+    def __init__(self, compilation: Compilation, live: Live) -> None:
+        self.ids: dict[str | None, str] = {}
+        self.wanted: dict[str | None, str] = {}
+        self.parents: dict[str | None, Object] = {}
+        refs: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
+        for group in compilation.groups:
+            if group.name:
+                ref = applysets.parent(group.name, group.namespace or live.namespace)
+                title = job_title(group.namespace, group.name)
+                refs[ref.key] = ref, title
+                self.wanted[title] = applysets.applyset_id(ref)
+        for parent in live.get([ref for ref, _ in refs.values()]):
+            ref, title = refs[reference(parent).key]
+            if applysets.is_parent(parent, ref):
+                self.ids[title] = applysets.applyset_id(ref)
+                self.parents[title] = parent
+
+    def members(self, live: Live) -> Iterator[Object]:
+        """The objects of the sets."""
+        for parent in self.parents.values():
+            kinds, namespaces = applysets.members(parent)
+            label = parent["metadata"]["labels"][applysets.INVENTORY_ID]
+            yield from live.labelled(kinds, namespaces, {applysets.PART_OF: label})
+
+
 def _proposal(
     compilation: Compilation,
     cluster: Cluster,
@@ -137,21 +154,12 @@ def _proposal(
     sets = _Inventories(compilation, live)
     now = cluster.now()
     versions = {title: seen_version(sets.parents.get(title), now) for title in sets.wanted if title}
-    declared = declarations(compilation, sets.wanted if new_sets else sets.ids, generated=True)
-    references = [reference(value) for value in compilation.in_order()]
-    references += [reference(value) for group in compilation.groups for value in group.generated]
-    # A job of another kind may have the name, and its ConfigMap another one.
-    references += [
-        structs.replace(reference(value), name=name)
-        for value in compilation.in_order()
-        if (name := config_of_others(value))
-    ]
     server = DryRun(cluster)
     beyond: dict[ObjectKey, Object] = {}
     seen: dict[Key, ObjectState] = {}
-    made = plan(
-        declared,
-        _once(live, sets, references, seen, beyond),
+    proposed = plan(
+        declarations(compilation, sets.wanted if new_sets else sets.ids, generated=True),
+        _once(live, sets, compilation, seen, beyond),
         emit.wave,
         rights,
         context=cluster.context or cluster.server,
@@ -159,54 +167,50 @@ def _proposal(
         ask=server.ask,
         read_pods=partial(pods_of, cluster),
     )
+    steps = [*proposed.steps]
     problems: list[Diagnostic] = []
     if not rights.adopt:
-        others = (
+        steps += (
             of_other_set(reference(parent), title, other)
             for title, parent in sets.parents.items()
             if title is not None and (other := other_set(parent, job_set))
         )
-        operated = _operated(compilation, cluster, problems)
-        made = structs.replace(made, steps=(*made.steps, *others, *operated))
+        steps += _operated(compilation, cluster, problems)
     members: dict[str, tuple[ObjectRef, ...]] = {}
     if job_set is not None and job_set.whole:
-        jobs = {
-            (group.namespace or live.namespace, group.name)
-            for group in compilation.groups
-            if group.name is not None
-        }
-        # Left to its own controller, but not gone.
-        jobs |= {
-            (document.namespace or live.namespace, document.name or "")
-            for document in compilation.skipped
-        }
+        names = [(group.namespace, group.name) for group in compilation.groups if group.name]
+        # A document that is left to its own controller is not gone.
+        names += [(document.namespace, document.name or "") for document in compilation.skipped]
+        jobs = {(namespace or live.namespace, name) for namespace, name in names}
         left = orphans(cluster, job_set, jobs, [live.namespace, *(where for where, _ in jobs)])
-        steps = _orphaned(cluster, left, rights, job_set)
-        acting = [step for step in made.steps if step.action not in IDLE]
-        idle = [step for step in made.steps if step.action in IDLE]
-        gone = [step for step in steps if step.action not in IDLE]
-        stays = [step for step in steps if step.action in IDLE]
+        # Those that act come first, in either part.
+        steps += _orphaned(cluster, left, rights, job_set)
+        steps.sort(key=lambda step: step.action in IDLE)
         members = {
             orphan.title: tuple(reference(value) for value in orphan.objects if is_member(value))
             for orphan in left
         }
-        made = structs.replace(made, steps=(*acting, *gone, *idle, *stays))
         problems += _moved(sets, job_set, jobs, cluster, rights)
         job_set = structs.replace(job_set, orphans=tuple(members))
         beyond |= {reference(value).key: value for orphan in left for value in orphan.objects}
         versions |= {orphan.title: seen_version(orphan.inventory, now) for orphan in left}
-    problems += _only_renamed(made.steps)
-    made = structs.replace(made, cluster=cluster_identity(cluster), job_set=job_set)
-    made = within_quotas(made, beyond, _quotas(cluster))
+    problems += _only_renamed(steps)
+    proposed = structs.replace(
+        proposed, steps=tuple(steps), cluster=cluster_identity(cluster), job_set=job_set
+    )
+    proposed = within_quotas(proposed, beyond, _quotas(cluster))
     if server.denied:
         where = cluster.context or cluster.server
         facts = {"cluster": where, "problem": server.denied}
         problems.insert(0, diagnose(codes.ADMISSION_NOT_ASKED, None, **facts))
-    if unknown := unknown_targets(made, targets):
+    if unknown := unknown_targets(proposed, targets):
         raise ImpossibleError(Result(INPUT, tuple(unknown)))
-    made = targeted(made, targets)
+    proposed = targeted(proposed, targets)
+    # What the ApplySets of orphans still have once the plan is done.
+    removed = {step.ref for step in proposed.steps if step.action in REMOVES}
+    orphaned = {job: [ref for ref in refs if ref not in removed] for job, refs in members.items()}
     return Proposal(
-        plan=made,
+        plan=proposed,
         rights=rights,
         secrets={
             reference(value): value for value in compilation.in_order() if value["kind"] == "Secret"
@@ -217,7 +221,7 @@ def _proposal(
             if (title := job_title(group.namespace, group.name))
         },
         seen=seen,
-        kept=_members_left(members, made),
+        remaining={**members_left(proposed), **orphaned},
         job_set=job_set,
         orphans=frozenset(members),
         accepted=frozenset(server.accepted),
@@ -226,15 +230,35 @@ def _proposal(
     )
 
 
-def live_comparison(
-    compilation: Compilation, cluster: Cluster, rights: Rights, *, job_set: JobSet | None = None
-) -> Proposal:
-    """What `apply_proposal` would propose, to look at; without inventories that are not there yet.
+def _once(
+    live: Live,
+    sets: _Inventories,
+    compilation: Compilation,
+    seen: dict[Key, ObjectState],
+    beyond: dict[ObjectKey, Object],
+) -> Iterator[Object]:
+    """The live objects: those of the desired names, and members of the inventories beyond.
 
-    Raises:
-        ClusterError: the cluster cannot be read.
+    While they pass, it notes how far the first are, and collects the others.
     """
-    return _proposal(compilation, cluster, rights, job_set, new_sets=False)
+    refs = [reference(value) for value in compilation.in_order()]
+    refs += [reference(value) for group in compilation.groups for value in group.generated]
+    # A job of another kind may have the name, and its ConfigMap another one.
+    refs += [
+        structs.replace(reference(value), name=name)
+        for value in compilation.in_order()
+        if (name := config_of_others(value))
+    ]
+    refs = [ref for ref in refs if ref.name]
+    for value in live.get(refs):
+        note(value, seen)
+        yield value
+    declared = {ref.key_in(live.namespace) for ref in refs}
+    for value in sets.members(live):
+        ref = reference(value)
+        if ref.key_in(live.namespace) not in declared:
+            beyond[ref.key] = value
+            yield value
 
 
 def _moved(
@@ -244,32 +268,35 @@ def _moved(
     cluster: Cluster,
     rights: Rights,
 ) -> Iterator[Diagnostic]:
-    """That jobs leave another set, with those that stay in it and that nobody looks for now."""
-    former: dict[str, str] = {}
+    """A warning for jobs that leave another set, with those that stay in it unobserved."""
+    sources: dict[str, str] = {}
     for parent in sets.parents.values():
         labels, annotations = belonging(parent)
         if rights.adopt or not other_set(parent, job_set):
-            former[labels.get(SET, job_set.id)] = annotations.get(SOURCE, "")
-    former.pop(job_set.id, None)
+            sources[labels.get(SET, job_set.id)] = annotations.get(SOURCE, "")
+    sources.pop(job_set.id, None)
     places = [cluster.namespace, *(where for where, _ in declared)]
-    for label, source in former.items():
-        there = (parent for parent in parents(cluster, label, places) if is_covered(parent, places))
-        found = [orphan_job(parent, declared) for parent in there]
-        left = ", ".join("/".join(job) for job in sorted(filter(None, found))) or "none"
+    for label, source in sources.items():
+        jobs = [
+            orphan_job(parent, declared)
+            for parent in parents(cluster, label, places)
+            if is_covered(parent, places)
+        ]
+        left = ", ".join("/".join(job) for job in sorted(filter(None, jobs))) or "none"
         yield diagnose(codes.SET_CHANGED, None, former=source, set=job_set.source, jobs=left)
 
 
 def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
     """A warning for jobs whose Pods get new names and are otherwise what they were."""
-    found = [
+    jobs = [
         str(step.job)
         for step in steps
         for change in step.changes
         if change.steps == ("data", STORED_JOB)
         and is_only_another_run(str(change.before), str(change.after))
     ]
-    if found:
-        yield diagnose(codes.ONLY_ANOTHER_RUN, None, jobs=", ".join(found))
+    if jobs:
+        yield diagnose(codes.ONLY_ANOTHER_RUN, None, jobs=", ".join(jobs))
 
 
 def _operated(
@@ -283,11 +310,11 @@ def _operated(
         data = group.origin.source.data
         if any(value["kind"] == data["kind"] for value in group.objects):
             continue  # the job's own Pods want it there, and no operator runs it
+        where = group.namespace or cluster.namespace
         try:
             resource = cluster.served(data["apiVersion"].rpartition("/")[0], data["kind"])
             if resource is None:
                 continue
-            where = group.namespace or cluster.namespace
             live = cluster.get(resource, group.name or "", where)
         except ClusterError as error:
             if error.status != 403:
@@ -297,23 +324,19 @@ def _operated(
                 facts = {"kind": data["kind"], "problem": str(error)}
                 problems.append(diagnose(codes.OPERATOR_UNREAD, None, **facts))
             continue
-        if live is None or _has_ended(live):
+        if live is None:
             continue
+        status, ends = status_of(live), ("Succeeded", "Failed", "Complete")
+        if status.get("phase") in ends or any(is_true(status, end) for end in ends):
+            continue  # its operator starts no more Pods
         ref = ObjectRef(resource.api_version, resource.kind, where, group.name or "")
-        title = job_title(group.namespace, group.name)
         why = Reason(
             f"the cluster has a {resource.kind} of this name, whose operator would run the same"
             " job: `etcompile migrate` hands it over",
             Remedy("adopt", "delete it, or give --adopt when its operator no longer runs it"),
         )
+        title = job_title(group.namespace, group.name)
         yield Step("conflict", ref, (why,), job=title, needs="adopt")
-
-
-def _has_ended(live: Object) -> bool:
-    """Whether an operator starts no more Pods of a job: it has succeeded or failed."""
-    status = status_of(live)
-    ends = ("Succeeded", "Failed", "Complete")
-    return status.get("phase") in ends or any(is_true(status, end) for end in ends)
 
 
 def _quotas(cluster: Cluster) -> Read:
@@ -337,16 +360,14 @@ def _quotas(cluster: Cluster) -> Read:
 
 def _orphaned(
     cluster: Cluster, left: Sequence[Orphan], rights: Rights, job_set: JobSet
-) -> tuple[Step, ...]:
+) -> list[Step]:
     """What to do about the objects of jobs that are not declared any more."""
-    found = [(orphan.title, value) for orphan in left for value in orphan.objects]
     reason = f"its job is no longer in {job_set.source}"
-    titles = {orphan.title for orphan in left}
     steps = removal(
-        found,
+        [(orphan.title, value) for orphan in left for value in orphan.objects],
         emit.wave,
         adopt=rights.adopt,
-        applied=titles,
+        applied={orphan.title for orphan in left},
         reason=reason,
         namespace=cluster.namespace,
         read_pods=partial(pods_of, cluster) if rights.prune else None,
@@ -355,74 +376,11 @@ def _orphaned(
     empty = [orphan.inventory for orphan in left if not orphan.objects]
     steps = (*steps, *(deletion(inventory, EMPTY_INVENTORY) for inventory in empty))
     if rights.prune:
-        return tuple(_unmanaged(step, step.why) if step.needs else step for step in steps)
+        refused = {"action": "unmanaged", "needs": None, "after": ()}
+        return [structs.replace(step, **refused) if step.needs else step for step in steps]
     # Without order: nothing happens to them.
-    return tuple(
-        step if step.action == "unmanaged" else _unmanaged(step, (Reason(reason, PRUNE),))
+    return [
+        step if step.action == "unmanaged" else unmanaged(step, reason, PRUNE)
         for step in steps
         if step.action != "wait"
-    )
-
-
-def _unmanaged(step: Step, why: tuple[Reason, ...]) -> Step:
-    return structs.replace(step, action="unmanaged", why=why, needs=None, after=())
-
-
-def _members_left(
-    members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan
-) -> dict[str, list[ObjectRef]]:
-    """The members of each job's ApplySet that are not declared and that a plan leaves alone."""
-    removed = {step.ref for step in plan.steps if step.action in REMOVES}
-    orphaned = {job: [ref for ref in refs if ref not in removed] for job, refs in members.items()}
-    return {**members_left(plan), **orphaned}
-
-
-def _once(
-    live: Live,
-    sets: _Inventories,
-    references: list[ObjectRef],
-    seen: dict[Key, ObjectState],
-    beyond: dict[ObjectKey, Object],
-) -> Iterator[Object]:
-    """The live objects: those of the desired names, and members of the inventories beyond.
-
-    Notes how far the first are, while they pass.
-    """
-    named = [ref for ref in references if ref.name]
-    for value in live.get(named):
-        note(value, seen)
-        yield value
-    declared = {ref.key_in(live.namespace) for ref in named}
-    for value in sets.members(live):
-        ref = reference(value)
-        if ref.key_in(live.namespace) not in declared:
-            beyond[ref.key] = value
-            yield value
-
-
-def nameless(compilation: Compilation) -> list[Diagnostic]:
-    """An error for each object that has no name to apply it by."""
-    return [
-        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
-        for value in compilation.in_order()
-        if not value["metadata"].get("name")
     ]
-
-
-def acyclic(proposal: Proposal) -> Proposal:
-    """The proposal, whose objects do not wait for each other.
-
-    Raises:
-        ImpossibleError: they do.
-    """
-    if told := ring(proposal.plan.steps):
-        deadlock = diagnose(codes.DEADLOCK, None, ring=told)
-        raise ImpossibleError(Result(INPUT, (*proposal.diagnostics, deadlock)))
-    return proposal
-
-
-def note(value: Object, seen: dict[Key, ObjectState]) -> None:
-    """Notes how far a live object is."""
-    if has_rule(value["kind"]):
-        ref = reference(value)
-        seen[value["apiVersion"], ref.kind, ref.namespace or "", ref.name] = object_state(value)

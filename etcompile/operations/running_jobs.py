@@ -1,0 +1,304 @@
+"""A job that runs in a cluster, as its ConfigMap there declares it, to a restart or a checkpoint.
+
+A checkpoint is requested from the commands of the job directly, without the watcher.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct
+
+from etcompile import backend, emit
+from etcompile.compiler.stored import StoredJobError
+from etcompile.diagnostics import codes
+from etcompile.k8s import pods
+from etcompile.k8s.objects import LiveObject, Object, is_going
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model.notice import REMINDED, SAME, Notice, notice, read_notice
+from etcompile.model.protocol import (
+    INDEX_LABEL,
+    JOB_LABEL,
+    MANAGER,
+    NOTICE,
+    ROLE_LABEL,
+    RUN_STATE,
+    WATCHER,
+    hosts_name,
+    status_name,
+)
+from etcompile.model.run_record import written_record
+from etcompile.model.supervision import first_replica
+from etcompile.operations.proposal import ImpossibleError, Proposal, impossible
+from etcompile.plan.owners import is_member, stranger
+from etcompile.plan.removal import restart
+from etcompile.plan.scope import Rights
+from etcompile.plan.step import ObjectRef, reference
+from etcompile.rollout.lease import seen_version
+from etcompile.rollout.live import Live, belongings, inventory_of
+from etcompile.status import Seen, seen
+from etcompile.status.job_status import is_config
+from etcompile.watch.stored_run import StoredRun
+
+_NOTICED = 2.0
+"""Seconds in which a watcher notices that the Pods of a run are gone, and then that its record is.
+Until then it takes new Pods for such as are left of that run, and deletes them."""
+_REASON = "somebody has asked for a checkpoint"
+
+
+def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Proposal:
+    """What replaces all Pods of a job, as its last apply declared them. Nothing is written.
+
+    Args:
+        cluster: Where the job is; it is only read.
+        job: The name of the job, in the default namespace.
+        adopt: Also replace Pods that other people or tools manage.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+        NoSuchJobError: there is no such job.
+        ImpossibleError: it cannot be run.
+    """
+
+    def refused(problem: str, advice: str = "") -> ImpossibleError:
+        return impossible(codes.CANNOT_BE_RESTARTED, job=job, problem=problem, advice=advice)
+
+    parent = inventory_of(cluster, job, cluster.namespace)
+    version = seen_version(parent, cluster.now())
+    observed = seen(cluster, job, cluster.namespace)
+    try:
+        run = _stored_run(observed)
+    except StoredJobError as error:
+        raise refused(str(error)) from error
+    if run.job.run.suspended:
+        raise refused("it is suspended", "take the suspension out of the job's file, and apply it")
+    title = f"{run.namespace}/{job}"
+    declared = [
+        {**pod, "metadata": {**pod["metadata"], "namespace": run.namespace}}
+        for role in run.job.roles
+        for _, pod in run.pods(role.name, [member.index for member in role.members])
+    ]
+    objects = observed.objects.values()
+    live: dict[ObjectRef, Object] = {
+        reference(value): value for value in objects if value["kind"] in ("Pod", "Job")
+    }
+    live |= {
+        reference(value): value for value in Live(cluster).get([reference(pod) for pod in declared])
+    }
+    names = (status_name(job), hosts_name(job))
+    records = [
+        value
+        for value in objects
+        if value["kind"] == "ConfigMap" and value["metadata"]["name"] in names
+    ]
+    plans = restart(
+        declared,
+        live.values(),
+        records,
+        emit.wave,
+        job=title,
+        waits=backend.waits(run.job),
+        config=run.uid,
+        applied=parent is not None,
+        adopt=adopt,
+        context=cluster.context or cluster.server,
+        namespace=cluster.namespace,
+    )
+    changing = {step.ref for step in plans.whole.steps if step.action in ("delete", "create")}
+    members = [
+        reference(value)
+        for value in belongings(cluster, job, run.namespace)
+        if is_member(value) and reference(value) not in changing
+    ]
+    return Proposal(
+        plan=plans.creation,
+        rights=Rights(adopt=adopt, prune=True),
+        before=(plans.removal, *((plans.records,) if records else ())),
+        pause=_NOTICED if records else 0.0,
+        deciding={title: backend.deciding(run.job)},
+        remaining={title: members},
+        versions={title: version},
+    )
+
+
+def _stored_run(observed: Seen) -> StoredRun:
+    """The job that its ConfigMap in a cluster holds.
+
+    Raises:
+        StoredJobError: there is none that this version of etcompile can read.
+    """
+    problem = ""
+    configs = [value for value in observed.objects.values() if is_config(value)]
+    # A copy of it, which somebody made with its labels, is another one's or nobody's.
+    configs.sort(key=lambda value: stranger(value, MANAGER) is not None)
+    for value in configs:
+        try:
+            run = StoredRun(value)
+        except StoredJobError as error:
+            problem = str(error)
+            continue
+        if run.job.config_name == value["metadata"]["name"]:
+            return run
+        problem = problem or f"its ConfigMap is called {value['metadata']['name']}"
+        problem += f", and not {run.job.config_name}, for {value['metadata']['labels'][JOB_LABEL]}"
+    raise StoredJobError(problem)
+
+
+# Checkpoints --------------------------------------------------------------------------------------
+
+
+class CheckpointRequest(Struct, frozen=True):
+    """What came of a request for a checkpoint.
+
+    Args:
+        job: The job: `nlp/bert`.
+        signal: What processes that handle it are sent: `USR1`.
+        asked: The Pods that were asked.
+        not_running: Pods whose command does not run, which were not asked.
+        earlier: Why all were asked a moment ago, if so; then nobody is asked again.
+        ago: How long ago that was, in seconds.
+    """
+
+    job: str
+    signal: str
+    asked: tuple[str, ...] = ()
+    not_running: tuple[str, ...] = ()
+    earlier: str = ""
+    ago: float = 0.0
+
+
+def request_checkpoint(
+    cluster: Cluster,
+    job: str,
+    *,
+    why: str = _REASON,
+    concurrency: int = 16,
+    pause: Callable[[float], None] = time.sleep,
+) -> CheckpointRequest:
+    """Asks all commands of a job at the same time to write a checkpoint.
+
+    The Pod of its first replica gets the annotation `etcompile.dev/notice`, or each of its Pods
+    where each restarts by itself. The supervisors pass the signal on that the job names in
+    `etcompile.dev/checkpoint-signal` (docs/recovery.md). Nobody answers, so each Pod gets it twice,
+    and its supervisor heeds that once.
+
+    Args:
+        cluster: Where the job is.
+        job: The name of the job, in the default namespace.
+        why: The reason that the supervisors log.
+        concurrency: The number of parallel writes.
+        pause: Waits for so many seconds.
+
+    Raises:
+        ClusterError: the cluster cannot be read, or refuses.
+        NoSuchJobError: there is no such job.
+        ImpossibleError: nobody can be asked.
+    """
+
+    def refused(problem: str, advice: str = "") -> ImpossibleError:
+        return impossible(codes.CANNOT_BE_ASKED, job=job, problem=problem, advice=advice)
+
+    observed = seen(cluster, job, cluster.namespace)
+    try:
+        run = _stored_run(observed)
+    except StoredJobError as error:
+        raise refused(str(error)) from error
+    in_place = run.job.run.in_place
+    if in_place is None or in_place.checkpoint_signal is None:
+        advice = "set etcompile.dev/restart: in-place and etcompile.dev/checkpoint-signal: USR1"
+        raise refused("it names no signal for that", advice)
+    title, signal = f"{run.namespace}/{job}", in_place.checkpoint_signal
+    mains = {role.name: role.template.main for role in run.job.roles if role.name in in_place.roles}
+    running, idle = _supervised(observed, mains)
+    if not running:
+        raise refused("no command of it is running", f"see etcompile status {job}")
+    now = cluster.now()
+    last = max((_notice(pod) for pod in running), key=lambda other: other.at)
+    if now < last.at + SAME:
+        # Pods that go are part of the same disturbance, and one checkpoint is enough.
+        return CheckpointRequest(title, signal, (), _names(idle), last.why, now - last.at)
+    new = notice(_epoch(observed, job), now, signal, why)
+    first = first_replica(run.job)
+    receivers = running
+    if first is not None:
+        # The supervisor of the first replica passes it on to all others.
+        role, member = first
+        own = (role.name, None if member.index is None else str(member.index))
+        receivers = [pod for pod in running if _replica(pod) == own]
+    if not receivers:
+        raise refused("the supervisor of its first replica tells all, and does not run")
+    reached = _annotate(cluster, receivers, new, concurrency)
+    pause(REMINDED)
+    _annotate(cluster, reached, new.again(), concurrency)
+    asked = running if first is not None and reached else reached
+    return CheckpointRequest(title, signal, _names(asked), _names(idle))
+
+
+def _supervised(
+    observed: Seen, mains: Mapping[str, str]
+) -> tuple[list[LiveObject], list[LiveObject]]:
+    """The Pods in which a supervisor passes signals on: those whose command runs, and the others.
+
+    Args:
+        observed: The job.
+        mains: Of each role with supervisors, the container whose command has one: it is ready
+            exactly while the command runs.
+    """
+    running: list[LiveObject] = []
+    idle: list[LiveObject] = []
+    for value in observed.objects.values():
+        if value["kind"] != "Pod" or is_going(value) or pods.has_ended(value):
+            continue
+        volumes = (value.get("spec") or {}).get("volumes") or ()
+        role = (value["metadata"].get("labels") or {}).get(ROLE_LABEL) or ""
+        if role in mains and any(volume["name"] == RUN_STATE for volume in volumes):
+            ready = (container for container in pods.containers(value) if container.get("ready"))
+            runs = any(container.get("name") == mains[role] for container in ready)
+            (running if runs else idle).append(value)
+    return running, idle
+
+
+def _annotate(
+    cluster: Cluster, receivers: Sequence[LiveObject], new: Notice, concurrency: int
+) -> list[LiveObject]:
+    """Writes a notice on Pods; those that still exist."""
+    kind = cluster.resource("v1", "Pod")
+
+    def write(pod: LiveObject) -> bool:
+        metadata = pod["metadata"]
+        change = {"metadata": {"uid": metadata["uid"], "annotations": {NOTICE: new.text}}}
+        try:
+            cluster.patch(
+                kind, metadata["name"], change, metadata["namespace"], field_manager=WATCHER
+            )
+        except ClusterError as error:
+            if error.conflict or error.not_found:
+                return False  # that Pod is gone meanwhile
+            raise
+        return True
+
+    with ThreadPoolExecutor(concurrency) as pool:
+        done = pool.map(write, receivers)
+        return [pod for pod, is_done in zip(receivers, done, strict=True) if is_done]
+
+
+def _replica(pod: LiveObject) -> tuple[str | None, str | None]:
+    labels = pod["metadata"].get("labels") or {}
+    return labels.get(ROLE_LABEL), labels.get(INDEX_LABEL)
+
+
+def _notice(pod: LiveObject) -> Notice:
+    return read_notice((pod["metadata"].get("annotations") or {}).get(NOTICE) or "")
+
+
+def _names(values: Sequence[LiveObject]) -> tuple[str, ...]:
+    return tuple(value["metadata"]["name"] for value in values)
+
+
+def _epoch(observed: Seen, job: str) -> int:
+    """The epoch of the run; 0 if no watcher manages it."""
+    for value in observed.objects.values():
+        if value["kind"] == "ConfigMap" and value["metadata"]["name"] == status_name(job):
+            record = written_record(value.get("data") or {})
+            return (record.epoch or 0) if record is not None else 0
+    return 0
