@@ -3,7 +3,7 @@
 The first look counts as changes from nothing, so that who reads only these lines knows all.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -19,7 +19,6 @@ class Change(Struct, frozen=True):
             something.
         was: What it was; empty if it was not there, or for an event.
         status: What it is now.
-        reason: Why.
     """
 
     job: str
@@ -35,12 +34,7 @@ class Change(Struct, frozen=True):
 
 
 def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator[Change]:
-    """What has changed.
-
-    Args:
-        before: The jobs at the last look.
-        after: The jobs now.
-    """
+    """What has changed from the last look at the jobs to this one."""
     known = {(status.namespace, status.name): status for status in before}
     for now in after:
         yield from _of_job(known.pop((now.namespace, now.name), None), now)
@@ -55,38 +49,25 @@ def _of_job(was: JobStatus | None, now: JobStatus) -> Iterator[Change]:
     standing = {replica.name: replica for replica in was.replicas} if was else {}
     for replica in now.replicas:
         last = standing.pop(replica.name, None)
-        if last is None or (last.state, last.reason, last.restarts) != (
-            replica.state,
-            replica.reason,
-            replica.restarts,
-        ):
+        facts = replica.state, replica.reason, replica.restarts
+        if last is None or (last.state, last.reason, last.restarts) != facts:
             why = replica.why
             if last is not None and replica.restarts > last.restarts:
                 why = f"{why}; restarted" if why else "restarted"
             yield Change(job, f"Pod/{replica.name}", last.state if last else "", replica.state, why)
     for name, last in standing.items():
         yield Change(job, f"Pod/{name}", last.state, "Undeclared")
-    if now.epoch is not None and was is not None and now.epoch != was.epoch:
+    if was is not None and now.epoch is not None and now.epoch != was.epoch:
         before = str(was.epoch.number) if was.epoch else ""
         yield Change(job, "epoch", before, str(now.epoch.number), now.epoch.reason)
-    yield from _hosts(job, was, now)
-    told = (
-        {(former.reason, former.message, former.objects) for former in was.events} if was else set()
-    )
+    if was is not None and now.hosts is not None and was.hosts != now.hosts:
+        hosts = was.hosts.names if was.hosts else ()
+        moved = [f"+{name}" for name in now.hosts.names if name not in hosts]
+        moved += [f"-{name}" for name in hosts if name not in now.hosts.names]
+        count = f"{len(now.hosts.names)} ({'live' if now.hosts.live else 'from Git'})"
+        yield Change(job, "hosts", str(len(hosts)), count, " ".join(moved))
+    known = {(event.reason, event.message, event.objects) for event in was.events} if was else set()
     for event in reversed(now.events):
-        if was is not None and (event.reason, event.message, event.objects) not in told:
+        if was is not None and (event.reason, event.message, event.objects) not in known:
             about = ", ".join(event.objects[:3])
             yield Change(job, f"event of {about}", "", event.reason, event.message)
-
-
-def _hosts(job: str, was: JobStatus | None, now: JobStatus) -> Iterator[Change]:
-    if was is None or was.hosts == now.hosts or now.hosts is None:
-        return
-    before: Sequence[str] = was.hosts.names if was.hosts else ()
-    signs: Mapping[str, list[str]] = {
-        "+": [name for name in now.hosts.names if name not in before],
-        "-": [name for name in before if name not in now.hosts.names],
-    }
-    moved = " ".join(f"{sign}{host}" for sign, names in signs.items() for host in names)
-    source = "live" if now.hosts.live else "from Git"
-    yield Change(job, "hosts", str(len(before)), f"{len(now.hosts.names)} ({source})", moved)

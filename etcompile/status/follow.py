@@ -28,7 +28,6 @@ def follow(cluster: Cluster, found: Seen, *, every: float | None = None) -> Iter
     """Keeps what was seen up to date, and yields it after each change.
 
     Args:
-        cluster: Where it was seen.
         found: What was seen; it is changed in place.
         every: Seconds after which it is yielded although nothing has changed; None for never.
 
@@ -36,7 +35,13 @@ def follow(cluster: Cluster, found: Seen, *, every: float | None = None) -> Iter
         ClusterError: a watch ended for good.
     """
     changes: queue.Queue[_Change] = queue.Queue()
-    watches = [_watch(cluster, found, source) for source in found.sources]
+    watches = []
+    for source in found.sources:
+        # The watcher's ConfigMaps need not carry a label: all are watched, and others passed over.
+        labels = "" if source.resource.kind == "ConfigMap" else source.labels
+        watches.append(
+            cluster.watch(source.resource, source.version, found.namespace, labels=labels)
+        )
     ended = threading.Event()
     for source, watch in zip(found.sources, watches, strict=True):
         threading.Thread(
@@ -58,12 +63,6 @@ def follow(cluster: Cluster, found: Seen, *, every: float | None = None) -> Iter
         ended.set()
         for watch in watches:
             watch.close()
-
-
-def _watch(cluster: Cluster, found: Seen, source: Source) -> Watch:
-    # The watcher's ConfigMaps need not carry a label: all are watched, and others passed over.
-    labels = "" if source.resource.kind == "ConfigMap" else source.labels
-    return cluster.watch(source.resource, source.version, found.namespace, labels=labels)
 
 
 def _listen(

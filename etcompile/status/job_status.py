@@ -2,6 +2,10 @@
 
 What should be there comes from the job itself, which its ConfigMap holds; what is there comes from
 the Pods with its label. So a Pod that is missing shows, and one that is left over does, too.
+
+The phase is the watcher's where it has written one down. A job that runs without it has a phase,
+too: what the Pods add up to by the job's own success rule, not what somebody might still do about
+it. A replica that failed stays failed until somebody replaces its Pod.
 """
 
 import functools
@@ -24,7 +28,9 @@ from etcompile.goodput import (
     spans_of,
 )
 from etcompile.k8s.objects import LiveObject, timestamp
+from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
+from etcompile.model.completion import Decider, Outcome, completion, named
 from etcompile.model.protocol import (
     INDEX_LABEL,
     JOB_LABEL,
@@ -38,26 +44,33 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.protocol import is_config as names_config
 from etcompile.model.run_record import DIGITS, UNREADABLE, RunRecord, written_record
-from etcompile.status.phase import derived
-from etcompile.status.pod_problems import ALIVE, state
-from etcompile.status.replicas import labelled_replica, made_by, replicas_of
-from etcompile.status.report import told
-from etcompile.status.values import ENDED, Epoch, Hosts, JobStatus, Phase, Replica, RoleStatus
+from etcompile.status.replicas import labelled_replica, made_by, replicas_of, state
+from etcompile.status.values import (
+    ALIVE,
+    ENDED,
+    Epoch,
+    Hosts,
+    JobEvent,
+    JobStatus,
+    Phase,
+    Replica,
+    RoleStatus,
+)
 
-_HOST = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
+_HOST = re.compile(r"^[A-Za-z0-9][-A-Za-z0-9.]*", re.MULTILINE)
 _REPORTED: Mapping[str, Phase] = {
     phase.lower(): phase
     for phase in ("Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
 }
+_OUTCOMES: Mapping[str, Outcome] = {"Succeeded": "done", "Failed": "out"}
+_NEWEST = 10
+"""So many events are shown."""
 
 
 class _Its(Struct, frozen=True):
-    """What belongs to one job.
+    """What belongs to one job: the ConfigMap that declares it, its Pods and Jobs by name.
 
     Args:
-        config: The ConfigMap that declares it.
-        pods: Its Pods, by name.
-        jobs: Its Jobs of Kubernetes, by name.
         hosts: The watcher's host lists; empty if there are none.
         record: The watcher's record of the run; empty if there is none.
     """
@@ -83,20 +96,10 @@ def statuses(
 
     Args:
         objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
-        events: What was told of them.
+        events: Events about them.
         now: When they were read, in seconds since 1970; None for just now.
     """
     at = time.time() if now is None else now
-    known = _by_job(objects)
-    about: defaultdict[tuple[str, str], list[LiveObject]] = defaultdict(list)
-    for event in events:
-        of = event.get("involvedObject") or {}
-        about[of.get("namespace") or "", of.get("name") or ""].append(event)
-    found = [_status(its, about, at) for its in known]
-    return sorted(found, key=lambda status: (status.namespace, status.name))
-
-
-def _by_job(objects: Iterable[LiveObject]) -> Iterator[_Its]:
     configs: list[LiveObject] = []
     maps: dict[tuple[str, str], Mapping[str, str]] = {}
     labelled: dict[str, defaultdict[tuple[str, str], dict[str, LiveObject]]] = {
@@ -111,16 +114,23 @@ def _by_job(objects: Iterable[LiveObject]) -> Iterator[_Its]:
         elif value["kind"] in labelled:
             job = (metadata.get("labels") or {}).get(JOB_LABEL, "")
             labelled[value["kind"]][namespace, job][name] = value
+    about: defaultdict[tuple[str, str], list[LiveObject]] = defaultdict(list)
+    for event in events:
+        of = event.get("involvedObject") or {}
+        about[of.get("namespace") or "", of.get("name") or ""].append(event)
+    found = []
     for config in configs:
         namespace = config["metadata"]["namespace"]
         job = config["metadata"]["labels"][JOB_LABEL]
-        yield _Its(
+        its = _Its(
             config,
             labelled["Pod"][namespace, job],
             labelled["Job"][namespace, job],
             maps.get((namespace, hosts_name(job)), {}),
             maps.get((namespace, status_name(job)), {}),
         )
+        found.append(_status(its, about, at))
+    return sorted(found, key=lambda status: (status.namespace, status.name))
 
 
 def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: float) -> JobStatus:
@@ -128,19 +138,20 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: f
     name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
     job, problem = _stored(its.config["data"][STORED_JOB])
     record = written_record(its.record) or RunRecord("")
+    desired: dict[str, int | None]
     if job is not None:
         replicas = [
             replica
             for role in job.roles
             for replica in replicas_of(role, its.pods, its.jobs, record)
         ]
-        wanted: dict[str, int | None] = {role.name: len(role.members) for role in job.roles}
+        desired = {role.name: len(role.members) for role in job.roles}
         phase, because = derived(job, replicas)
-        surplus = _surplus(job, replicas, its)
+        surplus = tuple(_surplus(job, replicas, its))
     else:
         replicas = [labelled_replica(pod) for pod in its.pods.values()]
         replicas.sort(key=lambda replica: (replica.role, replica.index or 0))
-        wanted = dict.fromkeys(replica.role for replica in replicas)
+        desired = dict.fromkeys(replica.role for replica in replicas)
         phase, because = "Unknown", f"{metadata['name']} cannot be read: {problem}"
         surplus = ()
     reported = _reported(its, job, record)
@@ -149,9 +160,14 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: f
         # The watcher may have written that down before, or nobody may be watching.
         unread = job is None and record.reason != UNREADABLE
         because = f"{words}; {because}" if unread else words
-    of_this_run = job is not None and record.run == backend.spec_hash(job)
-    timeline = _timeline(job, its, record, now) if of_this_run and job is not None else None
+    timeline = epoch = None
+    if job is not None and record.run == backend.spec_hash(job):
+        timeline = _timeline(job, its, record, now)
+        if record.epoch is not None:
+            at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
+            epoch = Epoch(record.epoch, record.epoch_reason, at)
     names = {name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
+    events = [event for named in names for event in about.get((namespace, named), ())]
     return JobStatus(
         namespace=namespace,
         name=name,
@@ -161,16 +177,14 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: f
         because=because,
         created=metadata.get("creationTimestamp") or "",
         run=job.run_id if job else None,
-        roles=tuple(_counted(role, count, replicas) for role, count in wanted.items()),
+        roles=tuple(_counted(role, count, replicas) for role, count in desired.items()),
         replicas=tuple(replicas),
         hosts=_hosts(job, its) if job else None,
         surplus=surplus,
-        epoch=_epoch(record) if of_this_run else None,
+        epoch=epoch,
         timeline=timeline,
         goodput=goodput(timeline, now) if timeline is not None else None,
-        events=told(
-            event for object_name in names for event in about.get((namespace, object_name), ())
-        ),
+        events=newest_events(events),
     )
 
 
@@ -188,23 +202,21 @@ def _stored(text: str) -> tuple[Job | None, str]:
         return None, str(error)
 
 
-def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> tuple[str, ...]:
+def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> Iterator[str]:
     """The job's Pods that it does not declare, each with what is known of it."""
     own = backend.spec_hash(job)
     declared = {replica.name for replica in replicas}
     declared |= {role.pod_name(member) for role in job.roles for member in role.members}
     batches = {role.pod_name(member) for role in job.roles if role.batch for member in role.members}
-    found = []
     for name, pod in sorted(its.pods.items()):
         of_run = (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) or own
         if name in declared or made_by(pod) in batches:
             if of_run != own:
-                found.append(f"{name} ({state(pod)}, of another run, {of_run})")
+                yield f"{name} ({state(pod)}, of another run, {of_run})"
             continue
         run = (pod["metadata"].get("labels") or {}).get(RUN_LABEL)
         of = "" if run == job.run_id else f", run {run}" if run else ", the run without an ID"
-        found.append(f"{name} ({state(pod)}{of})")
-    return tuple(found)
+        yield f"{name} ({state(pod)}{of})"
 
 
 def _counted(role: str, desired: int | None, replicas: Sequence[Replica]) -> RoleStatus:
@@ -220,16 +232,8 @@ def _counted(role: str, desired: int | None, replicas: Sequence[Replica]) -> Rol
     )
 
 
-def _epoch(record: RunRecord) -> Epoch | None:
-    """The epoch that the watcher has written down; None if commands do not restart in place."""
-    if record.epoch is None:
-        return None
-    at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
-    return Epoch(record.epoch, record.epoch_reason, at)
-
-
 def _timeline(job: Job, its: _Its, record: RunRecord, now: float) -> Timeline | None:
-    """What the watcher has written down of the run's time, and what its Pods tell since."""
+    """What the watcher has written down of the run's time, and what its Pods say since."""
     spans = []
     for pod in its.pods.values():
         labels = pod["metadata"].get("labels") or {}
@@ -238,25 +242,55 @@ def _timeline(job: Job, its: _Its, record: RunRecord, now: float) -> Timeline | 
         if own and number.isdecimal() and len(number) <= DIGITS:
             role = labels.get(ROLE_LABEL, "")
             spans.append(ReplicaSpans(role, int(number), spans_of(pod)))
-    times = in_training(job, spans, record, now)
-    return advanced(read_timeline(its.record), record, times, now)
+    return advanced(read_timeline(its.record), record, in_training(job, spans, record, now), now)
 
 
 def _hosts(job: Job, its: _Its) -> Hosts | None:
     """The first of the job's host lists, live where the watcher keeps one."""
     lists = [host_list.key for host_list in job.host_lists if host_list.live]
-    for key in lists:
-        if its.hosts.get(key):
-            return Hosts(tuple(_named(its.hosts[key])), live=True)
-    seeds = (its.config.get("data") or {}).get(lists[0], "") if lists else ""
-    return Hosts(tuple(_named(seeds)), live=False) if lists else None
+    live = next((its.hosts[key] for key in lists if its.hosts.get(key)), None)
+    if not lists:
+        return None
+    lines = live if live is not None else (its.config.get("data") or {}).get(lists[0], "")
+    return Hosts(tuple(_HOST.findall(lines)), live=live is not None)
 
 
-def _named(lines: str) -> Iterator[str]:
-    """The hosts of a list: each of its lines begins with a name."""
-    for line in lines.splitlines():
-        if found := _HOST.match(line):
-            yield found[0]
+def newest_events(events: Iterable[LiveObject]) -> tuple[JobEvent, ...]:
+    """The newest events, the newest first, and those that say the same as one.
+
+    A thousand Pods that cannot be scheduled are a thousand events that say the same; kubelets
+    repeat theirs for hours.
+    """
+    # Times of one second are ordered by name, so that a table does not jump.
+    ordered = sorted(
+        events, key=lambda event: (event_time(event), event["metadata"]["name"]), reverse=True
+    )
+    groups: dict[tuple[str, str, str], list[LiveObject]] = {}
+    for event in ordered:
+        name = (event.get("involvedObject") or {}).get("name") or ""
+        message = " ".join((event.get("message") or "").split())
+        # What differs only in whom it is about says the same.
+        words = message.replace(name, "*") if name else message
+        key = event.get("type") or "", event.get("reason") or "", words
+        groups.setdefault(key, []).append(event)
+    found = []
+    for group in [*groups.values()][:_NEWEST]:
+        about = [event.get("involvedObject") or {} for event in group]
+        counts = [e.get("count") or (e.get("series") or {}).get("count") or 1 for e in group]
+        found.append(
+            JobEvent(
+                at=event_time(group[0]),
+                warning=group[0].get("type") == "Warning",
+                reason=group[0].get("reason") or "",
+                message=" ".join((group[0].get("message") or "").split()),
+                objects=tuple(dict.fromkeys(f"{of.get('kind')}/{of.get('name')}" for of in about)),
+                count=sum(map(int, counts)),
+            )
+        )
+    return tuple(found)
+
+
+# The phase --------------------------------------------------------------------------------------
 
 
 def _reported(its: _Its, job: Job | None, record: RunRecord) -> tuple[Phase, str] | None:
@@ -274,3 +308,38 @@ def _reported(its: _Its, job: Job | None, record: RunRecord) -> tuple[Phase, str
         why = ": ".join(filter(None, (record.reason, record.message)))
         return phase, f"reported by the watcher: {why}" if why else "reported by the watcher"
     return ("Succeeded", "its run is marked as done") if done else None
+
+
+def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
+    """The phase that the replicas add up to, and what it follows from.
+
+    Args:
+        replicas: All of the job, those that are missing included.
+    """
+    deciding = [replica for replica in replicas if replica.role in job.run.success.roles]
+    deciders = [
+        Decider(r.name, r.index in (0, None), _OUTCOMES.get(r.state, "open")) for r in deciding
+    ]
+    ends = completion(job.run.success, deciders)
+    if ends.end == "succeeded":
+        return "Succeeded", ends.why
+    if job.run.suspended:
+        return "Suspended", "suspended by its spec"
+    if ends.end == "hopeless":
+        return "Failed", f"{named(ends.names)} failed"
+    # An elastic role goes on with its minimum. In any other, replicas wait for each other in every
+    # step of the training, so that one that failed holds up all.
+    for role in job.roles:
+        own = [replica for replica in replicas if replica.role == role.name]
+        failed = [replica.name for replica in own if replica.state == "Failed"]
+        needed = role.bounds.minimum if role.bounds else len(own)
+        if failed and len(own) - len(failed) < needed:
+            return "Failed", f"{named(failed)} failed"
+    if at_work := [replica.name for replica in deciding if replica.state in ALIVE]:
+        return "Running", f"{named(at_work)} {'is' if len(at_work) == 1 else 'are'} running"
+    if any(replica.state in ALIVE for replica in replicas):
+        are = "is" if len(deciding) == 1 else "are"
+        return "Starting", f"{named([replica.name for replica in deciding])} {are} not running yet"
+    if all(replica.state == "Missing" for replica in replicas):
+        return "Pending", "none of its Pods exists"
+    return "Pending", "no Pod is running yet"

@@ -4,7 +4,7 @@ A job is known by the ConfigMap that declares it. The watcher's two ConfigMaps m
 by hand, without a label, so they are asked for by name.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct, field, structs
 
@@ -33,8 +33,7 @@ class NoSuchJobError(Exception):
     """No ConfigMap declares a job of that name.
 
     Attributes:
-        name: The job that was asked for.
-        namespace: Where; None for all namespaces.
+        namespace: Where it should be; None for all namespaces.
         known: Namespace and name of the jobs that there are, of other namespaces as far as they
             may be read.
     """
@@ -67,7 +66,6 @@ class Source(Struct, frozen=True):
     """A kind of objects that a status follows from.
 
     Args:
-        resource: The kind.
         labels: The selector of its objects.
         version: The resource version of the list that was read.
     """
@@ -84,8 +82,6 @@ class Seen(Struct):
         job: The job; None for all of them.
         namespace: Where; None for all namespaces.
         objects: The ConfigMaps, Pods and Jobs.
-        events: What was told.
-        sources: Where they come from.
         orphans: Namespace and name of jobs that no file declares any more, each with the set of
             jobs that it was applied with.
     """
@@ -137,7 +133,6 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
     """What there is of a job, or of all.
 
     Args:
-        cluster: Where to look; it is only read.
         job: The job; None for all of them, which leaves out their events.
         namespace: Where; None for all namespaces.
 
@@ -186,10 +181,8 @@ def _known(cluster: Cluster, namespace: str | None) -> list[tuple[str, str]]:
             if error.status != 403:
                 raise
             continue
-        return sorted(set(_names(listing.items)))
+        found = [value["metadata"] for value in listing.items]
+        return sorted(
+            {(metadata["namespace"], metadata["labels"][JOB_LABEL]) for metadata in found}
+        )
     return []
-
-
-def _names(values: Iterable[LiveObject]) -> Iterator[tuple[str, str]]:
-    for value in values:
-        yield value["metadata"]["namespace"], value["metadata"]["labels"][JOB_LABEL]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
 from etcompile.naming import shortened
-from etcompile.status.values import Epoch, Hosts, JobStatus, Phase, RoleStatus, Told, alike
+from etcompile.status.values import JobStatus, Phase, alike
 
 _STYLES: dict[Phase, str] = {
     "Succeeded": "32",
@@ -33,14 +33,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 def job_text(
     job: JobStatus, now: datetime, *, color: bool = False, width: int | None = None
 ) -> str:
-    """A job in full.
-
-    Args:
-        job: Its status, of which all is told.
-        now: What ages count to.
-        color: Use ANSI escapes.
-        width: Columns after which lines are cut; None if they are not.
-    """
+    """A job in full; lines are cut after `width` columns, if that is not None."""
     lines = [shown(line) for line in _job_lines(job, now, width=width)]
     phase = _painted(job.phase, _STYLES.get(job.phase, ""), color=color)
     lines[1] = lines[1].replace(job.phase, phase, 1)
@@ -50,14 +43,7 @@ def job_text(
 def jobs_text(
     jobs: Sequence[JobStatus], now: datetime, *, color: bool = False, width: int | None = None
 ) -> str:
-    """Jobs as a table, a line each.
-
-    Args:
-        jobs: Their status.
-        now: What ages count to.
-        color: Use ANSI escapes.
-        width: Columns after which lines are cut; None if they are not.
-    """
+    """Jobs as a table, a line each; they are cut after `width` columns, if that is not None."""
     longest = len(max((job.name for job in jobs), key=len, default=""))
     if width is not None:
         longest = max(_NAME, min(longest, width - _COLUMNS))
@@ -68,7 +54,7 @@ def jobs_text(
             shortened(job.name, longest),
             job.kind or "?",
             job.phase,
-            _ready(job),
+            f"{sum(role.ready for role in job.roles)}/{_desired(job)}",
             str(sum(role.failed for role in job.roles)),
             str(job.restarts),
             age(job.created, now),
@@ -82,31 +68,27 @@ def jobs_text(
         for line, job, style in zip(lines[1:], jobs, styles, strict=True)
     ]
     orphans = [f"{job.namespace}/{job.name}" for job in jobs if job.orphan_of]
-    told = (
-        ["", f"no longer in the files (etcompile apply --prune deletes them): {', '.join(orphans)}"]
-        if orphans
-        else []
-    )
-    return "".join(f"{line}\n" for line in (lines[0], *painted, *told))
+    if orphans:
+        names = ", ".join(orphans)
+        painted += ["", f"no longer in the files (etcompile apply --prune deletes them): {names}"]
+    return "".join(f"{line}\n" for line in (lines[0], *painted))
 
 
 def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
     """What is not ready and why, those with the same reason in one line.
 
-    Args:
-        job: Its status; replicas that are ready are passed over.
-        width: Columns after which lines are cut; None if they are not. Names give way to the
-            state, but never their ends with the indexes.
+    Names give way to the state where lines are cut after `width` columns, but never their ends
+    with the indexes.
     """
     for replicas in alike(job.not_ready):
         first = replicas[0]
         separator = ": " if first.reason in ("", first.state) else ", "
-        told = f"{first.state}{separator}{first.why}".removesuffix(separator)
+        why = f"{first.state}{separator}{first.why}".removesuffix(separator)
         names = [replica.name for replica in replicas]
         if width is not None:
-            room = (width - _STATE) // max(1, min(len(names), _NAMES)) - 2
-            names = [shortened(name, max(_NAME, room)) for name in names]
-        yield shown(f"{some(names)}: {told}")
+            columns = (width - _STATE) // max(1, min(len(names), _NAMES)) - 2
+            names = [shortened(name, max(_NAME, columns)) for name in names]
+        yield shown(f"{some(names)}: {why}")
 
 
 def age(since: str, now: datetime) -> str:
@@ -128,11 +110,7 @@ def in_training(goodput: Goodput) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """A duration in its two largest units: `3 h 12 min`.
-
-    Args:
-        seconds: How long it is; not below 0.
-    """
+    """A duration in its two largest units: `3 h 12 min`."""
     whole = int(seconds)
     for (size, unit), (smaller, part) in itertools.pairwise(_DURATIONS):
         if whole >= size:
@@ -157,15 +135,26 @@ def _job_lines(job: JobStatus, now: datetime, *, width: int | None) -> Iterator[
         yield f"Orphan:    it is no longer in {job.orphan_of}; apply --prune deletes it"
     yield f"Age:       {age(job.created, now)}"
     yield f"Restarts:  {job.restarts}"
-    if job.epoch is not None:
-        yield f"Epoch:     {_epoch(job.epoch, now)}"
+    if (epoch := job.epoch) is not None:
+        ago = f", {age(epoch.at, now)} ago" if epoch.at else ""
+        why = f" ({epoch.reason}{ago})" if epoch.reason else ""
+        yield f"Epoch:     {epoch.number}{why}"
     if job.goodput is not None:
         yield f"Goodput:   {in_training(job.goodput)}"
-    if job.hosts is not None:
-        yield f"Hosts:     {_hosts(job.hosts)}"
+    if (hosts := job.hosts) is not None:
+        names = ", ".join(hosts.names[:_HOSTS])
+        more = f" and {len(hosts.names) - _HOSTS} more" if len(hosts.names) > _HOSTS else ""
+        source = "live" if hosts.live else "from Git"
+        yield f"Hosts:     {len(hosts.names)} ({source}) {names}{more}".rstrip()
     yield ""
-    head = ("ROLE", "DESIRED", "RUNNING", "READY", "SUCCEEDED", "FAILED", "RESTARTS")
-    yield from _table([head, *map(_role_row, job.roles)])
+    rows: list[tuple[str, ...]] = [
+        ("ROLE", "DESIRED", "RUNNING", "READY", "SUCCEEDED", "FAILED", "RESTARTS")
+    ]
+    for role in job.roles:
+        desired = "?" if role.desired is None else str(role.desired)
+        counts = (role.running, role.ready, role.succeeded, role.failed, role.restarts)
+        rows.append((role.name, desired, *map(str, counts)))
+    yield from _table(rows)
     if job.not_ready:
         yield from ("", "Not ready:")
         yield from (f"  {line}" for line in not_ready_lines(job, width))
@@ -174,43 +163,22 @@ def _job_lines(job: JobStatus, now: datetime, *, width: int | None) -> Iterator[
         yield f"  {some(job.surplus)}"
     if job.events:
         yield from ("", "Events:")
-        rows = [_event_row(event, now) for event in job.events]
-        yield from (f"  {line}" for line in _table(rows))
+        events = []
+        for event in job.events:
+            times = f" (x{event.count})" if event.count > 1 else ""
+            kind = "Warning" if event.warning else "Normal"
+            words = f"{event.message}{times}"
+            events.append((age(event.at, now), kind, event.reason, some(event.objects), words))
+        yield from (f"  {line}" for line in _table(events))
     if job.phase == "Failed":
         where = f"{job.name} -n {job.namespace}"
         yield from ("", f"What it died of:  etcompile why {where}")
         yield f"To run it again:  etcompile restart {where}"
 
 
-def _epoch(epoch: Epoch, now: datetime) -> str:
-    ago = f", {age(epoch.at, now)} ago" if epoch.at else ""
-    return f"{epoch.number} ({epoch.reason}{ago})" if epoch.reason else str(epoch.number)
-
-
-def _role_row(role: RoleStatus) -> tuple[str, ...]:
-    desired = "?" if role.desired is None else str(role.desired)
-    counts = (role.running, role.ready, role.succeeded, role.failed, role.restarts)
-    return role.name, desired, *map(str, counts)
-
-
-def _event_row(event: Told, now: datetime) -> tuple[str, ...]:
-    times = f" (x{event.count})" if event.count > 1 else ""
-    kind = "Warning" if event.warning else "Normal"
-    about = some(event.objects)
-    return age(event.at, now), kind, event.reason, about, f"{event.message}{times}"
-
-
-def _ready(job: JobStatus) -> str:
+def _desired(job: JobStatus) -> str:
     desired = [role.desired for role in job.roles]
-    of = "?" if None in desired else sum(number for number in desired if number is not None)
-    return f"{sum(role.ready for role in job.roles)}/{of}"
-
-
-def _hosts(hosts: Hosts) -> str:
-    source = "live" if hosts.live else "from Git"
-    shown = ", ".join(hosts.names[:_HOSTS])
-    more = f" and {len(hosts.names) - _HOSTS} more" if len(hosts.names) > _HOSTS else ""
-    return f"{len(hosts.names)} ({source}) {shown}{more}".rstrip()
+    return "?" if None in desired else str(sum(number or 0 for number in desired))
 
 
 def some(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The status of a job: what people and scripts are told of it."""
+"""The status of a job, as values: for text, for scripts, and for what compares two of them."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -6,7 +6,14 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.goodput import Goodput, Timeline
-from etcompile.status.pod_problems import State
+
+State = Literal[
+    "Missing", "Pending", "Running", "Ready", "Succeeded", "Failed", "Terminating", "Unknown"
+]
+"""What a Pod is. `Running` is not ready; `Missing` is a Pod that should be there and is not."""
+
+ALIVE: frozenset[State] = frozenset({"Running", "Ready"})
+"""The states in which the main container may be at work."""
 
 Phase = Literal[
     "Pending",
@@ -30,13 +37,12 @@ class Replica(Struct, frozen=True):
 
     Args:
         name: Its Pod's name, or that of the Job that makes the Pod.
-        state: What it is.
         index: Its number in the role; None for a role with a single Pod.
         reason: Why it is not ready, in one word; empty if it is, or has succeeded.
         message: The rest of the reason.
         restarts: How often its containers were started again.
         node: Where it runs; empty before it does.
-        created: When it was created, RFC 3339; empty if it is missing.
+        created: RFC 3339; empty if it is missing.
     """
 
     name: str
@@ -58,23 +64,19 @@ class Replica(Struct, frozen=True):
 
 def alike(replicas: Iterable[Replica]) -> list[list[Replica]]:
     """Replicas of a role in the same state, for the same reason, but for whom it is about."""
-    found: dict[tuple[str, str, str, str], list[Replica]] = {}
+    groups: dict[tuple[str, str, str, str], list[Replica]] = {}
     for replica in replicas:
         words = replica.message.replace(replica.name, "*")
-        found.setdefault((replica.role, replica.state, replica.reason, words), []).append(replica)
-    return [*found.values()]
+        groups.setdefault((replica.role, replica.state, replica.reason, words), []).append(replica)
+    return [*groups.values()]
 
 
 class RoleStatus(Struct, frozen=True):
     """How many replicas of a role there are.
 
     Args:
-        name: The role.
         desired: How many there should be; None if the stored job cannot be read.
         running: Those whose containers run, ready or not.
-        ready: Those that are ready.
-        succeeded: Those that have ended well.
-        failed: Those that have failed.
         restarts: How often their containers were started again.
     """
 
@@ -88,13 +90,7 @@ class RoleStatus(Struct, frozen=True):
 
 
 class Hosts(Struct, frozen=True):
-    """The hosts that a job's launcher knows.
-
-    Args:
-        names: Their names.
-        live: The list is that of the hosts which are there, kept by the watcher; else it is the
-            list from Git.
-    """
+    """The hosts that a job's launcher knows: those that are there (`live`), or those in Git."""
 
     names: tuple[str, ...]
     live: bool
@@ -114,16 +110,14 @@ class Epoch(Struct, frozen=True):
     at: str = ""
 
 
-class Told(Struct, frozen=True):
+class JobEvent(Struct, frozen=True):
     """An event, or several that say the same.
 
     Args:
-        at: When it was last told, RFC 3339.
-        warning: Whether it is a warning.
+        at: When it was last reported, RFC 3339.
         reason: In one word.
         message: In one line, of the newest of them.
         objects: Which objects it is about: `Pod/bert-worker-0`, the newest first.
-        count: How often it was told.
     """
 
     at: str
@@ -139,21 +133,18 @@ class JobStatus(Struct, frozen=True):
 
     Args:
         kind: The kind it was written as; empty if the stored job cannot be read.
-        phase: What it is.
         reported: The phase is the watcher's; else it is derived from the Pods.
         because: What the phase follows from.
         created: When its ConfigMap was created, RFC 3339.
         run: Which run of it this is; None for the one without an ID.
-        roles: How many replicas there are.
-        replicas: The replicas, by role and index.
+        replicas: By role and index.
         hosts: The hosts that its launcher knows; None if it has no host list.
         surplus: Pods of the job that it does not declare: of another run, or about to go.
-        events: What was last told of its objects, the newest first.
+        events: What was last reported of its objects, the newest first.
         epoch: Which epoch its commands run, if they restart in place and a watcher looks after it.
-        timeline: Its attempts, and when it was in training; None without a watcher.
-        goodput: How much of its time that is.
         orphan_of: The set of jobs that it was applied with and that does not declare it any more;
             empty if it is declared.
+        timeline: Its attempts, and when it was in training; None without a watcher.
     """
 
     namespace: str
@@ -168,7 +159,7 @@ class JobStatus(Struct, frozen=True):
     replicas: tuple[Replica, ...]
     hosts: Hosts | None
     surplus: tuple[str, ...]
-    events: tuple[Told, ...]
+    events: tuple[JobEvent, ...]
     epoch: Epoch | None = None
     orphan_of: str = ""
     timeline: Timeline | None = None
@@ -182,6 +173,4 @@ class JobStatus(Struct, frozen=True):
     @property
     def not_ready(self) -> tuple[Replica, ...]:
         """The replicas that are neither ready nor done."""
-        return tuple(
-            replica for replica in self.replicas if replica.state not in ("Ready", "Succeeded")
-        )
+        return tuple(r for r in self.replicas if r.state not in ("Ready", "Succeeded"))

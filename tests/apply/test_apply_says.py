@@ -14,7 +14,7 @@ import pytest
 
 from apply.kubelet import unschedulable, waiting
 from etcompile.rollout.machine.reasons import object_state
-from etcompile.status.pod_problems import pod_problem
+from etcompile.status.replicas import pod_problem
 from specs import launcher, training_job, worker
 
 MERGE = "application/merge-patch+json"

@@ -13,7 +13,7 @@ from etcompile.model.run_record import VERSION, RunRecord, record_data
 from etcompile.status import JobStatus, statuses
 from etcompile.status.changes import changes
 from etcompile.status.documents import job_value
-from etcompile.status.pod_problems import pod_problem
+from etcompile.status.replicas import pod_problem
 from etcompile.status.text import age, job_text, not_ready_lines
 from specs import elastic_job, training_job
 

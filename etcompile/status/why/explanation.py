@@ -46,7 +46,7 @@ from etcompile.model.protocol import (
 from etcompile.model.run_record import RunRecord, written_record
 from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.status.job_status import is_config, statuses, stored_job
-from etcompile.status.values import ENDED, JobStatus, Replica, Told, alike
+from etcompile.status.values import ENDED, JobEvent, JobStatus, Replica, alike
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
@@ -127,7 +127,7 @@ class Explanation(Struct, frozen=True):
     verdict: str = ""
     attempts: tuple[Attempt, ...] = ()
     held: tuple[Held, ...] = ()
-    refused: tuple[Told, ...] = ()
+    refused: tuple[JobEvent, ...] = ()
     nodes: tuple[tuple[str, Mapping[str, int]], ...] = ()
     restarts: int = 0
     limit: int | None = None
