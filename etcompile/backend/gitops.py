@@ -11,9 +11,9 @@ from msgspec import Struct, field, structs
 
 from etcompile.backend.config import ends_with_run
 from etcompile.backend.gates import waits
+from etcompile.k8s.bookkeeping import is_copied
 from etcompile.k8s.objects import Object
 from etcompile.model import Job, Profile
-from etcompile.model.sizes import is_copied
 
 _KEPT = frozenset({"Namespace", "PersistentVolumeClaim"})
 """Kinds that no tool is to delete."""

@@ -18,8 +18,8 @@ from etcompile.check.json_schemas import Validator
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.diagnostics.fix import Fix, Quote, Rename, Replace
 from etcompile.diagnostics.spelling import bare, closest
+from etcompile.k8s import quantity
 from etcompile.k8s.path import dotted, value_at
-from etcompile.model import quantity
 
 Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
 

@@ -14,9 +14,9 @@ from etcompile import data
 from etcompile.check.faults import Fault, Problem, faults, with_fix
 from etcompile.check.json_schemas import Validator, needed_definitions
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.k8s import quantity
 from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import value_at
-from etcompile.model import quantity
 
 _POD_TEMPLATE = "core.v1.PodTemplateSpec"
 _PROBLEMS: dict[Problem, str] = {

@@ -14,16 +14,16 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 from etcompile.diagnostics.privatekeys import holds_key, is_suspicious
-from etcompile.k8s.objects import Object
-from etcompile.k8s.references import references
-from etcompile.model import Job, Origin, Profile
-from etcompile.model.protocol import ROLE_LABEL, config_name, hosts_name, status_name
-from etcompile.model.sizes import (
+from etcompile.k8s.bookkeeping import (
     ANNOTATIONS_LIMIT,
     STORED_LIMIT,
     copied_annotations,
     stored_size,
 )
+from etcompile.k8s.objects import Object
+from etcompile.k8s.references import references
+from etcompile.model import Job, Origin, Profile
+from etcompile.model.protocol import ROLE_LABEL, config_name, hosts_name, status_name
 
 _CONFIG_MAP_LIMIT = 1024 * 1024
 """Bytes: the API server's limit on the data of one ConfigMap."""

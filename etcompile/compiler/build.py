@@ -26,10 +26,10 @@ from etcompile.compiler.lower import LoweredDocuments
 from etcompile.compiler.patch import PatchedDocuments
 from etcompile.compiler.runtimes import SHIPPED_FILE
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose, has_errors
+from etcompile.k8s.bookkeeping import LAST_APPLIED, STORED_LIMIT
 from etcompile.k8s.objects import SERVER_METADATA, may_have_namespace
 from etcompile.load import Document
 from etcompile.model import Job, Origin, Settings
-from etcompile.model.sizes import LAST_APPLIED, STORED_LIMIT
 
 if TYPE_CHECKING:
     from etcompile.compiler.keysource import KeySource

@@ -12,8 +12,8 @@ from typing import Any
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.annotations import annotation_value, annotations_of
 from etcompile.k8s.path import mapping_at
+from etcompile.k8s.quantity import number
 from etcompile.model import Gang, GangOperator, Origin
-from etcompile.model.quantity import number
 
 _PREFIX = "etcompile.dev/gang-"
 _SECONDS = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)

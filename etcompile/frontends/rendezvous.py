@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.launch.commands import command_words
-from etcompile.model.quantity import whole_number
+from etcompile.launch.shell import whole_number
 
 _PROGRAM = "dlrover-run"
 _MODULE = "dlrover.trainer.torch.elastic_run"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from etcompile.model import quantity
+from etcompile.k8s import quantity
 
 Amounts = dict[str, Decimal]
 
@@ -99,3 +99,23 @@ def _text(name: str, amount: Decimal) -> str:
             if number % 1024**power == 0:
                 return f"{number // 1024**power}{suffix}"
     return str(number)
+
+
+def gpus(container: Mapping[str, Any], *, slices: bool = False) -> int:
+    """How many GPUs a container has, by its requests, else by its limits; 0 for none.
+
+    The operators look for "gpu" in the names of resources (reference/trainer-v2.md 5.1,
+    reference/training-operator.md 2). An amount of 0 is no GPU.
+
+    Args:
+        container: The container, JSON.
+        slices: Whether `nvidia.com/mig-*` counts: CUDA sees a GPU, the operators do not.
+    """
+    for field in ("requests", "limits"):
+        amounts = container.get("resources", {}).get(field, {})
+        # Beside nvidia.com/gpu there may be nvidia.com/gpumem, which is memory.
+        for name in sorted(amounts, key=lambda name: not name.endswith("/gpu")):
+            is_gpu = "gpu" in name.lower() or (slices and name.startswith("nvidia.com/mig-"))
+            if is_gpu and (count := int(quantity.number(amounts[name]) or 0)) > 0:
+                return count
+    return 0

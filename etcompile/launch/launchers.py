@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from etcompile.launch.shell import Command, Word, commands
-from etcompile.model.quantity import whole_number
+from etcompile.launch.shell import Command, Word, commands, whole_number
 
 
 class Option(NamedTuple):

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 
+_MOST_DIGITS = 18
 _DEEPEST = 4
 """Scripts within scripts that are read."""
 
@@ -55,6 +56,12 @@ _WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {
 }
 _LOOKS_UP = {"command": ("-v", "-V"), "env": ("-S", "--split-string")}
 """Options with which a wrapper runs no command that could be read."""
+
+
+def whole_number(text: str) -> int | None:
+    """The number that decimal digits spell; None for any other text, and for endless digits."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else None
 
 
 class Word(Struct, frozen=True):

@@ -13,8 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.launch.launchers import Launch, launches
-from etcompile.launch.shell import Command, commands, given_words, script_of
-from etcompile.model.quantity import whole_number
+from etcompile.launch.shell import Command, commands, given_words, script_of, whole_number
 
 _SSHD_VALUES = frozenset("CEcfghkopu")
 _SSH_VALUES = frozenset("BbcDEeFIiJLlmOopQRSWw")

@@ -11,9 +11,10 @@ from decimal import Decimal
 from msgspec import Struct
 
 from etcompile.diagnostics import Location, ValuePath
+from etcompile.k8s.quantity import number
+from etcompile.k8s.requests import gpus
+from etcompile.launch.shell import whole_number
 from etcompile.lint.linted_job import LintedJob, Option, RolePods, Started, Value
-from etcompile.model.gpus import gpus
-from etcompile.model.quantity import number, whole_number
 
 HOST = "kubernetes.io/hostname"
 """The label that each node has for itself."""

@@ -10,6 +10,9 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.path import value_at
+from etcompile.k8s.quantity import number
+from etcompile.k8s.requests import gpus
+from etcompile.launch.shell import whole_number
 from etcompile.lint.facts import (
     HOST,
     accelerators,
@@ -26,8 +29,6 @@ from etcompile.lint.facts import (
     variables,
 )
 from etcompile.lint.linted_job import LintedJob, RolePods, place_of
-from etcompile.model.gpus import gpus
-from etcompile.model.quantity import number, whole_number
 from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
 
 # Volumes ----------------------------------------------------------------------------------------

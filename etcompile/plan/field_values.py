@@ -15,10 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from etcompile import data
-from etcompile.k8s import listkeys
+from etcompile.k8s import listkeys, quantity
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath
-from etcompile.model import quantity
 
 ABSENT: Any = object()
 """Stands for no value: null is one."""

@@ -14,10 +14,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.k8s import jobs, pods
+from etcompile.k8s import jobs, pods, quantity
 from etcompile.k8s.objects import Object
 from etcompile.k8s.requests import limits_of, requested
-from etcompile.model import quantity
 from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import ObjectKey, Plan, Reason, Step
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from etcompile.k8s import quantity
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, keyed
-from etcompile.model import quantity
 from etcompile.plan.comparison import compared
 from etcompile.plan.field_values import ABSENT, Raw, Row, default, encoded, table, value_at
 from etcompile.plan.step import masked

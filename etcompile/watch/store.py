@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.compiler.stored import STORED_BYTES
+from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import Object, seconds
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, hosts_name, is_config, status_name
 from etcompile.model.run_record import KEYS, RUN, recorded_replicas
-from etcompile.model.sizes import LAST_APPLIED
 from etcompile.watch.job_view import EpochLog, Gone, LogActivity, Tail, digest
 from etcompile.watch.memory_limits import RECORD_BYTES, REPLICA_BYTES, MemoryBudget
 from etcompile.watch.pod_view import (

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from etcompile.model import quantity
+from etcompile.k8s import quantity
 
 
 @pytest.mark.parametrize(

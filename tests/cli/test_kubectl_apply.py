@@ -12,7 +12,7 @@ import pytest
 import etcompile
 import etcompile.emit
 from etcompile import Options
-from etcompile.model.sizes import copied_annotations
+from etcompile.k8s.bookkeeping import copied_annotations
 from specs import copy_example
 
 ROOT = Path(__file__).parents[2]

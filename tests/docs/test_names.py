@@ -11,7 +11,7 @@ ROOT = Path(etcompile.__file__).parent
 TERMS = {
     *("backend/gang/coscheduling", "backend/gang/marking"),
     *("cli/reporting", "diagnostics/spelling"),
-    *("model/bookkeeping", "model/scaling", "naming"),
+    *("k8s/bookkeeping", "model/scaling", "naming"),
     "watch/deciding",
 }
 PRIVATE = {

@@ -7,7 +7,7 @@ import pytest
 
 import etcompile
 from etcompile import Options, Settings
-from etcompile.model.sizes import copied_annotations
+from etcompile.k8s.bookkeeping import copied_annotations
 from specs import by_name, compiled, training_job
 
 LIMIT = 256 * 1024

@@ -10,7 +10,7 @@ from typing import Any
 
 from etcompile.backend.gang.group import Group
 from etcompile.backend.identity import job_labels, metadata
-from etcompile.model.bookkeeping import is_bookkeeping
+from etcompile.k8s.bookkeeping import is_bookkeeping
 from etcompile.model.schedulers import reader_of
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s import quantity
 from etcompile.k8s.objects import Object
 from etcompile.k8s.requests import requested, written
-from etcompile.model import quantity
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _PREFIX = "yunikorn.apache.org"

@@ -27,9 +27,9 @@ from etcompile.frontends.document_parts import MAIN_CONTAINER, clean_document
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes, unused
 from etcompile.frontends.operators import DLROVER
+from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.model import DLROVER_VERSION, Gang, Job, Origin, RunPolicy
 from etcompile.model.protocol import config_name
-from etcompile.model.sizes import LAST_APPLIED
 
 _MAIN = "main"
 

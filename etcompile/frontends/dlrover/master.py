@@ -25,6 +25,7 @@ from etcompile.frontends.dlrover.elastic_spec import (
     pod_labels,
 )
 from etcompile.frontends.notes import unused
+from etcompile.k8s.bookkeeping import PREFIXES
 from etcompile.model import (
     Env,
     FieldEnv,
@@ -39,7 +40,6 @@ from etcompile.model import (
     RoleLabels,
     Variable,
 )
-from etcompile.model.bookkeeping import PREFIXES
 
 PROGRAM = ("python", "-m", "dlrover.python.master.main")
 _OWN_LABELS = (JOB_LABEL, TYPE_LABEL, INDEX_LABEL)

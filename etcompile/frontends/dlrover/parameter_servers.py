@@ -24,6 +24,7 @@ from etcompile.frontends.dlrover.elastic_spec import (
 )
 from etcompile.frontends.dlrover.replica_types import PORTS, UNREAD, UNREAD_OF_TYPE
 from etcompile.frontends.notes import no_effect, unused
+from etcompile.k8s.quantity import number
 from etcompile.launch.commands import command_words
 from etcompile.model import (
     DOMAIN,
@@ -34,7 +35,6 @@ from etcompile.model import (
     Role,
     Success,
 )
-from etcompile.model.quantity import number
 
 _SCALING = "--enable_auto_scaling"
 _SERVED = ("ps", "worker", "evaluator", "chief")

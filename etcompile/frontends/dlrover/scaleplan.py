@@ -14,8 +14,8 @@ from etcompile.frontends.dlrover import elastic_spec
 from etcompile.frontends.document_parts import heading
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import unused
+from etcompile.k8s.quantity import number
 from etcompile.model import CustomResource, Labels, Origin, Planned, ScalePlan
-from etcompile.model.quantity import number
 
 _OLD_LABEL = "elasticjob-name"
 _SCALE_TYPE = "scale-type"

@@ -41,6 +41,7 @@ from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes, unused
 from etcompile.frontends.operators import ET_OPERATOR
 from etcompile.k8s.path import dotted, value_at
+from etcompile.k8s.quantity import number
 from etcompile.launch.commands import least_workers
 from etcompile.model import (
     Bounds,
@@ -65,7 +66,6 @@ from etcompile.model import (
     SshCredentials,
     Success,
     Volume,
-    quantity,
 )
 from etcompile.model.protocol import HOSTS_PATH, config_name
 from etcompile.model.settings import SECRET_NAME
@@ -322,7 +322,7 @@ def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> int:
     limit = worker.main_container.get("resources", {}).get("limits", {}).get(_GPU)
     if limit is None:
         return 1
-    return int(min(quantity.number(str(limit)) or 0, _MOST_SLOTS + 1))
+    return int(min(number(str(limit)) or 0, _MOST_SLOTS + 1))
 
 
 def _no_slots(job: Job) -> Iterator[Diagnostic]:

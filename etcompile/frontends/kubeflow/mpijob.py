@@ -11,6 +11,7 @@ from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.hosts import KUBECTL_PATH, KUBEXEC, KUBEXEC_FILE, launcher_access
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.k8s.requests import gpus
 from etcompile.launch.commands import discovers_hosts, least_workers
 from etcompile.model import (
     Bounds,
@@ -23,7 +24,6 @@ from etcompile.model import (
     Role,
     Success,
 )
-from etcompile.model.gpus import gpus
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 _KUBECTL = Mount("mpi-job-kubectl", KUBECTL_PATH)

@@ -14,10 +14,10 @@ from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.notes import unused
+from etcompile.k8s.requests import gpus
 from etcompile.launch.commands import command_words
+from etcompile.launch.shell import whole_number
 from etcompile.model import Bounds, Env, IndexedEnv, Origin, Port, Role, Success, Variable
-from etcompile.model.gpus import gpus
-from etcompile.model.quantity import whole_number
 
 _GATED = "etcompile.dev/wait-for-master"
 _ADDRESSES = frozenset(

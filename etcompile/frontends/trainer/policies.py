@@ -12,8 +12,8 @@ from msgspec import Struct
 from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.hosts import HOSTFILE
 from etcompile.frontends.rendezvous import node_range
-from etcompile.model.gpus import gpus
-from etcompile.model.quantity import number
+from etcompile.k8s.quantity import number
+from etcompile.k8s.requests import gpus
 
 MAIN = "node"
 """The container that trains."""

@@ -6,7 +6,7 @@ reference/trainer-v2.md 5.2. Apart from the policies, because it is a table of i
 from collections.abc import Iterator, Sequence
 
 from etcompile.frontends.trainer.policies import PORT, NodeFacts
-from etcompile.model.gpus import gpus
+from etcompile.k8s.requests import gpus
 
 COMMAND = ["tune", "run"]
 """The command of a TrainJob that is completed."""

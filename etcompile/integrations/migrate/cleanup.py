@@ -14,11 +14,11 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
+from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import as_read
 from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document
 from etcompile.model import Job
-from etcompile.model.sizes import LAST_APPLIED
 from etcompile.plan.field_values import default
 
 _KEPT = ("name", "namespace", "labels", "annotations")

@@ -25,8 +25,8 @@ from etcompile.integrations.migrate.trainjob_objects import (
     operator_job,
 )
 from etcompile.k8s.path import dotted
+from etcompile.k8s.requests import gpus
 from etcompile.load import Document
-from etcompile.model.gpus import gpus
 
 _API_VERSION = "kubeflow.org/v1"
 _REFUSED: Mapping[str, str] = {

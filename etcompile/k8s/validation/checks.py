@@ -10,11 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 from etcompile.diagnostics.spelling import closest
+from etcompile.k8s import quantity
 from etcompile.k8s.names import is_key, is_port_name
 from etcompile.k8s.path import mapping_at, mappings_of, value_at
 from etcompile.k8s.validation.forms import is_amount
 from etcompile.k8s.validation.subject import Broken, Path, Subject
-from etcompile.model import quantity
 
 Value = Mapping[str, Any]
 

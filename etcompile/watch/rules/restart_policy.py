@@ -8,8 +8,8 @@ from typing import get_args
 
 from msgspec import structs
 
+from etcompile.k8s.quantity import number
 from etcompile.model import Relaunch, Role
-from etcompile.model.quantity import number
 from etcompile.model.run_record import RestartHistory, RunRecord
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.placement import Cause, Placement, Replica

@@ -1,11 +1,47 @@
-"""How large an object is to those who keep it: the API server, and tools that store a copy of it.
+"""Labels and annotations by which tools keep their books on an object, and how large that gets.
 
-Apart from the rules about sizes, because what tells a tool to store no copy must measure alike.
+They are about the one object that has them: copied to another object of the same job, they would
+make Argo CD track what it does not declare, or kubectl compare it with what it never applied.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any
+
+PREFIXES = (
+    "etcompile.dev/",
+    "kubectl.kubernetes.io/",
+    "applyset.kubernetes.io/",
+    "argocd.argoproj.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "helm.toolkit.fluxcd.io/",
+    "reconcile.fluxcd.io/",
+    "fluxcd.io/",
+    "kapp.k14s.io/",
+    "meta.helm.sh/",
+    "helm.sh/",
+    "config.k8s.io/",
+    "config.kubernetes.io/",
+    "internal.config.kubernetes.io/",
+    "client.lifecycle.config.k8s.io/",
+    "kustomize.config.k8s.io/",
+    "internal.kpt.dev/",
+)
+"""What the keys of such labels and annotations begin with."""
+# By this label Argo CD may track objects (reference/gitops.md 1.4).
+_NAMES = (
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "kubernetes.io/change-cause",
+)
+
+
+def is_bookkeeping(key: str) -> bool:
+    """Whether a label or annotation is about the object that has it, and about no other."""
+    return key.startswith(PREFIXES) or key in _NAMES
+
+
+# Sizes --------------------------------------------------------------------------------------------
 
 ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes of all annotations of one object: Kubernetes' validation, TotalAnnotationSizeLimitB."""

@@ -1,15 +1,10 @@
-"""Kubernetes quantities (`500m`, `2Gi`, `1e3`) as numbers.
-
-Apart from the rules about resources and from the planner, which both compare quantities and
-need not know how they are written.
-"""
+"""Kubernetes quantities (`500m`, `2Gi`, `1e3`) as numbers."""
 
 import re
 from decimal import Decimal
 
 _LONGEST = 128
 """Characters of a quantity. The longest that the API server keeps as it is has 18 digits."""
-_MOST_DIGITS = 18
 _FORM = re.compile(
     # No digit is tried twice: every other choice would take time by the square of their number.
     r"(?P<number>[+-]?\d*+(?:\.\d*+)?)"
@@ -39,12 +34,6 @@ def number(quantity: str | float) -> Decimal | None:
     if (suffix := match["suffix"]) in _BINARY:
         return value * Decimal(1024) ** _BINARY[suffix]
     return value.scaleb(_DECIMAL.get(suffix, 0) + int(match["exponent"] or 0))
-
-
-def whole_number(text: str) -> int | None:
-    """The number that decimal digits spell; None for any other text, and for endless digits."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
-    return int(text) if is_number else None
 
 
 def probably(text: str) -> str | None:
