@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s.path import dotted, value_at
-from etcompile.load.values import text_bytes
+from etcompile.load.yaml_values import text_bytes
 from etcompile.model import MOST_PODS, IndexedEnv, Job
 
 MOST_BYTES = 2 * 1024**3

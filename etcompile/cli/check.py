@@ -143,7 +143,7 @@ def _fixed(compiled: Callable[[], Compilation], options: CheckOptions) -> Compil
     piped = {file.file: file.after for file in files if file.file == STANDARD_INPUT}
     with access.instead_of(piped):
         result = compiled()
-        if (text := access.held(STANDARD_INPUT)) is not None:
+        if (text := access.replacement(STANDARD_INPUT)) is not None:
             sys.stdout.buffer.write(text)
             sys.stdout.flush()
     return structs.replace(result, diagnostics=(*problems, *result.diagnostics))

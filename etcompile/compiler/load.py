@@ -20,6 +20,7 @@ from etcompile.diagnostics.credentials import may_hold_credential
 from etcompile.k8s.objects import as_read
 from etcompile.load import Document, Loaded, from_values
 from etcompile.load import load as load_files
+from etcompile.load.access import TemplateFolder
 from etcompile.load.sources import unreadable
 from etcompile.model import Settings
 
@@ -273,8 +274,6 @@ def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
     """
     if options.templates is None:
         return backend.Texts(), ()
-    from etcompile.load.templates import TemplateFolder  # noqa: PLC0415 - few runs have templates
-
     path = os.fspath(options.templates)
     folder = TemplateFolder(path, options.limits)
     try:

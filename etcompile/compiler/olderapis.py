@@ -22,9 +22,9 @@ from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.diagnostics.fix import Fix, Replace
 from etcompile.diagnostics.spelling import bare
 from etcompile.frontends import Kind
-from etcompile.k8s.path import dotted, value_at
+from etcompile.k8s.path import dotted, value_at, with_value, without_value
 from etcompile.load import Document
-from etcompile.load.relocated import relocated, with_value, without_value
+from etcompile.load.document import relocated
 
 _V1 = "kubeflow.org/v1"
 _V2 = "kubeflow.org/v2beta1"

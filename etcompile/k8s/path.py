@@ -60,6 +60,23 @@ def changed_at(
     return {**value, step: changed_at(inner, path[1:], change)}
 
 
+def with_value(value: Mapping[str, Any], path: ValuePath, field: Any) -> dict[str, Any]:
+    """A copy of a mapping with a field at a path of keys; mappings on the way are added."""
+    step = str(path[0])
+    inner = field
+    if len(path) > 1:
+        inner = with_value(mapping_at(value, (step,)), path[1:], field)
+    return {**value, step: inner}
+
+
+def without_value(value: Mapping[str, Any], path: ValuePath) -> dict[str, Any]:
+    """A copy of a mapping without the field at a path of keys, which it has."""
+    step = str(path[0])
+    if len(path) == 1:
+        return {key: inner for key, inner in value.items() if key != step}
+    return {**value, step: without_value(value[step], path[1:])}
+
+
 def overlap(one: KeyedPath, other: KeyedPath) -> bool:
     """Whether one of two paths is the other, or leads into what is there."""
     return all(a == b for a, b in zip(one, other, strict=False))

@@ -4,9 +4,8 @@ The only package that knows how input is written. Bad input never raises: everyt
 wrong with it is a diagnostic, and one run tells all of it.
 """
 
-from etcompile.load.access import Boundary
+from etcompile.load.access import Boundary, Limits
 from etcompile.load.document import Document
-from etcompile.load.limits import Limits
 from etcompile.load.loader import Loaded, from_values, load, parse
 
 __all__ = [

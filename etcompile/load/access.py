@@ -1,4 +1,4 @@
-"""The one function that decides what may be opened, and what opens it.
+"""What a run may open, how much of it, and the one function that opens it.
 
 Who renders on a workstation names files of their own, so there any regular file may be read. The
 Argo CD plugin and the KRM function run for whoever can write to a repository: they have a
@@ -39,6 +39,26 @@ class Boundary(Struct, frozen=True):
 
     root: str
     besides: tuple[str, ...] = ()
+
+
+class Limits(Struct, frozen=True):
+    """Bounds that keep a wrong or hostile file from occupying a machine.
+
+    Args:
+        file_bytes: Largest file, in bytes.
+        depth: Deepest nesting of lists and mappings, aliases expanded, in levels.
+        alias_values: How many values the aliases of one file may expand to in all.
+        alias_bytes: How many bytes of text the aliases of one file may expand to in all.
+        documents: How many documents one file may hold.
+        boundary: Where everything must lie that is read; None if any place will do.
+    """
+
+    file_bytes: int = 16 * 1024 * 1024
+    depth: int = 64
+    alias_values: int = 100_000
+    alias_bytes: int = 4 * 1024 * 1024
+    documents: int = 10_000
+    boundary: Boundary | None = None
 
 
 class OutsideError(PermissionError):
@@ -97,15 +117,11 @@ def status(path: str, boundary: Boundary | None = None) -> os.stat_result:
     try:
         return os.stat(real)  # noqa: PTH116
     except FileNotFoundError:
-        if held(real) is None:
+        if replacement(real) is None:
             raise
-        return _status_of_unsaved(real)
-
-
-def _status_of_unsaved(path: str) -> os.stat_result:
-    """As for a regular file, which is not there yet; its number is no other file's."""
-    number = hash(os.path.realpath(path))
-    return os.stat_result((stat.S_IFREG | 0o600, number, -1, 1, 0, 0, 0, 0, 0, 0))
+        # As for a regular file, which is not there yet; its number is no other file's.
+        number = hash(os.path.realpath(real))
+        return os.stat_result((stat.S_IFREG | 0o600, number, -1, 1, 0, 0, 0, 0, 0, 0))
 
 
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -122,21 +138,21 @@ def instead_of(files: Mapping[str, bytes]) -> Iterator[None]:
     Args:
         files: What is read instead, by the path of the file; by `-` for standard input.
     """
-    given = {_held_as(path): text for path, text in files.items()}
-    token = _INSTEAD.set({**_INSTEAD.get(), **given})
+    replacements = {_identity(path): text for path, text in files.items()}
+    token = _INSTEAD.set({**_INSTEAD.get(), **replacements})
     try:
         yield
     finally:
         _INSTEAD.reset(token)
 
 
-def held(path: str) -> bytes | None:
+def replacement(path: str) -> bytes | None:
     """What is read instead of a file, or of standard input for `-`; None if that is read itself."""
-    given = _INSTEAD.get()
-    return given.get(_held_as(path)) if given else None
+    replacements = _INSTEAD.get()
+    return replacements.get(_identity(path)) if replacements else None
 
 
-def _held_as(path: str) -> str:
+def _identity(path: str) -> str:
     return path if path == "-" else os.path.realpath(path)
 
 
@@ -154,7 +170,7 @@ def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
         OSError: the system refuses.
     """
     real = resolved(path, boundary)
-    if (instead := held(real)) is not None:
+    if (instead := replacement(real)) is not None:
         yield io.BytesIO(instead)
         return
     # Opening some devices does something; whoever swaps the file now is caught below.
@@ -230,10 +246,10 @@ def _descriptor(real: str, boundary: Boundary | None, flags: int) -> int:
         os.close(folder)
 
 
-def _check_regular(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise SpecialFileError(special(found.st_mode))
-    if found.st_dev in _kernel_devices():
+def _check_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise SpecialFileError(special(status.st_mode))
+    if status.st_dev in _kernel_devices():
         raise SpecialFileError("a file of the kernel")
 
 
@@ -241,5 +257,49 @@ def _check_regular(found: os.stat_result) -> None:
 def _kernel_devices() -> frozenset[int]:
     """The devices of `/proc` and `/sys`, whose files are regular by name only."""
     own = os.stat(os.sep).st_dev  # noqa: PTH116
-    found = {os.stat(path).st_dev for path in _KERNEL if os.path.isdir(path)}  # noqa: PTH112, PTH116
-    return frozenset(found - {own})
+    devices = {os.stat(path).st_dev for path in _KERNEL if os.path.isdir(path)}  # noqa: PTH112, PTH116
+    return frozenset(devices - {own})
+
+
+class TemplateFolder(Struct, frozen=True):
+    """A folder of the user's templates, which are read as any other input.
+
+    What renders them sees texts by name and never a file system.
+
+    Args:
+        path: The folder.
+        limits: How much to read of each, and where it must lie.
+    """
+
+    path: str
+    limits: Limits
+
+    def names(self) -> list[str]:
+        """The names of the files in it, sorted; what is no file has none.
+
+        Raises:
+            OSError: the folder cannot be listed, or is outside of the boundary.
+        """
+        entries = names(self.path, self.limits.boundary)
+        return sorted(name for name in entries if os.path.isfile(self.file(name)))  # noqa: PTH113
+
+    def content(self, name: str) -> bytes:
+        """The bytes of a template.
+
+        Args:
+            name: Its path in the folder, with `/`.
+
+        Raises:
+            OSError: it is not there, cannot be read, is too large, or leads out of the folder.
+        """
+        if "\0" in name or name.startswith("/") or ".." in PurePath(name).parts:
+            raise FileNotFoundError(f"'{name}' is no name of a template")
+        limit = self.limits.file_bytes
+        text = content(self.file(name), self.limits.boundary, limit + 1)
+        if len(text) > limit:
+            raise OSError(f"it is larger than {limit} bytes")
+        return text
+
+    def file(self, name: str) -> str:
+        """The path of a template, for messages."""
+        return os.path.join(self.path, name)  # noqa: PTH118 - a template's name may be no path

@@ -1,24 +1,32 @@
 """Paths, text or Python values to documents: the three ways in.
 
-This module only strings the others together: bytes come from `sources`, JSON values from
-`values`, objects from `objects`.
+Bytes come from `sources`, JSON values from `yaml_values`. Then Lists are flattened, kustomizations
+left out and the rest told apart, as kubectl does between reading a file and sending its objects.
 """
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
+from etcompile.diagnostics import (
+    Diagnostic,
+    Location,
+    ValuePath,
+    codes,
+    diagnose,
+    has_errors,
+)
 from etcompile.digest import sha256
 from etcompile.load import access
+from etcompile.load.access import Limits
 from etcompile.load.document import Document
-from etcompile.load.limits import Limits
-from etcompile.load.objects import Node, documents
-from etcompile.load.positions import Origin
+from etcompile.load.positions import Origin, ignore_comments
 from etcompile.load.python_values import json_value
+from etcompile.load.source_text import Text, control_character, decoded
 from etcompile.load.sources import (
     Identity,
     SourceFile,
@@ -28,13 +36,18 @@ from etcompile.load.sources import (
     stream_bytes,
     too_large,
 )
-from etcompile.load.text import Text, control_character, decoded
-from etcompile.load.values import Events, read
+from etcompile.load.yaml_values import read
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
 
 _STDIN = "-"
+_KUSTOMIZE_GROUP = "kustomize.config.k8s.io/"
+_KUSTOMIZE_KINDS = ("Kustomization", "Component")
+_FUNCTION_GROUP = "etcompile.dev/"
+_FUNCTION_KINDS = ("EtcompileGenerator", "EtcompileTransformer")
+"""What a kustomization lists to have jobs compiled; see `etcompile.integrations.krm`."""
+_KUSTOMIZE_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 class Loaded(Struct, frozen=True):
@@ -43,7 +56,7 @@ class Loaded(Struct, frozen=True):
     Args:
         documents: The documents, in the order of the paths and of the files.
         diagnostics: Everything wrong with the input, in the same order.
-        comments: The comments of the files that ask for silence about a warning.
+        comments: The comments of the files that suppress a warning.
     """
 
     documents: tuple[Document, ...]
@@ -61,7 +74,7 @@ def load(
     limits: Limits = _DEFAULT,
     output: str | os.PathLike[str] | None = None,
 ) -> Loaded:
-    """The documents of files, directories, globs and standard input.
+    """The documents of files, directories, globs and standard input; never raises for bad input.
 
     Args:
         paths: Paths as on the command line; `-` is standard input. A file that several of them
@@ -69,20 +82,13 @@ def load(
         stdin: What `-` reads; the process's standard input if None.
         limits: How much to accept.
         output: A folder that directories and globs pass over: where the result goes.
-
-    Returns:
-        The documents and the diagnostics. Never raises for bad input.
     """
     run = _Run(stdin, limits, None if output is None else os.path.realpath(os.fsdecode(output)))
     for path in paths:
         run.add(os.fsdecode(path))
-    # A shell's glob names files of comments, too: one that says so may stand beside others.
+    # A shell's glob names files of comments, too: with others that hold documents, they are fine.
     nothing = [] if any(run.fruitful.values()) else run.comments_only
-    return Loaded(
-        tuple(run.documents),
-        (*run.diagnostics, *nothing),
-        tuple(run.comments),
-    )
+    return Loaded(tuple(run.documents), (*run.diagnostics, *nothing), tuple(run.comments))
 
 
 def parse(
@@ -92,16 +98,13 @@ def parse(
     relative: str | None = None,
     limits: Limits = _DEFAULT,
 ) -> Loaded:
-    """The documents of one text.
+    """The documents of one text; never raises for bad input.
 
     Args:
         text: YAML, or JSON objects one after another.
         file: What diagnostics call it.
         relative: Its name independent of the working directory; `file` if None.
         limits: How much to accept.
-
-    Returns:
-        The documents and the diagnostics. Never raises for bad input.
     """
     loaded = _parsed(text, file, file if relative is None else relative, limits)
     if loaded.documents or has_errors(loaded.diagnostics):
@@ -111,27 +114,24 @@ def parse(
 
 
 def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") -> Loaded:
-    """The documents that Python mappings are.
+    """The documents that Python mappings are; never raises for bad values.
 
     Args:
         values: Kubernetes objects; they are copied.
         file: What diagnostics call their origin; there are no lines to name.
-
-    Returns:
-        The documents and the diagnostics. Never raises for bad values.
     """
-    nodes: list[Node] = []
+    nodes: list[_Node] = []
     problems: list[Diagnostic] = []
     for value in values:
         copied, problem = json_value(value, file, _DEFAULT)
         problems += [problem] if problem else []
-        nodes.append(Node(copied, None))
-    found, more = documents(nodes, file, file, _DEFAULT)
-    return Loaded(tuple(found), (*problems, *more))
+        nodes.append(_Node(copied, None))
+    documents, more = _documents(nodes, file, file, _DEFAULT)
+    return Loaded(tuple(documents), (*problems, *more))
 
 
 class _Run(Struct):
-    """A run over several paths: what was found, and which files were already read."""
+    """A run over several paths: what was loaded, and which files were already read."""
 
     stdin: BinaryIO | None
     limits: Limits
@@ -148,68 +148,62 @@ class _Run(Struct):
 
     def add(self, path: str) -> None:
         """Loads what one path names."""
-        told = self.diagnostics
+        reported = self.diagnostics
         if path == _STDIN:
             what, fruitful = "standard input", self._add_stdin()
         else:
-            found = sources(path, self.limits.boundary)
-            what = f"this {found.kind}"
-            files = [
-                file for file in found.files if found.kind == "file" or not self._is_output(file)
-            ]
-            fruitful = any([self._add_source(file) for file in files])  # noqa: C419 - all of them
-            if found.kind == "file" and not self._is_blank(files):
-                told = self.comments_only
+            named = sources(path, self.limits.boundary)
+            what = f"this {named.kind}"
+            fruitful, blank = False, False
+            for source in named.files:
+                if isinstance(source, Diagnostic):
+                    self.diagnostics.append(source)
+                    fruitful = True
+                elif named.kind == "file" or not self._is_output(source):
+                    fruitful = self._add_file(source) or fruitful
+                    blank = blank or source.identity in self.blank
+            if named.kind == "file" and not blank:
+                reported = self.comments_only
         if not fruitful:
-            told.append(diagnose(codes.NO_DOCUMENTS, Location(shown_path(path)), what=what))
+            reported.append(diagnose(codes.NO_DOCUMENTS, Location(shown_path(path)), what=what))
 
-    def _is_blank(self, files: Iterable[SourceFile | Diagnostic]) -> bool:
-        return any(isinstance(file, SourceFile) and file.identity in self.blank for file in files)
-
-    def _is_output(self, source: SourceFile | Diagnostic) -> bool:
-        if self.output is None or isinstance(source, Diagnostic):
+    def _is_output(self, source: SourceFile) -> bool:
+        if self.output is None:
             return False
         return os.path.realpath(source.path).startswith(f"{self.output}{os.sep}")
 
     def _add_stdin(self) -> bool:
         if _STDIN not in self.fruitful:
+            data: bytes | Diagnostic | None = access.replacement(_STDIN)
             stream = self.stdin or getattr(sys.stdin, "buffer", None)
-            if (held := access.held(_STDIN)) is not None:
-                self._add_text(held, _STDIN, _STDIN, _STDIN)
-            elif stream is None:
-                closed = diagnose(
-                    codes.UNREADABLE_FILE, Location(_STDIN), reason="standard input is closed"
-                )
-                self._add_text(closed, _STDIN, _STDIN, _STDIN)
-            else:
+            if data is None and stream is not None:
                 data = stream_bytes(stream, _STDIN, self.limits.file_bytes)
-                self._add_text(data, _STDIN, _STDIN, _STDIN)
+            elif data is None:
+                reason = "standard input is closed"
+                data = diagnose(codes.UNREADABLE_FILE, Location(_STDIN), reason=reason)
+            self._add_text(data, _STDIN, _STDIN, _STDIN)
         return self.fruitful[_STDIN]
 
-    def _add_source(self, source: SourceFile | Diagnostic) -> bool:
-        if isinstance(source, Diagnostic):
-            self.diagnostics.append(source)
-            return True
+    def _add_file(self, source: SourceFile) -> bool:
         if source.identity not in self.fruitful:
-            data = file_bytes(
-                source.path, source.shown, self.limits.file_bytes, self.limits.boundary
-            )
+            limit, boundary = self.limits.file_bytes, self.limits.boundary
+            data = file_bytes(source.path, source.shown, limit, boundary)
             self._add_text(data, source.shown, source.relative, source.identity)
         return self.fruitful[source.identity]
 
     def _add_text(
         self, data: bytes | Diagnostic, file: str, relative: str, identity: Identity | str
     ) -> None:
-        loaded = (
-            Loaded((), (data,))
-            if isinstance(data, Diagnostic)
-            else _parsed(data, file, relative, self.limits)
-        )
-        found = None if isinstance(data, Diagnostic) else sha256(data)
-        self.documents += (structs.replace(document, digest=found) for document in loaded.documents)
+        if isinstance(data, Diagnostic):
+            self.diagnostics.append(data)
+            self.fruitful[identity] = has_errors([data])
+            return
+        loaded = _parsed(data, file, relative, self.limits)
+        digest = sha256(data)
+        self.documents += (structs.replace(item, digest=digest) for item in loaded.documents)
         self.diagnostics += loaded.diagnostics
         self.comments += loaded.comments
-        if not isinstance(data, Diagnostic) and not data.strip():
+        if not data.strip():
             self.blank.add(identity)
         self.fruitful[identity] = bool(loaded.documents) or has_errors(loaded.diagnostics)
 
@@ -223,39 +217,122 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
     )
     if isinstance(text, Diagnostic):
         return Loaded((), (text,))
-    problem = control_character(text)
-    return Loaded((), (problem,)) if problem else _documents(text, relative, limits)
-
-
-def _documents(text: Text, relative: str, limits: Limits) -> Loaded:
+    if (problem := control_character(text)) is not None:
+        return Loaded((), (problem,))
     reading = read(text, limits)
     nodes = [
-        Node(document.value, Origin(text, document.start, document.end, reading.events))
+        _Node(document.value, Origin(text, document.start, document.end, reading.events))
         for document in reading.documents
         if document.sound
     ]
-    found, more = documents(nodes, text.file, relative, limits)
-    problems = [*reading.problems, *more]
-    comments = _ignore_comments(text, reading.events)
+    documents, more = _documents(nodes, text.file, relative, limits)
+    comments = ignore_comments(text, reading.events)
     if comments:
-        found = [structs.replace(document, comments=comments) for document in found]
-    # Both brackets of a template are keys that cannot be.
-    told = tuple(dict.fromkeys(sorted(problems, key=_line_and_column)))
-    # Half a file is nobody's intention, though the documents beside the broken one are whole.
+        documents = [structs.replace(document, comments=comments) for document in documents]
+    # Both brackets of a template are keys that cannot be: their problem is reported once.
+    problems = tuple(dict.fromkeys(sorted((*reading.problems, *more), key=_line_and_column)))
+    # Half a file is nobody's intention, though the documents before the broken one are whole.
     if reading.broken or any(diagnostic.code == codes.TOO_MANY_DOCUMENTS for diagnostic in more):
-        return Loaded((), told, comments)
-    return Loaded(tuple(found), told, comments)
-
-
-def _ignore_comments(text: Text, events: Events) -> "tuple[IgnoreComment, ...]":
-    """The comments that ask for silence; most files have no comment that speaks to etcompile."""
-    if "etcompile:" not in text.content:
-        return ()
-    from etcompile.load.comments import ignore_comments  # noqa: PLC0415 - few files need it
-
-    return ignore_comments(text, events)
+        return Loaded((), problems, comments)
+    return Loaded(tuple(documents), problems, comments)
 
 
 def _line_and_column(problem: Diagnostic) -> tuple[int, int]:
     place = problem.location
     return (place.line or 0, place.column or 0) if place else (0, 0)
+
+
+# Objects --------------------------------------------------------------------------------------
+
+
+class _Node(Struct, frozen=True):
+    """A JSON value that may be an object, and where it stands.
+
+    Args:
+        value: None stands for an empty document.
+        origin: The text it was read from, if it was.
+        path: Where in the document it stands.
+    """
+
+    value: Any
+    origin: Origin | None
+    path: ValuePath = ()
+
+
+def _documents(
+    nodes: Iterable[_Node], file: str, relative: str, limits: Limits
+) -> tuple[list[Document], list[Diagnostic]]:
+    """The documents of a file, numbered from 0, and what is wrong with the others."""
+    documents: list[Document] = []
+    problems: list[Diagnostic] = []
+    for node in nodes:
+        for item in _objects(node, file):
+            if isinstance(item, Diagnostic):
+                problems.append(item)
+            elif len(documents) == limits.documents:
+                place = _locate(item, file, ())
+                problems.append(diagnose(codes.TOO_MANY_DOCUMENTS, place, limit=limits.documents))
+                return [], problems
+            else:
+                number = len(documents)
+                documents.append(
+                    Document(file, relative, number, item.value, item.origin, item.path)
+                )
+    return documents, problems
+
+
+def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
+    """The objects that a value is or lists."""
+    value = node.value
+    if value is None:
+        return
+    if not isinstance(value, dict):
+        shape = {str: "text", bool: "a boolean", int: "a number", float: "a number"}
+        found = shape.get(type(value), "a list")
+        yield diagnose(codes.NOT_AN_OBJECT, _locate(node, file, ()), found=found)
+        return
+    kind, version = value.get("kind"), value.get("apiVersion")
+    if isinstance(kind, str) and (kind == "List" or (kind.endswith("List") and "items" in value)):
+        yield from _items(node, file)
+    elif kind in _KUSTOMIZE_KINDS and str(version).startswith(_KUSTOMIZE_GROUP):
+        place = _locate(node, file, ("kind",))
+        yield diagnose(codes.KUSTOMIZATION_INPUT, place, what="a kustomization")
+    elif kind in _FUNCTION_KINDS and str(version).startswith(_FUNCTION_GROUP):
+        place = _locate(node, file, ("kind",))
+        yield diagnose(codes.KUSTOMIZATION_INPUT, place, what=f"an {kind}")
+    elif kind is None and version is None and Path(file).name in _KUSTOMIZE_FILES:
+        # kustomize itself fills the two in.
+        place = _locate(node, file, ())
+        yield diagnose(codes.KUSTOMIZATION_INPUT, place, what="a kustomization")
+    else:
+        names = {name: value.get(name) for name in ("apiVersion", "kind")}
+        lacking = [name for name, text in names.items() if not (isinstance(text, str) and text)]
+        for name in lacking:
+            field = f"{name} that is text" if names[name] is not None else name
+            yield diagnose(codes.NO_KIND, _locate(node, file, (name,)), field=field)
+        if not lacking:
+            yield node
+
+
+def _items(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
+    """The objects of a List, and of the Lists among its items."""
+    listed = node.value
+    items = listed.get("items")
+    if not isinstance(items, list):
+        yield diagnose(codes.LIST_ITEMS, _locate(node, file, ("items",)))
+        return
+    kind = listed["kind"].removesuffix("List")
+    for index, item in enumerate(items):
+        path: ValuePath = ("items", index)
+        if not isinstance(item, dict):
+            yield diagnose(codes.LIST_ITEMS, _locate(node, file, path))
+            continue
+        # A typed list leaves the type out: a PodList holds Pods.
+        typed = item
+        if kind and "kind" not in item and "apiVersion" not in item:
+            typed = {"apiVersion": listed.get("apiVersion"), "kind": kind, **item}
+        yield from _objects(_Node(typed, node.origin, node.path + path), file)
+
+
+def _locate(node: _Node, file: str, path: ValuePath) -> Location:
+    return node.origin.locate(node.path + path) if node.origin else Location(file)

@@ -1,24 +1,50 @@
-"""The place of every value of one document, found when somebody asks.
+"""Where values and comments stand in a text, found when somebody asks.
 
 Reading values keeps no positions. When a diagnostic needs one, the document's own part of the
 text is read a second time, and the places are kept for the next question about the same
 document. A value that was merged or aliased has its place where it is written.
+
+Parsers drop comments, so those that speak to etcompile, `# etcompile: ignore[ET2040]`, are found by
+their form and kept where the parser sees no scalar: what stands inside a quoted or a block scalar
+is text (a script that etcompile itself ships may hold such a line).
 """
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from yaml import YAMLError
 from yaml.events import (
     AliasEvent,
     CollectionStartEvent,
     MappingStartEvent,
     NodeEvent,
+    ScalarEvent,
 )
 
 from etcompile.diagnostics import Location, ValuePath
-from etcompile.load.text import Text
-from etcompile.load.values import Events, is_merge_key, mapping_key, merged_in
+from etcompile.load.source_text import Text
+from etcompile.load.yaml_events import (
+    Events,
+    NotJsonTextError,
+    is_merge_key,
+    mapping_key,
+    merged_in,
+    span,
+)
+
+if TYPE_CHECKING:
+    from etcompile.diagnostics.suppression import IgnoreComment
+
+# Texts, which `re` compiles for the few files that have such comments.
+_COMMENT = (
+    r"(?<![^ \t\r\n])#[ \t]*etcompile:[ \t]*"
+    r"(?:(?P<verb>ignore-file|ignore)(?![\w-])[ \t]*(?:\[(?P<codes>[^\]\r\n]*)\])?|[\w-]+[ \t]*\[)"
+)
+"""Also what has codes in brackets behind another word: a misspelt comment is reported."""
+_INSIGNIFICANT = r"[ \t]*(#[^\r\n]*)?(\r\n|\r|\n|\Z)"
 
 
 class Place(Struct, eq=False):
@@ -69,11 +95,11 @@ class Origin(Struct, eq=False):
             self._root = self._places()
         place, span = self._root, None
         for step in path:
-            found = place.entries.get(step)
-            if found is None:
+            entry = place.entries.get(step)
+            if entry is None:
                 key = True
                 break
-            span, place = found[:2], found[2]
+            span, place = entry[:2], entry[2]
         if span is None or not (key or place.block or place.start == place.end):
             span = place.start, place.end
         return self.text.location(self.start + span[0], self.start + span[1])
@@ -89,33 +115,22 @@ class Origin(Struct, eq=False):
         return _place(first, events, {})
 
 
-_Anchors = dict[str, tuple[Place, Any]]
-
-
-def _place(event: Any, events: Iterator[Any], anchors: _Anchors) -> Place:
+def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, Any]]) -> Place:
     """The place of the node that begins with `event`, and of all it holds."""
     if isinstance(event, AliasEvent):
         return anchors[event.anchor or ""][0]
     place = Place(event.start_mark.index, event.end_mark.index)
     if event.anchor is not None:
         anchors[event.anchor] = (place, event)
-    if isinstance(event, CollectionStartEvent):
-        # One with an anchor has something to point at on the line of its key.
-        place.block = not event.flow_style and event.anchor is None
-        fill = _fill_mapping if isinstance(event, MappingStartEvent) else _fill_list
-        fill(place, events, anchors)
-    return place
-
-
-def _fill_list(place: Place, events: Iterator[Any], anchors: _Anchors) -> None:
-    index = 0
-    while isinstance(event := next(events), NodeEvent):
-        item = _place(event, events, anchors)
-        place.entries[index] = (item.start, item.end, item)
-        index += 1
-
-
-def _fill_mapping(place: Place, events: Iterator[Any], anchors: _Anchors) -> None:
+    if not isinstance(event, CollectionStartEvent):
+        return place
+    # One with an anchor has something to point at on the line of its key.
+    place.block = not event.flow_style and event.anchor is None
+    if not isinstance(event, MappingStartEvent):
+        while isinstance(event := next(events), NodeEvent):
+            item = _place(event, events, anchors)
+            place.entries[len(place.entries)] = (item.start, item.end, item)
+        return place
     merges: list[tuple[int, list[dict[Any, Any]]]] = []
     while isinstance(event := next(events), NodeEvent):
         at = _place(event, events, anchors)
@@ -129,3 +144,61 @@ def _fill_mapping(place: Place, events: Iterator[Any], anchors: _Anchors) -> Non
             written = anchors[event.anchor or ""][1] if isinstance(event, AliasEvent) else event
             place.entries[mapping_key(written)] = (at.start, at.end, value)
     place.entries = merged_in(place.entries, merges)
+    return place
+
+
+def ignore_comments(text: Text, events: Events) -> "tuple[IgnoreComment, ...]":
+    """The comments that suppress a warning, in their order.
+
+    Args:
+        text: The text of a file, decoded.
+        events: The reader that the text was made for.
+    """
+    # Most files have no comment that speaks to etcompile, and pay for one search.
+    if "etcompile:" not in text.content or not re.search(_COMMENT, text.content):
+        return ()
+    from etcompile.diagnostics.suppression import IgnoreComment  # noqa: PLC0415 - few files need it
+
+    starts, ends = _scalars(text.content, events)
+    comments: list[IgnoreComment] = []
+    for match in re.finditer(_COMMENT, text.content):
+        start, end = match.span()
+        number = bisect_right(starts, start) - 1
+        if number >= 0 and start < ends[number]:
+            continue  # part of a scalar
+        codes = tuple(code for code in re.split(r"[\s,]+", match["codes"] or "") if code)
+        line = None if match["verb"] == "ignore-file" else _line_meant(start, text)
+        comments.append(IgnoreComment(text.location(start, end), codes, line))
+    return tuple(comments)
+
+
+def _scalars(content: str, events: Events) -> tuple[list[int], list[int]]:
+    """The offsets at which scalars start and end, up to where the text can be read."""
+    starts: list[int] = []
+    ends: list[int] = []
+    try:
+        for event in events(content):
+            if isinstance(event, ScalarEvent):
+                start, end = span(event)
+                if event.style in ("|", ">"):
+                    # The header's line may end in a comment: `run: |  # etcompile: ignore[...]`.
+                    start = content.find("\n", start, end)
+                    start = end if start < 0 else start + 1
+                starts.append(start)
+                ends.append(end)
+    except (YAMLError, NotJsonTextError):
+        pass  # it is reported where the values are read
+    return starts, ends
+
+
+def _line_meant(offset: int, text: Text) -> int:
+    """The line a comment holds for: its own, or the next that says something if it is alone."""
+    content = text.content
+    begin = max(content.rfind("\n", 0, offset), content.rfind("\r", 0, offset)) + 1
+    if content[begin:offset].strip():
+        return text.line(offset)
+    at = begin
+    insignificant = re.compile(_INSIGNIFICANT)
+    while at < len(content) and (line := insignificant.match(content, at)):
+        at = line.end()
+    return text.line(min(at, len(content)))

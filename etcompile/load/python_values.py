@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
-from etcompile.load.limits import Limits
+from etcompile.load.access import Limits
 from etcompile.load.scalars import PLAIN, NotJsonError
-from etcompile.load.values import text_bytes
+from etcompile.load.yaml_values import text_bytes
 
 _LONGEST_SHOWN = 40
 """Characters of a key that a message shows."""
@@ -56,9 +56,9 @@ class _Copies(Struct):
     """
 
     limits: Limits
-    # By identity: the value, which is kept so that no other can have it; its copy, its number of
+    # By identity: the value, which stays so that no other can have it; its copy, its number of
     # values and its levels.
-    made: dict[int, tuple[object, Any, int, int]] = field(default_factory=dict)
+    known: dict[int, tuple[object, Any, int, int]] = field(default_factory=dict)
     values: int = 0
     repeated: int = 0
 
@@ -66,54 +66,41 @@ class _Copies(Struct):
         """A copy that may nest `levels` deep, its number of values, and its levels."""
         if not isinstance(value, Mapping | list | tuple):
             return _scalar(value, where), 1, 0
-        if (known := self.made.get(id(value))) is not None:
-            return self._again(known, levels)
+        if (known := self.known.get(id(value))) is not None:
+            _, copy, size, height = known
+            if height > levels:
+                raise _LimitError(codes.NESTING_TOO_DEEP, self.limits.depth)
+            self._count_again(copy, size)
+            return copy, size, height
         if levels == 0:
             raise _LimitError(codes.NESTING_TOO_DEEP, self.limits.depth)
-        copy, size, height = (
-            self._mapping(value, where, levels)
-            if isinstance(value, Mapping)
-            else self._list(value, where, levels)
-        )
-        self.made[id(value)] = (value, copy, size, height)
-        return copy, size, height
+        size, height = 1, 0
+        if isinstance(value, Mapping):
+            copy = {}
+            for key, inner in value.items():
+                if not isinstance(key, str):
+                    raise _not_json(where, f"its key {_shown_key(key)}")
+                name = _text(key, where)
+                path = f"{where}.{name[:_LONGEST_SHOWN]}" if where else name[:_LONGEST_SHOWN]
+                copy[name], below, high = self.copied(inner, path, levels - 1)
+                size, height = size + below, max(height, high)
+        else:
+            copy = []
+            for number, inner in enumerate(value):
+                item, below, high = self.copied(inner, f"{where}[{number}]", levels - 1)
+                copy.append(item)
+                size, height = size + below, max(height, high)
+        self.known[id(value)] = (value, copy, size, height + 1)
+        return copy, size, height + 1
 
-    def _again(self, known: tuple[object, Any, int, int], levels: int) -> tuple[Any, int, int]:
-        _, copy, size, height = known
-        if height > levels:
-            raise _LimitError(codes.NESTING_TOO_DEEP, self.limits.depth)
+    def _count_again(self, copy: Any, size: int) -> None:
+        """Counts what stands in another place, too, against the limits of YAML's aliases."""
         self.values += size
         if self.values > self.limits.alias_values:
             raise _LimitError(codes.ALIAS_EXPANSION, self.limits.alias_values)
         self.repeated += text_bytes(copy)
         if self.repeated > self.limits.alias_bytes:
             raise _LimitError(codes.ALIAS_BYTES, self.limits.alias_bytes // 2**20)
-        return copy, size, height
-
-    def _list(
-        self, value: list[Any] | tuple[Any, ...], where: str, levels: int
-    ) -> tuple[list[Any], int, int]:
-        items, size, height = [], 1, 0
-        for number, inner in enumerate(value):
-            copy, below, high = self.copied(inner, f"{where}[{number}]", levels - 1)
-            items.append(copy)
-            size, height = size + below, max(height, high)
-        return items, size, height + 1
-
-    def _mapping(
-        self, value: Mapping[Any, Any], where: str, levels: int
-    ) -> tuple[dict[str, Any], int, int]:
-        fields: dict[str, Any] = {}
-        size, height = 1, 0
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise _not_json(where, f"its key {_shown_key(key)}")
-            name = _text(key, where)
-            path = f"{where}.{name[:_LONGEST_SHOWN]}" if where else name[:_LONGEST_SHOWN]
-            copy, below, high = self.copied(inner, path, levels - 1)
-            fields[name] = copy
-            size, height = size + below, max(height, high)
-        return fields, size, height + 1
 
 
 def _shown_key(key: object) -> str:
@@ -130,28 +117,21 @@ def _scalar(value: object, where: str) -> Any:
             return _text(value, where)
         case None | bool():
             return value
-        case int():
-            return _integer(value, where)
-        case float():
-            return _float(float(value), where)
+        case int() if -(2**63) <= value < 2**64:
+            return int(value)
+        case int() | float():
+            try:
+                number = float(
+                    value
+                )  # an integer beyond 64 bits is the nearest float, as in a file
+            except OverflowError:
+                what = "an integer that no computer number can hold"
+                raise _not_json(where, what) from None
+            if not isfinite(number):
+                raise _not_json(where, f"the number {number}")
+            # Kubernetes' parser makes the same of 2.0 and 1e3 in a file (see `scalars`).
+            return int(number) if number.is_integer() and abs(number) < 2.0**63 else number
     raise _not_json(where, type(value).__name__)
-
-
-def _integer(value: int, where: str) -> int | float:
-    """The integer; one beyond 64 bits is the nearest float, as in a file."""
-    if -(2**63) <= value < 2**64:
-        return int(value)
-    try:
-        return _float(float(value), where)
-    except OverflowError:
-        raise _not_json(where, "an integer that no computer number can hold") from None
-
-
-def _float(value: float, where: str) -> int | float:
-    if not isfinite(value):
-        raise _not_json(where, f"the number {value}")
-    # Kubernetes' parser makes the same of 2.0 and 1e3 in a file (see `scalars`).
-    return int(value) if value.is_integer() and abs(value) < 2.0**63 else value
 
 
 def _text(value: str, where: str) -> str:

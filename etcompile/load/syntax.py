@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a row a problem
 """What a YAML parser could not read, in words for people.
 
 libyaml names the rule of its grammar that failed, and often where it noticed rather than where
@@ -7,28 +8,32 @@ place to look at; it is apart because it is a table of experience, not part of r
 
 import re
 
-from msgspec import Struct
 from yaml.error import MarkedYAMLError
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.load.text import Text
+from etcompile.load.source_text import Text
 
 _NO_SPACE = re.compile(r"\s*(?:- +)*([A-Za-z_][\w./-]*):(?!//)[^\s:]")
-_KEY_ONLY = "one of the lines above may lack its closing quote or bracket"
+_UNCLOSED = "one of the lines above may lack its closing quote or bracket"
+_QUOTE_VALUE = "put the whole value in quotes"
 
+_Problem = tuple[int, str, str]
+"""The offset to point at, what is wrong, and what to do."""
 
-class SyntaxProblem(Struct, frozen=True):
-    """A reworded parser error.
-
-    Args:
-        start: Offset to point at.
-        problem: What is wrong, in one line.
-        advice: What to do.
-    """
-
-    start: int
-    problem: str
-    advice: str
+_RARE = (
+    # words of the parser's, whether the problem is where the context began, what is wrong, advice
+    ("sequence entries are not", False, "a list item '- ' cannot begin here", "begin the list on a line of its own"),
+    ("mapping keys are not allowed", False, "a '? ' key cannot begin here", "quote the '?'"),
+    ("alphabetic or numeric", True, "'*' and '&' begin an alias or an anchor, and no name follows", _QUOTE_VALUE),
+    ("unknown escape", False, "unknown escape in double quotes", "use single quotes, or double the backslash"),
+    ("escape code", False, "unknown escape in double quotes", "use single quotes, or double the backslash"),
+    ("hexdecimal", False, "unknown escape in double quotes", "use single quotes, or double the backslash"),
+    ("undefined tag handle", False, "a value cannot begin with '!' unless it is a tag", _QUOTE_VALUE),
+    ("comment or line break", True, "text after '|' or '>' on the same line", "begin the text on the next line"),
+    ("chomping", True, "text after '|' or '>' on the same line", "begin the text on the next line"),
+    ("<document start>", False, "text after the end of the document", "begin a new document with a line '---'"),
+    ("incompatible YAML", False, "another version of YAML than 1.1 and 1.2", "remove this line"),
+)  # fmt: skip
 
 
 def syntax_problem(text: Text, error: Exception) -> tuple[int, Diagnostic]:
@@ -44,15 +49,14 @@ def syntax_problem(text: Text, error: Exception) -> tuple[int, Diagnostic]:
     if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
         at = error.problem_mark.index
         context = error.context_mark.index if error.context_mark else at
-        problem = _as_libyaml(error.problem or "", error.context or "")
-        found = _reworded(text, problem, context, at)
+        words = _as_libyaml(error.problem or "", error.context or "")
+        start, problem, advice = _reworded(text, words, context, at)
     else:
         # An escape in a tag that is not UTF-8 reaches Python without a place.
-        at = max(text.content.find("!"), 0)
-        found = SyntaxProblem(at, "this tag cannot be read", "put the whole value in quotes")
-    location = text.location(found.start)
-    facts = {"problem": found.problem, "advice": found.advice}
-    return at, diagnose(codes.YAML_SYNTAX, location, **facts)
+        at = start = max(text.content.find("!"), 0)
+        problem, advice = "this tag cannot be read", _QUOTE_VALUE
+    place = text.location(start)
+    return at, diagnose(codes.YAML_SYNTAX, place, problem=problem, advice=advice)
 
 
 def nested_too_deep(error: Exception) -> int | None:
@@ -78,164 +82,87 @@ def _as_libyaml(problem: str, context: str) -> str:
     return problem
 
 
-def _reworded(text: Text, problem: str, context: int, at: int) -> SyntaxProblem:
+def _reworded(text: Text, problem: str, context: int, at: int) -> _Problem:
     """The parser's `problem` at offset `at`, inside what began at offset `context`."""
     content = text.content
     here = content[at : at + 1]
-    unreadable = "cannot start any token" in problem or "node content" in problem
-    if unreadable and re.search(r"\{[{%]", _line(text, at)):
-        return SyntaxProblem(
-            at,
-            "this looks like a template",
-            "render the template first, and compile what it gives",
-        )
+    no_token = "cannot start any token" in problem
+    if (no_token or "node content" in problem) and re.search(r"\{[{%]", _line(text, at)):
+        advice = "render the template first, and compile what it gives"
+        return at, "this looks like a template", advice
     if "tab character" in problem or (here == "\t" and "cannot start" in problem):
-        return SyntaxProblem(
-            at, "a tab cannot indent", "indent with spaces; most editors can convert tabs"
-        )
-    if "cannot start any token" in problem:
-        return SyntaxProblem(
-            at, f"a value cannot begin with '{here}'", "put the whole value in quotes"
-        )
+        return at, "a tab cannot indent", "indent with spaces; most editors can convert tabs"
+    if no_token:
+        return at, f"a value cannot begin with '{here}'", _QUOTE_VALUE
     if problem.startswith("mapping values are not allowed"):
         return _unexpected_colon(text, at)
     if problem == "could not find expected ':'":
-        return _without_colon(text, context)
+        if found := _NO_SPACE.match(_line(text, context)):
+            return context, f"no space after '{found[1]}:'", "put a space after the colon"
+        advice = "add the colon, or put text over several lines in quotes"
+        return context, "this line is neither 'key: value' nor '- item'", advice
     if problem.startswith(("found unexpected end of stream", "found unexpected document")):
-        return SyntaxProblem(
-            context, "this quote is never closed", f"add the closing {content[context]}"
-        )
+        return context, "this quote is never closed", f"add the closing {content[context]}"
     if problem in ("did not find expected ',' or ']'", "did not find expected ',' or '}'"):
-        return _flow(text, context, at)
+        opening = content[context : context + 1]
+        closing = "]" if opening == "[" else "}"
+        if at >= len(content.rstrip()) or text.line(at) != text.line(context):
+            return context, f"this '{opening}' is never closed", f"add the closing '{closing}'"
+        advice = f"separate the items with ', ' or add '{closing}'"
+        return at, f"expected ',' or '{closing}' here", advice
     if problem in ("did not find expected key", "did not find expected '-' indicator"):
         return _misplaced(text, problem, context, at)
-    return _rare(problem, context, at, here)
-
-
-def _unexpected_colon(text: Text, at: int) -> SyntaxProblem:
-    line = _line(text, at)
-    if line[: text.location(at).column or 1].count(": ") or ":" in line[: _column(text, at)]:
-        return SyntaxProblem(
-            at,
-            "a second ':' on this line",
-            "put the value in quotes if the ':' belongs to it; else begin a new line",
-        )
-    start = at - len(line[: _column(text, at)].lstrip())
-    above = _line_above(text, at)
-    if found := _NO_SPACE.match(above):
-        return SyntaxProblem(
-            start,
-            "this key continues the text of the line above",
-            f"put a space after the colon of '{found[1]}:' on the line above",
-        )
-    if _indentation(line) <= _indentation(above):
-        return SyntaxProblem(
-            start,
-            "this key continues the text of the line above",
-            "add the ':' that the line above lacks, or put its text in quotes",
-        )
-    return SyntaxProblem(
-        start,
-        "this key is indented as if it belonged to the value above",
-        "indent it like its siblings; text over several lines needs quotes or '|'",
-    )
-
-
-def _without_colon(text: Text, context: int) -> SyntaxProblem:
-    if found := _NO_SPACE.match(_line(text, context)):
-        return SyntaxProblem(
-            context, f"no space after '{found[1]}:'", "put a space after the colon"
-        )
-    return SyntaxProblem(
-        context,
-        "this line is neither 'key: value' nor '- item'",
-        "add the colon, or put text over several lines in quotes",
-    )
-
-
-def _flow(text: Text, context: int, at: int) -> SyntaxProblem:
-    opening = text.content[context : context + 1]
-    closing = "]" if opening == "[" else "}"
-    line = text.line(context)
-    if at >= len(text.content.rstrip()) or text.line(at) != line:
-        return SyntaxProblem(
-            context, f"this '{opening}' is never closed", f"add the closing '{closing}'"
-        )
-    return SyntaxProblem(
-        at, f"expected ',' or '{closing}' here", f"separate the items with ', ' or add '{closing}'"
-    )
-
-
-def _misplaced(text: Text, problem: str, context: int, at: int) -> SyntaxProblem:
-    begin = text.location(context)
-    before = _line(text, at)[: _column(text, at)]
-    if before.strip():
-        return SyntaxProblem(
-            at,
-            "more text after a value that had ended",
-            "a quote inside quotes is doubled ('' or \\\"); otherwise begin a new line",
-        )
-    if problem.endswith("key") and text.content[at : at + 1] in ("]", "}"):
-        return SyntaxProblem(
-            at, "a closing bracket without its opening one", "remove it, or add the opening one"
-        )
-    if text.location(at).column != begin.column:
-        return SyntaxProblem(
-            at,
-            "this line is indented like no line above that it could belong to",
-            f"align it with the line above, or begin it in column {begin.column} like line"
-            f" {begin.line}",
-        )
-    if problem.endswith("key"):
-        return SyntaxProblem(
-            at,
-            f"no key of the mapping that begins on line {begin.line}",
-            "write 'key: value' here, or indent a list under its key",
-        )
-    return SyntaxProblem(
-        at,
-        f"no item of the list that begins on line {begin.line}",
-        "begin it with '- ', or indent it under its item",
-    )
-
-
-def _rare(problem: str, context: int, at: int, here: str) -> SyntaxProblem:
-    if "sequence entries are not" in problem:
-        return SyntaxProblem(
-            at, "a list item '- ' cannot begin here", "begin the list on a line of its own"
-        )
-    if "mapping keys are not allowed" in problem:
-        return SyntaxProblem(at, "a '? ' key cannot begin here", "quote the '?'")
-    if "alphabetic or numeric" in problem:
-        return SyntaxProblem(
-            context,
-            "'*' and '&' begin an alias or an anchor, and no name follows",
-            "put the whole value in quotes",
-        )
-    if "unknown escape" in problem or "escape code" in problem or "hexdecimal" in problem:
-        return SyntaxProblem(
-            at, "unknown escape in double quotes", "use single quotes, or double the backslash"
-        )
-    if "undefined tag handle" in problem:
-        return SyntaxProblem(
-            at, "a value cannot begin with '!' unless it is a tag", "put the whole value in quotes"
-        )
-    if "comment or line break" in problem or "chomping" in problem:
-        return SyntaxProblem(
-            context, "text after '|' or '>' on the same line", "begin the text on the next line"
-        )
+    for words, at_context, wrong, advice in _RARE:
+        if words in problem:
+            return context if at_context else at, wrong, advice
     if "node content" in problem and here:
-        return SyntaxProblem(at, f"a value cannot begin with '{here}'", "quote it, or remove it")
-    if "<document start>" in problem:
-        return SyntaxProblem(
-            at, "text after the end of the document", "begin a new document with a line '---'"
-        )
-    if "incompatible YAML" in problem:
-        return SyntaxProblem(at, "another version of YAML than 1.1 and 1.2", "remove this line")
+        return at, f"a value cannot begin with '{here}'", "quote it, or remove it"
     if not here:
-        return SyntaxProblem(at, "the text ends where a value should be", _KEY_ONLY)
-    words = problem.replace("hexdecimal", "hexadecimal")
-    return SyntaxProblem(at, words or "it breaks off here", _KEY_ONLY)
+        return at, "the text ends where a value should be", _UNCLOSED
+    return at, problem or "it breaks off here", _UNCLOSED
+
+
+def _unexpected_colon(text: Text, at: int) -> _Problem:
+    line = _line(text, at)
+    column = at - (text.content.rfind("\n", 0, at) + 1)
+    before = line[:column]
+    if line[: column + 1].count(": ") or ":" in before:
+        advice = "put the value in quotes if the ':' belongs to it; else begin a new line"
+        return at, "a second ':' on this line", advice
+    start = at - len(before.lstrip())
+    begin = text.content.rfind("\n", 0, at)
+    above = text.content[: max(begin, 0)].rstrip().rpartition("\n")[2]
+    if found := _NO_SPACE.match(above):
+        advice = f"put a space after the colon of '{found[1]}:' on the line above"
+        return start, "this key continues the text of the line above", advice
+    if _indentation(line) <= _indentation(above):
+        advice = "add the ':' that the line above lacks, or put its text in quotes"
+        return start, "this key continues the text of the line above", advice
+    advice = "indent it like its siblings; text over several lines needs quotes or '|'"
+    return start, "this key is indented as if it belonged to the value above", advice
+
+
+def _misplaced(text: Text, problem: str, context: int, at: int) -> _Problem:
+    begin = text.location(context)
+    if text.content[text.content.rfind("\n", 0, at) + 1 : at].strip():
+        advice = "a quote inside quotes is doubled ('' or \\\"); otherwise begin a new line"
+        return at, "more text after a value that had ended", advice
+    is_key = problem.endswith("key")
+    if is_key and text.content[at : at + 1] in ("]", "}"):
+        advice = "remove it, or add the opening one"
+        return at, "a closing bracket without its opening one", advice
+    if text.location(at).column != begin.column:
+        wrong = "this line is indented like no line above that it could belong to"
+        advice = (
+            f"align it with the line above, or begin it in column {begin.column} like line"
+            f" {begin.line}"
+        )
+        return at, wrong, advice
+    if is_key:
+        wrong = f"no key of the mapping that begins on line {begin.line}"
+        return at, wrong, "write 'key: value' here, or indent a list under its key"
+    wrong = f"no item of the list that begins on line {begin.line}"
+    return at, wrong, "begin it with '- ', or indent it under its item"
 
 
 def _line(text: Text, offset: int) -> str:
@@ -244,16 +171,5 @@ def _line(text: Text, offset: int) -> str:
     return content[content.rfind("\n", 0, offset) + 1 : len(content) if end < 0 else end]
 
 
-def _line_above(text: Text, offset: int) -> str:
-    begin = text.content.rfind("\n", 0, offset)
-    above = text.content[: max(begin, 0)].rstrip()
-    return above[above.rfind("\n") + 1 :]
-
-
 def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
-
-
-def _column(text: Text, offset: int) -> int:
-    """How many characters stand before `offset` on its line."""
-    return offset - (text.content.rfind("\n", 0, offset) + 1)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from etcompile.load import Limits, parse
-from etcompile.load import events as events_module
+from etcompile.load import Limits, parse, yaml_events
 
 HEAD = "apiVersion: v1\nkind: Probe\n"
 
@@ -267,7 +266,7 @@ def test_without_libyaml_the_same_values_and_places_are_read(monkeypatch):
         "|\n  t\n", "t"
     )
     fast = parse(text)
-    monkeypatch.setattr(events_module, "_Parser", yaml.BaseLoader)
+    monkeypatch.setattr(yaml_events, "_Parser", yaml.BaseLoader)
     slow = parse(text)
     assert fast.documents[0].data == slow.documents[0].data
     for path in [("a", "y"), ("b",), ("b", 1, "x"), ("b", 1, "z")]:

@@ -13,7 +13,7 @@ import pytest
 from etcompile import data
 from etcompile.backend import TemplateError, Texts, jinja, texts
 from etcompile.load import Limits
-from etcompile.load.templates import TemplateFolder
+from etcompile.load.access import TemplateFolder
 
 FOLDER = data.folder("templates")
 GENERATOR = FOLDER / "generate.py"

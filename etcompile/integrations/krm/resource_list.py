@@ -15,8 +15,8 @@ from etcompile import emit
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s.path import dotted, mapping_at
 from etcompile.load import Document, Limits
-from etcompile.load.text import Text, control_character, decoded
-from etcompile.load.values import read
+from etcompile.load.source_text import Text, control_character, decoded
+from etcompile.load.yaml_values import read
 
 KIND = "ResourceList"
 VERSIONS = ("config.kubernetes.io/v1", "config.kubernetes.io/v1beta1")

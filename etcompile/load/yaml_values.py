@@ -6,7 +6,6 @@ and whatever exceeds a limit, becomes a diagnostic.
 """
 
 import re
-from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
@@ -24,8 +23,7 @@ from yaml.events import (
 )
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.load.events import NotJsonTextError, looks_like_json, yaml_events
-from etcompile.load.limits import Limits
+from etcompile.load.access import Limits
 from etcompile.load.scalars import (
     FIRST_CHARACTERS,
     PLAIN,
@@ -33,14 +31,20 @@ from etcompile.load.scalars import (
     Scalar,
     key_text,
     plain,
-    plain_key,
     short_tag,
     tagged,
 )
-from etcompile.load.text import Text
-
-Events = Callable[[str], Iterator[Event]]
-"""A reader: from a text to its parse events."""
+from etcompile.load.source_text import Text
+from etcompile.load.yaml_events import (
+    Events,
+    NotJsonTextError,
+    json_events,
+    looks_like_json,
+    mapping_key,
+    merged_in,
+    span,
+    yaml_events,
+)
 
 Break = tuple[Literal["syntax", "limit"], int]
 """What stopped the reading, and at which offset that was noticed."""
@@ -90,7 +94,6 @@ _MERGE: Final = object()
 _DROP: Final = object()
 _MAPPING_TAGS: Final = ("!", "!!map")
 _LIST_TAGS: Final = ("!", "!!seq")
-# What may begin a key or value of YAML where JSON has none.
 # Texts, which `re` compiles for those who need them.
 _MARKER = r"(?:\A|(?<=[\r\n\x85\u2028\u2029]))---(?=\s|\Z)"
 _OWN_MARKER = (
@@ -98,8 +101,9 @@ _OWN_MARKER = (
 )
 """The marker that a document begins with, after blank lines, comments and directives."""
 _MOST_BROKEN = 20
-"""Documents of a text of which each is told that it is not YAML; reading on costs its length."""
-_ONLY_YAML = re.compile(r"[A-Za-z_'#&*!|>?~-]|(?<=\{)\{")
+"""Documents of a text of which each is reported not to be YAML; reading on costs its length."""
+_ONLY_YAML = r"[A-Za-z_'#&*!|>?~-]|(?<=\{)\{"
+"""What may begin a key or value of YAML where JSON has none."""
 
 
 def read(text: Text, limits: Limits) -> Reading:
@@ -114,18 +118,16 @@ def read(text: Text, limits: Limits) -> Reading:
         if reading.broken is not None and reading.broken[0] == "syntax":
             _read_on(reading, text, limits)
         return reading
-    from etcompile.load.json_events import json_events  # noqa: PLC0415 - most texts are YAML
-
     as_json = _read(text, limits, json_events)
     if as_json.broken is None or as_json.broken[0] == "limit":
         return as_json
-    # Flow style YAML is no JSON, and that is fine. A text that is neither is told what is wrong
-    # with its JSON, unless it is YAML from there on, or YAML for longer.
+    # Flow style YAML is no JSON, and that is fine. Of a text that is neither, the mistake in its
+    # JSON is reported, unless it is YAML from there on, or YAML for longer.
     as_yaml = _read(text, limits, yaml_events)
     if as_yaml.broken is None or as_yaml.broken[0] == "limit":
         return as_yaml
     here, there = as_json.broken[1], as_yaml.broken[1]
-    if _ONLY_YAML.match(text.content, here) or text.line(there) > text.line(here):
+    if re.compile(_ONLY_YAML).match(text.content, here) or text.line(there) > text.line(here):
         return as_yaml
     return as_json
 
@@ -152,45 +154,6 @@ def _read_on(reading: Reading, text: Text, limits: Limits) -> None:
         behind = max(more.end, behind)
 
 
-def mapping_key(event: Any) -> str:
-    """The JSON key that a scalar is, as a mapping's key.
-
-    Raises:
-        NotJsonError: it is null, or has a tag that is not one of JSON's types.
-    """
-    if event.tag is not None:
-        return key_text(tagged(event.tag, event.value))
-    value: str = event.value
-    return plain_key(value) if event.implicit[0] else value
-
-
-def is_merge_key(event: Any) -> bool:
-    """Whether the event, in the place of a key, is the merge key `<<`, not the text "<<"."""
-    return isinstance(event, ScalarEvent) and event.value == "<<" and event.implicit[0]
-
-
-def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, Any]]]]) -> Any:
-    """A mapping with its merges, as kubectl's parser makes it.
-
-    It merges where the merge key stands: a key written below it wins, and one written above it
-    loses. Of two mappings in one merge the earlier one wins.
-
-    Args:
-        written: The keys that are written out, in order.
-        merges: For each merge, how many keys stand above it, and the mappings it merges.
-    """
-    keys = list(written)
-    value: dict[Any, Any] = {}
-    done = 0
-    for above, bases in merges:
-        value.update((key, written[key]) for key in keys[done:above])
-        for base in reversed(bases):
-            value.update(base)
-        done = above
-    value.update((key, written[key]) for key in keys[done:])
-    return value
-
-
 def _read(text: Text, limits: Limits, events: Events, begin: int = 0) -> Reading:
     reading = Reading(events)
     try:
@@ -201,22 +164,13 @@ def _read(text: Text, limits: Limits, events: Events, begin: int = 0) -> Reading
     return reading
 
 
-class _LimitError(Exception):
-    """A limit is exceeded: reading cannot go on."""
+class _StopError(Exception):
+    """Reading cannot go on: a limit is exceeded, or an alias stands for nothing."""
 
-    def __init__(self, node: Event, code: str, limit: int) -> None:
+    def __init__(self, event: Event, code: str, **facts: object) -> None:
         super().__init__(code)
-        self.start, self.end = _span(node)
-        self.code, self.limit = code, limit
-
-
-class _AliasError(Exception):
-    """An alias of nothing, or of a value that holds it."""
-
-    def __init__(self, node: Event, problem: str, advice: str) -> None:
-        super().__init__(problem)
-        self.start, self.end = _span(node)
-        self.problem, self.advice = problem, advice
+        self.start, self.end = span(event)
+        self.code, self.facts = code, facts
 
 
 class _DuplicateKeyError(Exception):
@@ -229,16 +183,13 @@ def _read_into(
     """Reads the text from `begin` on into `reading`, up to where it can be read."""
     # Blank lines in the place of what is left out keep all offsets as they are.
     content = "\n" * begin + text.content[begin:] if begin else text.content
+    broken: Break
     try:
         _read_events(reading, text, content, limits, note_keys=note_keys)
-    except _LimitError as error:
+    except _StopError as error:
         place = text.location(error.start, error.end)
-        problem = diagnose(error.code, place, limit=error.limit)
-        broken: Break = ("limit", error.start)
-    except _AliasError as error:
-        place = text.location(error.start, error.end)
-        problem = diagnose(codes.YAML_SYNTAX, place, problem=error.problem, advice=error.advice)
-        broken = ("syntax", error.start)
+        problem = diagnose(error.code, place, **error.facts)
+        broken = ("syntax" if error.code == codes.YAML_SYNTAX else "limit", error.start)
     except NotJsonTextError as error:
         place = text.location(error.start)
         problem = diagnose(
@@ -317,7 +268,7 @@ def _read_events(
             opening = event
         elif kind is MappingStartEvent or kind is SequenceStartEvent:
             if len(stack) >= limits.depth:
-                raise _LimitError(event, codes.NESTING_TOO_DEEP, limits.depth)
+                raise _StopError(event, codes.NESTING_TOO_DEEP, limit=limits.depth)
             mapping = kind is MappingStartEvent
             if event.tag is not None and short_tag(event.tag) not in (
                 _MAPPING_TAGS if mapping else _LIST_TAGS
@@ -346,17 +297,17 @@ def _read_events(
             expanded += values
             repeated += _text_bytes(value, event.anchor, lengths)
             if repeated > limits.alias_bytes:
-                raise _LimitError(event, codes.ALIAS_BYTES, limits.alias_bytes // 2**20)
+                raise _StopError(event, codes.ALIAS_BYTES, limit=limits.alias_bytes // 2**20)
             height = max(height, levels)
             if expanded > limits.alias_values:
-                raise _LimitError(event, codes.ALIAS_EXPANSION, limits.alias_values)
+                raise _StopError(event, codes.ALIAS_EXPANSION, limit=limits.alias_values)
             if len(stack) + levels > limits.depth:
-                raise _LimitError(event, codes.NESTING_TOO_DEEP, limits.depth)
+                raise _StopError(event, codes.NESTING_TOO_DEEP, limit=limits.depth)
             opening = event
         elif kind is DocumentStartEvent:
             documents += 1
             if documents > limits.documents:
-                raise _LimitError(event, codes.TOO_MANY_DOCUMENTS, limits.documents)
+                raise _StopError(event, codes.TOO_MANY_DOCUMENTS, limit=limits.documents)
             root = []
             target, key, merges, keys, anchors = root, _ITEM, None, None, {}
             size = height = 0
@@ -377,14 +328,14 @@ def _read_events(
             target.append(value)
         elif key is _MERGE:
             key = _KEY
-            given = _merge_bases(value, aliased=kind is AliasEvent)
-            if given is None:
-                place = text.location(*_span(opening))
+            bases = _merge_bases(value, aliased=kind is AliasEvent)
+            if bases is None:
+                place = text.location(*span(opening))
                 reading.problems.append(diagnose(codes.MERGE_KEY, place))
                 refused += 1
             else:
                 merges = merges or []
-                merges.append((len(target), given))
+                merges.append((len(target), bases))
         elif key is _KEY:
             try:
                 key = key_text(value)
@@ -414,23 +365,22 @@ def _aliased(event: Any, anchors: dict[str, tuple[Any, int, int] | None]) -> tup
     """The value an alias stands for, with its expanded size and height."""
     name = event.anchor
     if name not in anchors:
+        problem = f"no value above has the anchor &{name}"
         advice = f"put &{name} before the value it repeats, or quote the text"
-        raise _AliasError(event, f"no value above has the anchor &{name}", advice)
-    found = anchors[name]
-    if found is None:
-        raise _AliasError(event, f"*{name} stands inside the value it repeats", "write it out")
-    return found
+        raise _StopError(event, codes.YAML_SYNTAX, problem=problem, advice=advice)
+    aliased = anchors[name]
+    if aliased is None:
+        problem = f"*{name} stands inside the value it repeats"
+        raise _StopError(event, codes.YAML_SYNTAX, problem=problem, advice="write it out")
+    return aliased
 
 
 def _text_bytes(value: Any, anchor: str, known: dict[str, tuple[Any, int]]) -> int:
-    """The bytes of all texts and keys in a value, counted once for each anchor.
-
-    Asked of aliases alone, so that a text without any pays nothing.
-    """
-    found = known.get(anchor)
-    if found is None or found[0] is not value:
-        found = known[anchor] = (value, text_bytes(value))
-    return found[1]
+    """The bytes of all texts and keys in an aliased value, counted once for each anchor."""
+    counted = known.get(anchor)
+    if counted is None or counted[0] is not value:
+        counted = known[anchor] = (value, text_bytes(value))
+    return counted[1]
 
 
 def text_bytes(value: Any) -> int:
@@ -455,7 +405,7 @@ def _merge_bases(value: Any, *, aliased: bool) -> list[dict[str, Any]] | None:
 
 
 def _not_json(text: Text, event: Any, what: str) -> Diagnostic:
-    return diagnose(codes.UNSUPPORTED_YAML, text.location(*_span(event)), what=what, advice=PLAIN)
+    return diagnose(codes.UNSUPPORTED_YAML, text.location(*span(event)), what=what, advice=PLAIN)
 
 
 def _template(text: Text, event: Any) -> Diagnostic | None:
@@ -476,9 +426,5 @@ def _template(text: Text, event: Any) -> Diagnostic | None:
 def _duplicate(text: Text, event: Any, key: str, keys: dict[str, int] | None) -> Diagnostic:
     if keys is None:
         raise _DuplicateKeyError
-    place = text.location(*_span(event))
+    place = text.location(*span(event))
     return diagnose(codes.DUPLICATE_KEY, place, key=key, first=text.line(keys[key]))
-
-
-def _span(event: Any) -> tuple[int, int]:
-    return event.start_mark.index, event.end_mark.index
