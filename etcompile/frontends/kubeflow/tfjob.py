@@ -55,11 +55,11 @@ def describe(spec: Spec) -> Described:
     every = spec.fields.get("successPolicy") == "AllWorkers"
     # Who decides that the run is done (reference 2).
     success = Success(chiefs) if chiefs else Success(("worker",), "all" if every else "first")
-    place = spec.source.locate(("spec", FRAMEWORK.types), key=True)
-    problems = []
+    types, problems = ("spec", FRAMEWORK.types), []
     if len(chiefs) > 1:
-        problems.append(diagnose(codes.TWO_CHIEFS, place))
+        problems.append(diagnose(codes.TWO_CHIEFS, spec.source.locate(types, key=True)))
     if not chiefs and spec.of("Worker") is None:
+        place = spec.source.locate(types, key=True)
         problems.append(diagnose(codes.NEVER_SUCCEEDS, place, job=spec.name))
     return Described(
         roles=tuple(roles),

@@ -261,9 +261,9 @@ def _depends_on(
     origin: Origin, entries: Sequence[Mapping[str, Any]], before: Sequence[str], runtime: Source
 ) -> Iterator[Diagnostic]:
     """What JobSet's webhook says of dependsOn (reference 7.1), and what a gate cannot do."""
-    place = origin.locate("dependsOn", key=True)
     if len(entries) > _MOST_AWAITED:
         why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
+        place = origin.locate("dependsOn", key=True)
         yield not_compiled(place, "dependsOn", why, "name fewer")
     for number, entry in enumerate(entries):
         if entry["name"] not in before:
@@ -282,6 +282,7 @@ def _depends_on(
     if len(ports) > 1:
         texts = " and ".join(sorted("none" if port is None else str(port) for port in ports))
         why = f"the Jobs that are waited for until they are Ready answer on other ports: {texts}"
+        place = origin.locate("dependsOn", key=True)
         yield not_compiled(place, "dependsOn", why, "give their readiness probes one port")
 
 
