@@ -3,14 +3,14 @@
 Rules are functions from values to values, in modules named for what they decide. Each may ask the
 ones above it in this list, which `lint-imports` checks:
 
-- `placement`: which Pod has the place, and the rank, of which declared replica.
+- `pod_placement`: which Pod has the place, and the rank, of which declared replica.
 - `epochs`: what the supervisors report of commands that restart in place.
 - `restart_policy`: which losses bring a replica back, and who may follow it.
 - `silence`: a run that says nothing any more; whose log is to be read.
 - `replica_state`: each replica in one word; whose log is to be read.
-- `completion`: whether the run is over, and how; what becomes of its Pods then.
+- `verdict`: whether the run is over, and how; what becomes of its Pods then.
 - `hostfile`: the live host lists, and the gates of Pods that wait for others to succeed.
-- `restart`: replacing lost replicas, one by one or all together.
+- `replacement`: replacing lost replicas, one by one or all together.
 - `termination`: Pods that must go, those that should have gone, and nodes that do not answer.
 - `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
 - `listeners`: what is written down of the decision: failures, nodes to avoid, the timeline.
@@ -34,16 +34,16 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.job_view import JobView
 from etcompile.watch.rules import (
-    completion,
     epochs,
     hostfile,
     lifecycle,
     listeners,
-    restart,
+    replacement,
     silence,
     termination,
+    verdict,
 )
-from etcompile.watch.rules.placement import placement
+from etcompile.watch.rules.pod_placement import placement
 from etcompile.watch.rules.replica_state import RunState, logs_to_read, run_state
 
 
@@ -63,7 +63,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     state, learned = None, Decision(begun)
     # A run ends once, and a job that is suspended has nothing to lose.
     if begun.ended:
-        decision = completion.after_the_end(pods, begun, now)
+        decision = verdict.after_the_end(pods, begun, now)
     elif view.job.run.suspended:
         decision = lifecycle.suspended(pods, begun)
     else:
@@ -108,23 +108,23 @@ def _decision(state: RunState, learned: Iterable[Action]) -> Decision:
     """What all rules say, each asked with the record that the ones before it have made."""
     pods, now = state.placement, state.now
     # Whether it is over is asked first: nobody is to be replaced for a run that is.
-    end = completion.end(state)
+    end = verdict.end(state)
     if end is not None and not end.again:
-        ended = completion.ended(state, end)
-        after = completion.after_the_end(pods, ended.record, now)
+        ended = verdict.ended(state, end)
+        after = verdict.after_the_end(pods, ended.record, now)
         return Decision(after.record, (*learned, *ended.actions, *after.actions))
     actions = [*learned]
     if end is not None:
-        losses = restart.restarted(state, end.message, end.loss, anew=True)
+        losses = replacement.restarted(state, end.message, end.loss, anew=True)
     else:
-        actions += completion.next_look(state)
+        actions += verdict.next_look(state)
         losses = _losses(state)
     actions += losses.actions
     # From here on replicas are asked about as they are with what has just been decided.
     if losses.record != state.record:
         state = run_state(pods, losses.record, now)
     if state.record.phase == "Restarting":
-        actions += restart.next_steps(state)
+        actions += replacement.next_steps(state)
     actions += logs_to_read(state)
     actions += epochs.logs_to_read(pods, state.record, now)
     if state.silence is not None:
@@ -152,10 +152,10 @@ def _losses(state: RunState) -> Decision:
         return Decision(record)
     for _, line in epochs.verdicts(state.placement, record):
         if line.verb == "needs new Pods" and state.job.run.together:
-            return restart.restarted(state, line.why, counted=not line.is_deletion)
-    if (together := restart.joint_loss(state)) is not None:
+            return replacement.restarted(state, line.why, counted=not line.is_deletion)
+    if (together := replacement.joint_loss(state)) is not None:
         return together
-    decision = restart.replaced(state)
+    decision = replacement.replaced(state)
     actions = (*decision.actions, *epochs.new_pods(state.placement, decision.record))
     return Decision(hostfile.renamed(state, decision.record), actions)
 

@@ -30,7 +30,7 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.job_view import EpochLog
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.rules.placement import Placement
+from etcompile.watch.rules.pod_placement import Placement
 
 _EVERY = 10.0
 """Seconds between two looks at a log."""

@@ -33,7 +33,7 @@ from etcompile.model import HostList, Job, Role
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
 from etcompile.watch.job_view import Anchor, HostsRecord, JobView
-from etcompile.watch.rules.placement import Placement
+from etcompile.watch.rules.pod_placement import Placement
 from etcompile.watch.rules.replica_state import RunState
 
 _Names = Mapping[str, tuple[str, ...]]

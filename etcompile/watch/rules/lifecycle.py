@@ -28,7 +28,7 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.job_view import JobView
-from etcompile.watch.rules.placement import Placement
+from etcompile.watch.rules.pod_placement import Placement
 from etcompile.watch.rules.replica_state import RunState, restored
 from etcompile.watch.rules.restart_policy import comes_back
 

@@ -35,7 +35,7 @@ from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import Action, CreatePod, EmitEvent, ReadTail, ReplacePod
 from etcompile.watch.job_view import JobView, Tail
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.rules.placement import Placement
+from etcompile.watch.rules.pod_placement import Placement
 from etcompile.watch.rules.replica_state import RunState
 from etcompile.watch.rules.silence import Suspect
 from etcompile.watch.rules.termination import silent_since

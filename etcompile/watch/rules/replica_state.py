@@ -13,7 +13,7 @@ from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
 from etcompile.watch.job_view import JobView, Timeouts
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.rules.placement import Cause, Placement, Replica, State
+from etcompile.watch.rules.pod_placement import Cause, Placement, Replica, State
 from etcompile.watch.rules.restart_policy import comes_back, may_follow
 from etcompile.watch.rules.silence import AGAIN, Silence, blamed, silence_of
 

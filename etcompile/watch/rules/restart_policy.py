@@ -12,7 +12,7 @@ from etcompile.k8s.quantity import number
 from etcompile.model import Relaunch, Role
 from etcompile.model.run_record import RestartHistory, RunRecord
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.rules.placement import Cause, Placement, Replica
+from etcompile.watch.rules.pod_placement import Cause, Placement, Replica
 
 _ANY: frozenset[Cause] = frozenset(get_args(Cause))
 _POLICIES: dict[str, frozenset[Cause]] = {

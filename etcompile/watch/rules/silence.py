@@ -38,7 +38,7 @@ from etcompile.watch.actions import (
 from etcompile.watch.job_view import JobView, Tail
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.epochs import speakers, supervised
-from etcompile.watch.rules.placement import Placement
+from etcompile.watch.rules.pod_placement import Placement
 
 _EVERY = 2.0
 """Seconds until a log is read again in which a supervisor has yet to tell what its processes do."""

@@ -43,10 +43,10 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.job_view import Timeouts
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.rules.completion import is_spared
-from etcompile.watch.rules.placement import Replica, counted_restarts, follower, renames
+from etcompile.watch.rules.pod_placement import Replica, counted_restarts, follower, renames
 from etcompile.watch.rules.replica_state import RunState
 from etcompile.watch.rules.restart_policy import spends_budget, why, with_follower
+from etcompile.watch.rules.verdict import is_spared
 
 # One by one ------------------------------------------------------------------------------------
 

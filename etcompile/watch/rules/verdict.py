@@ -36,7 +36,7 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.rules import epochs
-from etcompile.watch.rules.placement import Placement, Replica, State, counts_failures
+from etcompile.watch.rules.pod_placement import Placement, Replica, State, counts_failures
 from etcompile.watch.rules.replica_state import RunState
 from etcompile.watch.rules.restart_policy import spends_budget, why
 
