@@ -5,7 +5,7 @@ the same objects and goes on. Times are in seconds since 1970.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field
 
@@ -126,16 +126,13 @@ def hosts_annotations(hosts: HostsRecord) -> dict[str, str]:
 
 def hosts_record(data: Mapping[str, str], annotations: Mapping[str, str]) -> HostsRecord:
     """The live host lists, read back from `J-hosts`."""
-    written = _time(annotations.get(WRITTEN, ""))
-    return HostsRecord(data, written or 0.0, dict(_anchors(annotations.get(ANCHOR, ""))))
-
-
-def _anchors(text: str) -> Iterator[tuple[str, Anchor]]:
-    for part in text.split(","):
+    anchors = {}
+    for part in annotations.get(ANCHOR, "").split(","):
         name, _, rest = part.partition("=")
         until, _, gone = rest.partition("=")
         if (at := _time(until)) is not None:  # else not by a watcher: nobody waits for that host
-            yield name, Anchor(at, gone == "gone")
+            anchors[name] = Anchor(at, gone == "gone")
+    return HostsRecord(data, _time(annotations.get(WRITTEN, "")) or 0.0, anchors)
 
 
 def _time(text: str) -> float | None:

@@ -371,7 +371,13 @@ class Store:
 
     def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A ConfigMap as an event shows it, or as an answer does that no stream has shown."""
-        key, slot, version = _job_key(value), _slot(value), _version(value)
+        key, version, slot = _job_key(value), _version(value), None
+        # Which of a job's ConfigMaps it is: by its name alone, whatever it holds.
+        name, job = value["metadata"]["name"], key[1]
+        if is_config(value["metadata"]):
+            slot = "config"
+        elif job and name in (hosts_name(job), status_name(job)):
+            slot = "hosts" if name == hosts_name(job) else "status"
         with self._lock:
             if not self._map_progress.is_news(key[0], version, answer=answer):
                 return
@@ -548,14 +554,6 @@ def _job_key(value: Object) -> JobKey:
 def _version(value: Object) -> int:
     # A number that grows with every write to the cluster; since Kubernetes 1.35 that is promised.
     return int(value["metadata"]["resourceVersion"])
-
-
-def _slot(value: Object) -> str | None:
-    """Which of a job's ConfigMaps it is: by its name alone, whatever it holds."""
-    name, job = value["metadata"]["name"], _job_key(value)[1]
-    if is_config(value["metadata"]):
-        return "config"
-    return {hosts_name(job): "hosts", status_name(job): "status"}.get(name) if job else None
 
 
 def _slim(value: Object, slot: str) -> tuple[Object, int]:

@@ -42,7 +42,6 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.job_view import Timeouts
-from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.pod_placement import Replica, counted_restarts, follower, renames
 from etcompile.watch.rules.replica_state import RunState
 from etcompile.watch.rules.restart_policy import spends_budget, why, with_follower
@@ -147,9 +146,11 @@ def _replacement(
         member = replica.declared_member if written.attempt else None
         create = CreatePod(name, role.name, replica.index, reason, member, lost)
     elif role.recovery.relaunch is not None:
-        rank = (*replica.others, *([pod] if pod else []))
-        if any(_may_run(other, now, timeouts) for other in rank):
-            return  # two of one rank would throw each other out
+        for other in (*replica.others, *([pod] if pod else [])):
+            # One on a dead node will never say goodbye.
+            is_overdue = other.deleting and other.due and now >= other.due + timeouts.verdict
+            if not other.ended and not is_overdue:
+                return  # two of one rank would throw each other out
         member = _successor(replica, written.history or RestartHistory())
         chosen = member or replica.declared_member
         name = role.pod_name(chosen)
@@ -179,13 +180,6 @@ def _replaced_by_name(state: RunState) -> Iterator[Action]:
         ours = pod.created_here or not state.view.git_managed
         if after is not None and after.uid != pod.uid and ours and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Replaced")
-
-
-def _may_run(pod: PodView, now: float, timeouts: Timeouts) -> bool:
-    """Whether a Pod may still do something: not one that a dead node will never say goodbye to."""
-    if pod.ended:
-        return False
-    return not (pod.deleting and pod.due and now >= pod.due + timeouts.verdict)
 
 
 def _successor(replica: Replica, history: RestartHistory) -> Member | None:

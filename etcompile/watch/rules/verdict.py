@@ -105,7 +105,13 @@ def next_look(state: RunState) -> Iterator[Requeue]:
 
 def _end(state: RunState) -> End | None:
     record, job, batch = state.record, state.job, state.view.batch
-    complete = _completion(state)
+    # What the replicas that decide come to, by what was decided about each.
+    outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
+    deciders = [
+        Decider(replica.name, replica.number == 0, outcomes.get(replica.state, "open"))
+        for replica in _deciding(state)
+    ]
+    complete = completion(job.run.success, deciders)
     if message := _success(state, complete):
         return End("Completed", message, succeeded=True)
     deadline = _deadline(state)
@@ -159,16 +165,6 @@ def _success(state: RunState, complete: Completion) -> str:
 def _deciding(state: RunState) -> list[Replica]:
     deciding = state.job.run.success.roles
     return [replica for replica in state.replicas if replica.role.name in deciding]
-
-
-def _completion(state: RunState) -> Completion:
-    """What the replicas that decide come to, by what was decided about each."""
-    outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
-    deciders = [
-        Decider(replica.name, replica.number == 0, outcomes.get(replica.state, "open"))
-        for replica in _deciding(state)
-    ]
-    return completion(state.job.run.success, deciders)
 
 
 # Failure ---------------------------------------------------------------------------------------
