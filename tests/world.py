@@ -41,12 +41,10 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.deciding import decide
 from etcompile.watch.job_view import (
-    EpochLog,
     Gone,
     HostsRecord,
     JobView,
-    LogActivity,
-    Tail,
+    PodLog,
     Timeouts,
 )
 from etcompile.watch.pod_view import BatchView, PodView
@@ -138,9 +136,7 @@ class World:
         self.config_uid = "config-1"
         self.config_created = START
         self._facts: tuple[Job, str, dict[str, tuple[str, Member]]] | None = None
-        self.activity: dict[str, LogActivity] = {}
-        self.tails: dict[str, Tail] = {}
-        self.epochs: dict[str, EpochLog] = {}
+        self.known_logs: dict[str, PodLog] = {}
         self.logs: dict[str, list[tuple[float, str]]] = {}
         self.annotated: dict[str, str] = {}
         self._uids = itertools.count(1)
@@ -201,15 +197,13 @@ class World:
             record=read_record(self.status) if self.status is not None else None,
             failures=read_log(self.status) if self.status is not None else None,
             timeline=read_timeline(self.status) if self.status is not None else None,
-            tails=dict(self.tails),
-            epochs=dict(self.epochs),
+            logs=dict(self.known_logs),
             hosts=self.hosts,
             batch=self.batch,
             git_managed=self.git,
             watched_since=self.watched_since,
             declared_at=self.declared_at,
             timeouts=self.timeouts,
-            activity=dict(self.activity),
             config_uid=self.config_uid,
             config_created=self.config_created,
         )
@@ -318,9 +312,7 @@ class World:
     def restart_watcher(self) -> None:
         """The watcher dies, and another one begins: it knows what is written and no more."""
         self.gone.clear()
-        self.activity.clear()
-        self.tails.clear()
-        self.epochs.clear()
+        self.known_logs.clear()
         self.watched_since = self.now
 
     # ---- what the watcher does -----------------------------------------------------------------
@@ -376,6 +368,11 @@ class World:
             elif pod.phase == "Pending":
                 self.get_ready(name)
 
+    def read(self, uid: str, **changes: Any) -> None:
+        """The log of a Pod was read."""
+        before = self.known_logs.get(uid, PodLog())
+        self.known_logs[uid] = structs.replace(before, **changes)
+
     def dies_before(self, count: int) -> None:
         """The watcher is killed after so many actions, and another one starts."""
         left = count
@@ -417,9 +414,9 @@ class World:
                 if self._is(name, uid):
                     self.change(name, ending=True)
             case ReadLog(name, uid):
-                self.activity[uid] = LogActivity(self.now, self.words.get(name, 0.0))
+                self.read(uid, read_at=self.now, at=self.words.get(name, 0.0))
             case ReadTail(_, uid, _, of):
-                self.tails[uid] = Tail(of)
+                self.read(uid, tail_of=of, tail=None)
             case DeletePod(name, uid, _, force):
                 self._remove(name, uid)
                 if force and self._is(name, uid):
@@ -427,7 +424,7 @@ class World:
             case ReadEpochs(name, uid, _, known):
                 written = self.logs.get(uid, ())
                 lines = [line for at, text in written if (line := epoch_line(text, at))]
-                self.epochs[uid] = structs.replace(known, lines=tuple(lines))
+                self.read(uid, epochs_due=known.epochs_due, epochs=tuple(lines))
             case NotifyPod(name, uid, notice):
                 if self._is(name, uid):
                     self.change(name, notice=read_notice(notice))

@@ -16,7 +16,7 @@ from etcompile.failures import Failure, FailureLog
 from etcompile.goodput import Timeline
 from etcompile.model import Member
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.job_view import EpochLog, HostsRecord
+from etcompile.watch.job_view import HostsRecord, PodLog
 
 REPLACED = "PodReplaced"
 """The reason of Events and log lines about a Pod that another one comes instead of."""
@@ -150,14 +150,14 @@ class ReadEpochs(Struct, frozen=True):
     """See what a supervisor has said of epochs in the log of its container.
 
     Args:
-        known: What is known of it.
+        known: What is known of it, and when it is read next.
         since: The time of the oldest line that matters (RFC 3339); empty for all lines.
     """
 
     name: str
     uid: str
     container: str
-    known: EpochLog
+    known: PodLog
     since: str = ""
 
 

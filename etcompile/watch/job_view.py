@@ -40,44 +40,32 @@ class Gone(Struct, frozen=True):
     unseen: bool = False
 
 
-class LogActivity(Struct, frozen=True, gc=False):
-    """When a Pod's log last grew.
+class PodLog(Struct, frozen=True, gc=False):
+    """What is known of the log of a Pod's main container; nothing at first.
 
     Args:
-        read_at: When somebody last asked for it.
+        read_at: When somebody last asked when it grew; 0 if nobody has.
         at: When the last line was written; None if that is not known.
         line: The last line.
+        tail_of: Which failure its last lines were asked for to explain; empty if they were not.
+        tail: The last lines, each after its time; None while nobody has answered.
+        epochs_due: When to read it again for epochs.
+        epochs_until: The time of the last line that was read for that, as the log has it.
+        epochs: The last lines about epochs.
     """
 
-    read_at: float
+    read_at: float = 0.0
     at: float | None = None
     line: str = ""
+    tail_of: str = ""
+    tail: tuple[str, ...] | None = None
+    epochs_due: float = 0.0
+    epochs_until: str = ""
+    epochs: tuple[EpochLine, ...] = ()
 
 
-class Tail(Struct, frozen=True, gc=False):
-    """The last lines of a container's log.
-
-    Args:
-        of: Which failure they are to explain.
-        lines: Each after the time at which it was written; None while nobody has answered.
-    """
-
-    of: str
-    lines: tuple[str, ...] | None = None
-
-
-class EpochLog(Struct, frozen=True, gc=False):
-    """What the log of a Pod says of epochs.
-
-    Args:
-        due: When to read it again.
-        until: The time of the last line that was read, as the log has it; empty if none was.
-        lines: The last lines about epochs.
-    """
-
-    due: float
-    until: str = ""
-    lines: tuple[EpochLine, ...] = ()
+UNREAD = PodLog()
+"""Thousands of Pods have logs that nobody reads, and share this one."""
 
 
 # Host lists --------------------------------------------------------------------------------------
@@ -191,9 +179,7 @@ class JobView(Struct, frozen=True):
         git_managed: A tool brings back what is deleted, and deletes what Git does not declare.
         watched_since: When the watcher first had the whole picture of the job.
         declared_at: When the job in its ConfigMap was last written; None if nothing says it.
-        activity: When the logs of Pods last grew, by UID, where the job limits their silence.
-        tails: The last lines of the logs of Pods that were asked for, by UID.
-        epochs: What the logs of Pods say of epochs, by UID, where commands restart in place.
+        logs: What is known of the logs of Pods, by UID, as far as somebody has asked.
         failures: What the run has failed of; None if of nothing.
         timeline: When it was in training, as that was written last; None before the first time.
         config_uid: The UID of the job's ConfigMap.
@@ -217,9 +203,7 @@ class JobView(Struct, frozen=True):
     watched_since: float = 0.0
     declared_at: float | None = None
     timeouts: Timeouts = Timeouts()
-    activity: Mapping[str, LogActivity] = field(default_factory=dict)
-    tails: Mapping[str, Tail] = field(default_factory=dict)
-    epochs: Mapping[str, EpochLog] = field(default_factory=dict)
+    logs: Mapping[str, PodLog] = field(default_factory=dict)
     failures: FailureLog | None = None
     timeline: Timeline | None = None
     config_uid: str = ""
@@ -227,6 +211,10 @@ class JobView(Struct, frozen=True):
     copied: bool = True
     superseded: bool = False
     unreadable: str = ""
+
+    def log(self, uid: str) -> PodLog:
+        """What is known of the log of the Pod with a UID."""
+        return self.logs.get(uid, UNREAD)
 
     @property
     def own_record(self) -> RunRecord | None:

@@ -4,17 +4,15 @@ What is learned is told to the store, which has the job looked at again.
 """
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-
-from msgspec import structs
 
 from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.supervision import UNSUPERVISED, UNSUPERVISED_EVENT, epoch_line
 from etcompile.watch.actions import EmitEvent, ReadEpochs, ReadLog, ReadTail
 from etcompile.watch.event_recorder import EventRecorder, say
-from etcompile.watch.job_view import LogActivity, Tail
 from etcompile.watch.store import Store
 from etcompile.watch.workqueue import JobKey
 
@@ -42,17 +40,16 @@ class LogReader:
         saw = partial(self._store.saw_log, key, action.name, action.uid)
         match action:
             case ReadLog():
-                activity = LogActivity(self._cluster.now())
-                saw(activity, news=False)
-                self._pool.submit(self._read_activity, key, action, activity)
+                saw(read_at=self._cluster.now(), at=None, line="", news=False)
+                self._pool.submit(self._read_activity, key, action, saw)
             case ReadTail():
-                saw(Tail(action.of), news=False)
-                self._pool.submit(self._read_tail, key, action)
+                saw(tail_of=action.of, tail=None, news=False)
+                self._pool.submit(self._read_tail, key, action, saw)
             case ReadEpochs():
-                saw(action.known, news=False)
-                self._pool.submit(self._read_epochs, key, action)
+                saw(epochs_due=action.known.epochs_due, news=False)
+                self._pool.submit(self._read_epochs, key, action, saw)
 
-    def _read_activity(self, key: JobKey, action: ReadLog, before: LogActivity) -> None:
+    def _read_activity(self, key: JobKey, action: ReadLog, saw: Callable[..., None]) -> None:
         try:
             line = self._cluster.last_line(action.name, action.container, key[0])
             time, _, text = line.partition(" ")
@@ -60,10 +57,9 @@ class LogReader:
         except (ClusterError, ValueError) as error:
             say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
             return
-        activity = LogActivity(before.read_at, at, text)
-        self._store.saw_log(key, action.name, action.uid, activity, news=at is not None)
+        saw(at=at, line=text, news=at is not None)
 
-    def _read_tail(self, key: JobKey, action: ReadTail) -> None:
+    def _read_tail(self, key: JobKey, action: ReadTail, saw: Callable[..., None]) -> None:
         lines: tuple[str, ...] = ()
         try:
             lines = tuple(
@@ -74,18 +70,17 @@ class LogReader:
                 say(logging.INFO, key, "the watcher may not read its log", pod=action.name)
             else:
                 say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
-        self._store.saw_log(key, action.name, action.uid, Tail(action.of, lines), news=True)
+        saw(tail_of=action.of, tail=lines, news=True)
 
-    def _read_epochs(self, key: JobKey, action: ReadEpochs) -> None:
-        saw = partial(self._store.saw_log, key, action.name, action.uid)
+    def _read_epochs(self, key: JobKey, action: ReadEpochs, saw: Callable[..., None]) -> None:
         known, time = action.known, action.since
-        lines = [*known.lines]
+        lines = [*known.epochs]
         try:
             for line in self._cluster.log(
                 action.name, action.container, key[0], since=time, limit=_EPOCHS_AT_ONCE
             ):
                 time, _, text = line.partition(" ")
-                if text.startswith(UNSUPERVISED) and not known.until:
+                if text.startswith(UNSUPERVISED) and not known.epochs_until:
                     why = text.removeprefix(UNSUPERVISED)
                     event = EmitEvent(
                         UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True
@@ -96,9 +91,8 @@ class LogReader:
         except ClusterError as error:
             reason = "the watcher may not read its log" if error.status == 403 else str(error)
             say(logging.INFO, key, f"epochs cannot be read: {reason}", pod=action.name)
-            due = self._cluster.now() + _EPOCHS_AFTER_FAILURE
-            saw(structs.replace(known, due=due), news=False)
+            saw(epochs_due=self._cluster.now() + _EPOCHS_AFTER_FAILURE, news=False)
             return
         new = tuple(dict.fromkeys(lines))[-_MOST_EPOCHS:]
         until = time if seconds(time) is not None else action.since
-        saw(structs.replace(known, until=until, lines=new), news=new != known.lines)
+        saw(epochs_until=until, epochs=new, news=new != known.epochs)

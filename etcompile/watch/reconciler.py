@@ -37,7 +37,7 @@ from etcompile.watch.action_executor import (
 from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.event_recorder import say
-from etcompile.watch.job_view import JobView, Timeouts, hosts_record
+from etcompile.watch.job_view import UNREAD, JobView, Timeouts, hosts_record
 from etcompile.watch.ledger import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
 from etcompile.watch.ownership import strangers
@@ -319,7 +319,6 @@ def view(
     # Who deletes a job and applies it again makes its Pods again, too: those from before its
     # ConfigMap are not missed.
     declared = seconds(metadata.get("creationTimestamp")) or 0.0
-    pods = seen.pods.values()
     return JobView(
         job=run.job,
         settings=run.settings,
@@ -338,9 +337,7 @@ def view(
         watched_since=max(seen.since, since),
         declared_at=seen.config.written if seen.config else None,
         timeouts=timeouts,
-        activity={pod.view.uid: pod.activity for pod in pods if pod.activity},
-        tails={pod.view.uid: pod.tail for pod in pods if pod.tail},
-        epochs={pod.view.uid: pod.epochs for pod in pods if pod.epochs},
+        logs={pod.view.uid: pod.log for pod in seen.pods.values() if pod.log is not UNREAD},
         failures=read_log(seen.status.data) if seen.status else None,
         timeline=read_timeline(seen.status.data) if seen.status else None,
         config_uid=run.uid,

@@ -19,7 +19,7 @@ from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import Object, seconds
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, hosts_name, is_config, status_name
 from etcompile.model.run_record import KEYS, RUN, recorded_replicas
-from etcompile.watch.job_view import EpochLog, Gone, LogActivity, Tail, digest
+from etcompile.watch.job_view import UNREAD, Gone, PodLog, digest
 from etcompile.watch.memory_limits import RECORD_BYTES, REPLICA_BYTES, MemoryBudget
 from etcompile.watch.pod_view import (
     BatchView,
@@ -57,15 +57,12 @@ class SeenPod(Struct):
     Args:
         version: Its resource version.
         since: When its view last changed, in seconds since 1970.
-        activity: When its log last grew, if somebody has asked; so with `tail` and `epochs`.
     """
 
     version: int
     since: float
     view: PodView
-    activity: LogActivity | None = None
-    tail: Tail | None = None
-    epochs: EpochLog | None = None
+    log: PodLog = UNREAD
 
 
 class SeenBatch(Struct, frozen=True):
@@ -261,23 +258,21 @@ class Store:
                 self._leaving.add(uid)
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
-    def saw_log(
-        self, key: JobKey, name: str, uid: str, log: LogActivity | Tail | EpochLog, *, news: bool
-    ) -> None:
-        """Somebody reads the log of a Pod, or has read it; is that news for the job?"""
+    def saw_log(self, key: JobKey, name: str, uid: str, *, news: bool, **changes: Any) -> None:
+        """Somebody reads the log of a Pod, or has read it; is that news for the job?
+
+        Args:
+            changes: Fields of `PodLog`.
+        """
         with self._lock:
             pod = self._pod(key, name, uid)
             if pod is None:
                 return
-            match log:
-                case LogActivity():
-                    pod.activity = log
-                case EpochLog():
-                    pod.epochs = log
-                case Tail(lines=lines):
-                    size = sum(map(len, lines or ()))
-                    fits = self._budget.reserve(key[0], (key, "tail", name), size)
-                    pod.tail = log if fits else structs.replace(log, lines=())
+            if "tail" in changes:
+                size = sum(map(len, changes["tail"] or ()))
+                if not self._budget.reserve(key[0], (key, "tail", name), size):
+                    changes["tail"] = ()
+            pod.log = structs.replace(pod.log, **changes)
         if news:
             self._changed(key)
 
@@ -336,10 +331,11 @@ class Store:
         if known is not None and known.view == view:
             known.version = version
             return False
-        pod = SeenPod(version, self._now(), view)
+        log = UNREAD
         if same is not None:
-            pod.activity, pod.tail = same.activity, same.tail
-        seen.pods[name] = pod
+            # It may say more of epochs now: it is read again at once.
+            log = structs.replace(same.log, epochs_due=0.0, epochs_until="", epochs=())
+        seen.pods[name] = SeenPod(version, self._now(), view, log)
         self._forget_gone(key, seen, {name} & seen.gone.keys())
         return True
 

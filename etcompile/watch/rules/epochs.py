@@ -28,7 +28,6 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
 )
-from etcompile.watch.job_view import EpochLog
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.pod_placement import Placement
 
@@ -90,11 +89,12 @@ def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterato
     for role, pod in ((speaker.role, speaker.pod) for speaker in running):
         if pod.deleting:
             continue
-        log = placement.view.epochs.get(pod.uid, EpochLog(0.0))
-        if now >= log.due:
-            log = structs.replace(log, due=now + every)
-            yield ReadEpochs(pod.name, pod.uid, role.template.main, log, log.until or begun)
-        yield Requeue(log.due)
+        log = placement.view.log(pod.uid)
+        if now >= log.epochs_due:
+            log = structs.replace(log, epochs_due=now + every)
+            since = log.epochs_until or begun
+            yield ReadEpochs(pod.name, pod.uid, role.template.main, log, since)
+        yield Requeue(log.epochs_due)
 
 
 def learned(placement: Placement, record: RunRecord, now: float) -> Decision:
@@ -183,8 +183,7 @@ def _reports(placement: Placement, record: RunRecord) -> Iterator[tuple[Supervis
     gang = frozenset(record.gang)
     for speaker in supervised(placement):
         if speaker.pod.uid not in gang:
-            log = placement.view.epochs.get(speaker.pod.uid)
-            for line in (*speaker.pod.epochs, *(log.lines if log is not None else ())):
+            for line in (*speaker.pod.epochs, *placement.view.log(speaker.pod.uid).epochs):
                 yield speaker, line
 
 

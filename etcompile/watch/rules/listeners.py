@@ -33,7 +33,7 @@ from etcompile.goodput import ReplicaSpans, Timeline, advanced, in_training
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import Action, CreatePod, EmitEvent, ReadTail, ReplacePod
-from etcompile.watch.job_view import JobView, Tail
+from etcompile.watch.job_view import JobView
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.pod_placement import Placement
 from etcompile.watch.rules.replica_state import RunState
@@ -89,7 +89,7 @@ def failure_log(
         visible |= {gone.pod.uid for gone in view.gone.values()}
         log = log.with_failures(failures, visible, now)
     # What was read of the logs of Pods is added.
-    lines = {tail.of: tail.lines for tail in view.tails.values() if tail.lines is not None}
+    lines = {log.tail_of: log.tail for log in view.logs.values() if log.tail is not None}
     read = {
         failure.uid: _with_tail(failure, lines[failure.uid])
         for failure in log.failures
@@ -143,7 +143,7 @@ def _of_silence(state: RunState) -> Iterator[Failure]:
         return
     speakers = [Suspect(pod, "", 0) for pod in silence.last_to_speak()]
     for suspect in (silence.suspects() or speakers)[:_SPEAKERS]:
-        pod, log = suspect.pod, state.view.activity[suspect.pod.uid]
+        pod, log = suspect.pod, state.view.log(suspect.pod.uid)
         own = silence.written_before(pod) or [log.line]
         stacks = sorted(silence.stacks_of(pod), key=lambda stack: stack.process != suspect.process)
         places = [line for stack in stacks[:_STACKS] for line in stack.lines]
@@ -173,7 +173,7 @@ def unread(log: FailureLog, view: JobView) -> Iterator[ReadTail]:
     for uid, failure in last.items():
         if uid not in there or not failure.is_unread:
             continue
-        if view.tails.get(uid, Tail("")).of != failure.uid:
+        if view.log(uid).tail_of != failure.uid:
             yield ReadTail(failure.pod, uid, failure.container, failure.uid, _LINES)
 
 

@@ -170,8 +170,8 @@ def _with_pod(
         return _lost(replica, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(replica.role, "unknown", pod):
         return _lost(replica, "unknown", pod, record)
-    log = placement.view.activity.get(pod.uid)
-    if log is not None and log.at is not None:
+    log = placement.view.log(pod.uid)
+    if log.at is not None:
         due = _silent_at(placement, replica.role, pod)
         if due is not None and log.read_at >= due:
             return _lost(replica, "stuck", pod, record)
@@ -245,8 +245,7 @@ def _silent_at(placement: Placement, role: Role, pod: PodView) -> float | None:
         return None
     if pod.phase != "Running" or pod.deleting or pod.ending:
         return None
-    log = placement.view.activity.get(pod.uid)
-    last = log.at if log is not None and log.at is not None else 0.0
+    last = placement.view.log(pod.uid).at or 0.0
     return max(last, pod.ready_since or pod.created) + limit
 
 
@@ -257,8 +256,8 @@ def logs_to_read(state: RunState) -> Iterator[Action]:
         due = _silent_at(state.placement, role, pod) if pod is not None else None
         if pod is None or due is None:
             continue
-        log = state.view.activity.get(pod.uid)
-        if log is not None and log.at is None:
+        log = state.view.log(pod.uid)
+        if log.at is None:
             due = max(due, log.read_at + AGAIN)
         if state.now < due:
             yield Requeue(due)

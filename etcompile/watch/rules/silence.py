@@ -35,7 +35,7 @@ from etcompile.watch.actions import (
     ReadTail,
     Requeue,
 )
-from etcompile.watch.job_view import JobView, Tail
+from etcompile.watch.job_view import JobView
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.epochs import speakers, supervised
 from etcompile.watch.rules.pod_placement import Placement
@@ -94,11 +94,9 @@ class Silence(Struct, frozen=True):
     @property
     def is_stuck(self) -> bool:
         """Whether it has been silent for too long, as of when the logs were last read."""
-        logs, due = self.placement.view.activity, self.since + self.limit
-        return all(
-            (log := logs.get(pod.uid)) is not None and log.at is not None and log.read_at >= due
-            for pod in self.pods
-        )
+        logs = [self.placement.view.log(pod.uid) for pod in self.pods]
+        due = self.since + self.limit
+        return all(log.at is not None and log.read_at >= due for log in logs)
 
     def is_settled(self, now: float) -> bool:
         """Whether it is stuck, and supervisors have said who is to blame or had their time to."""
@@ -187,8 +185,7 @@ class Silence(Struct, frozen=True):
 
     def _written(self, pod: PodView) -> Iterator[tuple[float, str]]:
         """The last lines of a Pod's log that were read, each with its time."""
-        tail = self.placement.view.tails.get(pod.uid)
-        for line in (tail.lines or ()) if tail is not None else ():
+        for line in self.placement.view.log(pod.uid).tail or ():
             time, _, text = line.partition(" ")
             yield seconds(time) or 0.0, text
 
@@ -275,7 +272,7 @@ def _reports(silence: Silence, in_place: InPlace, now: float, why: str) -> Itera
         if role is None or not silence.requested_at(pod) or silence.report_of(pod):
             continue
         of = f"{pod.uid}.report.{first:.0f}.{turn}"
-        if view.tails.get(pod.uid, Tail("")).of != of:
+        if view.log(pod.uid).tail_of != of:
             yield ReadTail(pod.name, pod.uid, role.template.main, of, most)
     yield Requeue(min(now + _EVERY, end))
 
@@ -305,13 +302,13 @@ def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
         yield Requeue(due)
         return
     first = max(silence.pods, key=lambda pod: _spoke(view, pod))
-    log = view.activity.get(first.uid)
-    silent = log is not None and log.at is not None and log.read_at >= due
+    log = view.log(first.uid)
+    silent = log.at is not None and log.read_at >= due
     for pod in silence.pods if silent else [first]:
-        log = view.activity.get(pod.uid)
-        if log is not None and log.at is None and now < log.read_at + AGAIN:
+        log = view.log(pod.uid)
+        if log.at is None and now < log.read_at + AGAIN:
             continue
-        if log is None or log.at is None or log.read_at < due:
+        if log.at is None or log.read_at < due:
             role = silence.placement.job.role(pod.role)
             if role is not None:
                 yield ReadLog(pod.name, pod.uid, role.template.main)
@@ -320,5 +317,4 @@ def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
 
 def _spoke(view: JobView, pod: PodView) -> float:
     """When a Pod last wrote something, as far as anybody has asked; 0 if it has not."""
-    log = view.activity.get(pod.uid)
-    return log.at if log is not None and log.at is not None else 0.0
+    return view.log(pod.uid).at or 0.0

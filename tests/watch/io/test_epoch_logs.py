@@ -12,7 +12,7 @@ import pytest
 from etcompile.kubeapi import ClusterError
 from etcompile.watch.action_executor import ActionExecutor, Case
 from etcompile.watch.actions import EmitEvent, ReadEpochs
-from etcompile.watch.job_view import EpochLog
+from etcompile.watch.job_view import PodLog
 from etcompile.watch.ledger import Memory
 from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.store import SeenJob, Store
@@ -84,31 +84,29 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
         logs, store, lambda: True, stub, events, beside, lambda key: False, Memory()
     )
 
-    def look() -> EpochLog:
-        known = epochs() or EpochLog(0.0)
-        action = ReadEpochs("mnist-master-0", "u", "main", known, known.until)
+    def look() -> PodLog:
+        known = log()
+        action = ReadEpochs("mnist-master-0", "u", "main", known, known.epochs_until)
         executor.act(Case(KEY, stub, SeenJob(), None), [action])
-        found = epochs()
-        assert found is not None
-        return found
+        return log()
 
-    def epochs() -> EpochLog | None:
+    def log() -> PodLog:
         job = store.job(KEY)
         assert job is not None
-        return job.pods["mnist-master-0"].epochs
+        return job.pods["mnist-master-0"].log
 
     return look
 
 
 def test_each_look_reads_on_from_the_last_line(logs: Logs, read: Any) -> None:
     logs.lines = ["2026-01-01T00:00:01.5Z step 1", "2026-01-01T00:00:02.5Z step 2"]
-    assert read() == EpochLog(0.0, "2026-01-01T00:00:02.5Z")
+    assert read() == PodLog(epochs_until="2026-01-01T00:00:02.5Z")
     line = begins(1, 1, failed("worker-0"))
     logs.lines += [f"2026-01-01T00:00:03.5Z etcompile: {line}", "2026-01-01T00:00:04Z step 1"]
     first = read()
-    assert [found.epoch for found in first.lines] == [1]
+    assert [found.epoch for found in first.epochs] == [1]
     logs.lines += ["2026-01-01T00:00:05Z step 2"]
-    assert read().lines == first.lines
+    assert read().epochs == first.epochs
     assert logs.asked == ["", "2026-01-01T00:00:02.5Z", "2026-01-01T00:00:04Z"]
 
 
@@ -117,12 +115,12 @@ def test_only_the_newest_lines_are_kept(logs: Logs, read: Any) -> None:
         f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z etcompile: {begins(n, n, 'x')}"
         for n in range(1, 200)
     ]
-    assert [found.epoch for found in read().lines] == [*range(184, 200)]
+    assert [found.epoch for found in read().epochs] == [*range(184, 200)]
 
 
 def test_a_log_that_may_not_be_read_is_left_alone_for_a_while(logs: Logs, read: Any) -> None:
     logs.refused = True
-    assert read() == EpochLog(1300.0)
+    assert read() == PodLog(epochs_due=1300.0)
 
 
 def test_a_command_without_a_supervisor_is_told_once(logs: Logs, read: Any, events: Any) -> None:

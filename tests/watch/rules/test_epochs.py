@@ -17,7 +17,6 @@ from etcompile.watch.actions import (
     ReplacePod,
     WriteStatus,
 )
-from etcompile.watch.job_view import Tail
 from etcompile.watch.pod_view import pod_view
 from watch.rules.supervised import FIRST, begins, failed, pytorch_job, uids
 from world import World, mpi_job
@@ -367,7 +366,7 @@ def test_the_last_lines_of_who_failed_first_are_read_from_its_log() -> None:
         "1970-01-12T13:46:42Z etcompile: epoch 1 begins (restarts: 1, in a row: 1): x",
         "1970-01-12T13:46:42Z step 7 again",
     )
-    world.tails[ask.uid] = Tail(ask.of, lines)
+    world.read(ask.uid, tail_of=ask.of, tail=lines)
     world.wait(5)
     [kept] = world.failures
     assert (kept.code, kept.signal, kept.tail, kept.at) == (139, 11, "step 7", 1_000_001.0)
@@ -380,7 +379,7 @@ def test_a_log_that_does_not_tell_is_given_up(lines: tuple[str, ...]) -> None:
     world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
     world.wait(15)
     [ask] = world.of(ReadTail)
-    world.tails[ask.uid] = Tail(ask.of, lines)
+    world.read(ask.uid, tail_of=ask.of, tail=lines)
     world.wait(30)
     [kept] = world.failures
     assert (kept.code, kept.message) == (139, "its log could not be read")

@@ -9,7 +9,6 @@ from etcompile.failures import first_causes
 from etcompile.k8s.objects import timestamp as stamp
 from etcompile.model.notice import read_notice
 from etcompile.watch.actions import DeletePod, NotifyPod, ReadLog, ReadTail, ReplacePod
-from etcompile.watch.job_view import Tail
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules import silence
 from specs import kubeflow_job, replicas, training_job
@@ -203,7 +202,7 @@ class Asked(World):
                 lines.append(f"{stamp(self.now)} etcompile: nobody writes: these processes run")
                 state = self.states.get(action.name, "S")
                 lines.append(f"{stamp(self.now)} etcompile: process 17 {state} python3")
-            self.tails[action.uid] = Tail(action.of, tuple(lines))
+            self.read(action.uid, tail_of=action.of, tail=tuple(lines))
 
 
 def asked(states: dict[str, str], slow: frozenset[str] = frozenset()) -> Asked:
