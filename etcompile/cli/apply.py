@@ -117,7 +117,7 @@ def _compiled(session: Session, options: ApplyOptions) -> Compilation:
 def _plan_file(paths: tuple[str, ...]) -> str | None:
     """The one path if it is a plan's."""
     if len(paths) == 1 and paths[0].endswith(".json") and Path(paths[0]).is_file():
-        from etcompile.plan.document import is_plan
+        from etcompile.plan.plan_file import is_plan
 
         try:
             data = access.content(paths[0])

@@ -144,6 +144,6 @@ def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
 
 
 def _json(plan: Plan) -> str:
-    from etcompile.plan.document import plan_value
+    from etcompile.plan.plan_file import plan_value
 
     return json.dumps(plan_value(plan), indent=2, ensure_ascii=False) + "\n"

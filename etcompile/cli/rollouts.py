@@ -208,7 +208,7 @@ def _signals(rollout: "Rollout") -> Iterator[None]:
 def _write(plan: Plan, output: str, *, color: bool) -> None:
     """Writes the plan, as `diff` does."""
     if output == "json":
-        from etcompile.plan.document import plan_value
+        from etcompile.plan.plan_file import plan_value
 
         text = json.dumps(plan_value(plan, whole=False), ensure_ascii=False) + "\n"
     else:

@@ -65,8 +65,6 @@ def apply_proposal(
     """What makes a cluster what was compiled. Nothing is written.
 
     Args:
-        compilation: What was compiled.
-        cluster: The cluster, which is only read.
         rights: What may be done; if None, nothing is replaced, taken over or deleted.
         job_set: The set of jobs that was compiled (`operations.job_set`): those of its jobs that
             are not declared any more are pruned, or named.

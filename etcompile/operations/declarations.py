@@ -33,7 +33,6 @@ def declarations(
     """The objects of a compilation, by job.
 
     Args:
-        compilation: What was compiled.
         inventories: The ids of the jobs' ApplySets, by title; none if None.
         generated: With what is created in the cluster only, such as key pairs.
     """
@@ -60,7 +59,6 @@ class Comparison(Struct, frozen=True):
 
     Args:
         plan: The plan; None if the left side cannot be read.
-        diagnostics: What is wrong with it.
         refused: What `apply` would refuse, beyond the conflicts in the plan.
     """
 
@@ -91,12 +89,8 @@ def compared(
     """What has changed since a folder or a Git revision, as the plan that would bring it about.
 
     Args:
-        compilation: The right side.
         against: A folder of manifests or job files; a Git revision, at which the same paths are
             compiled with the same options; or `REV:DIR`, a folder of a revision.
-        paths: What was compiled.
-        options: How it was compiled.
-        ignored: Fields that may differ.
 
     Raises:
         RevisionError: `against` is neither.

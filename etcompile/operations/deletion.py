@@ -33,7 +33,6 @@ def delete_proposal(
     """What deletes jobs, all they consist of, and nothing else. Nothing is written.
 
     Args:
-        cluster: Where the jobs are; it is only read.
         jobs: Namespace and name of each; the default namespace if that is None.
         compilation: Jobs as they are declared, in place of their names.
         adopt: Also delete objects that another tool manages, and jobs of another set.

@@ -75,8 +75,6 @@ def execute(
     plan knows, then those that the API server finds in a dry run.
 
     Args:
-        cluster: The cluster that the proposal is for.
-        proposal: What is to be done.
         choices: What to wait for, how long, and how many writes at once.
         dry_run: Only ask the API server what it has against it.
         begin: Called when the plan is about to be done.
@@ -134,10 +132,6 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
     """What `execute` would refuse beyond what the plan says, whoever carries it out.
 
     Rights are left out: who looks at a plan need not be who applies it.
-
-    Args:
-        cluster: The cluster that the proposal is for; nothing is written.
-        proposal: What would be done.
     """
     sets = _inventories(cluster, proposal, Choices().lease)
     against = sets.refusals()

@@ -1,10 +1,10 @@
 """PATHs to the set of jobs that they are, so that a job whose file is gone is noticed.
 
-A folder is a set: what left it is an orphan. A single file is a part of its folder's set: nobody
-says that the other files next to it are gone. The id must be the same for every clone of a
-repository, and another one for every other repository. It comes from the repository's name in
-`etcompile.toml`, or the address of its Git remote, and the path in it. Without either there is no
-set: a path or a host name differ from one CI run to the next, or are the same for two repositories.
+A folder is a set: what left it is an orphan. A single file is a part of its folder's set, and says
+nothing about the other files there. The id must be the same for every clone of a repository, and
+another one for every other repository. It comes from the repository's name in `etcompile.toml`, or
+the address of its Git remote, and the path in it. Without either there is no set: a path or a host
+name differ from one CI run to the next, or are the same for two repositories.
 """
 
 import hashlib
@@ -31,7 +31,6 @@ def job_set(
     """The set that PATHs are, or are a part of; None if nothing says whose they are.
 
     Args:
-        paths: What is compiled.
         name: What `--set` gives.
         repository: The name that the configuration file gives the repository, and its folder.
 
@@ -45,8 +44,8 @@ def job_set(
         return JobSet(name, f"--set {name}", f"--set {name}")
     places = [Path("." if path == "-" else path).resolve() for path in paths or (".",)]
     folders = {place if place.is_dir() else place.parent for place in places}
-    found = [_address(folder, repository) for folder in folders]
-    addresses = sorted(address for address in found if address is not None)
+    known = (_address(folder, repository) for folder in folders)
+    addresses = sorted(address for address in known if address is not None)
     if len(addresses) != len(folders):
         return None
     names = ["/".join(filter(None, address)) for address in addresses]
@@ -79,15 +78,15 @@ def normalised(remote: str) -> str:
 
     The scheme, the user, the port, an alias of ssh's configuration, and the case.
     """
-    found = _REMOTE.match(remote)
+    match = _REMOTE.match(remote)
     local = "://" not in remote and ":" not in remote.partition("/")[0]
-    if found is None or local or remote.startswith("file:"):
+    if match is None or local or remote.startswith("file:"):
         return ""
-    host = found["host"]
-    if found["scheme"] in (None, "ssh", "git+ssh") and not host.startswith("-"):
+    host = match["host"]
+    if match["scheme"] in (None, "ssh", "git+ssh") and not host.startswith("-"):
         lines = _output("ssh", "-G", host).splitlines()
         host = next((line[9:] for line in lines if line.startswith("hostname ")), host)
-    return f"{host}/{found['path'].lstrip('/')}".lower()
+    return f"{host}/{match['path'].lstrip('/')}".lower()
 
 
 def _output(*command: str) -> str:

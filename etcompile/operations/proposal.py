@@ -21,12 +21,10 @@ class Proposal(Struct, frozen=True, kw_only=True):
     Args:
         plan: The plan: `plan.steps`, in order, each with its `action`, `ref`, `reasons` and
             `changes`; `plan.refused` are those that are refused.
-        rights: What may be done.
         before: Plans that are done first, one after the other; if one fails, the rest is not done.
         pause: Seconds between two of them.
         secrets: The Secrets with values, which no plan contains.
         deciding: By job, the Pods whose success is that of the run.
-        seen: How far objects are.
         remaining: By job, members of its ApplySet that stay; None for those that the plan leaves
             alone.
         job_set: The set of jobs that is applied; None for single files.
@@ -34,7 +32,6 @@ class Proposal(Struct, frozen=True, kw_only=True):
         accepted: The objects whose planned update the API server has accepted in a dry run.
         versions: By job, what its inventory was before its objects were read: the plan is stale
             if it is something else when the plan is done (`rollout.lease.seen_version`).
-        diagnostics: What could not be read.
     """
 
     plan: Plan
@@ -63,7 +60,6 @@ class Result(Struct, frozen=True):
 
     Args:
         code: The exit code that `etcompile apply` has for it: 0 if all is well.
-        diagnostics: What is wrong.
         outcome: What was done and what is left; None if nothing was begun.
     """
 

@@ -50,7 +50,6 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
     """What replaces all Pods of a job, as its last apply declared them. Nothing is written.
 
     Args:
-        cluster: Where the job is; it is only read.
         job: The name of the job, in the default namespace.
         adopt: Also replace Pods that other people or tools manage.
 
@@ -91,7 +90,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         for value in objects
         if value["kind"] == "ConfigMap" and value["metadata"]["name"] in names
     ]
-    plans = restart(
+    plans = removed, forgotten, created = restart(
         declared,
         live.values(),
         records,
@@ -104,16 +103,18 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         context=cluster.context or cluster.server,
         namespace=cluster.namespace,
     )
-    changing = {step.ref for step in plans.whole.steps if step.action in ("delete", "create")}
+    changing = {
+        step.ref for part in plans for step in part.steps if step.action in ("delete", "create")
+    }
     members = [
         reference(value)
         for value in belongings(cluster, job, run.namespace)
         if is_member(value) and reference(value) not in changing
     ]
     return Proposal(
-        plan=plans.creation,
+        plan=created,
         rights=Rights(adopt=adopt, prune=True),
-        before=(plans.removal, *((plans.records,) if records else ())),
+        before=(removed, forgotten) if records else (removed,),
         pause=_NOTICED if records else 0.0,
         deciding={title: backend.deciding(run.job)},
         remaining={title: members},
@@ -151,9 +152,7 @@ class CheckpointRequest(Struct, frozen=True):
     """What came of a request for a checkpoint.
 
     Args:
-        job: The job: `nlp/bert`.
         signal: What processes that handle it are sent: `USR1`.
-        asked: The Pods that were asked.
         not_running: Pods whose command does not run, which were not asked.
         earlier: Why all were asked a moment ago, if so; then nobody is asked again.
         ago: How long ago that was, in seconds.
@@ -183,11 +182,8 @@ def request_checkpoint(
     and its supervisor heeds that once.
 
     Args:
-        cluster: Where the job is.
         job: The name of the job, in the default namespace.
         why: The reason that the supervisors log.
-        concurrency: The number of parallel writes.
-        pause: Waits for so many seconds.
 
     Raises:
         ClusterError: the cluster cannot be read, or refuses.
@@ -240,7 +236,6 @@ def _supervised(
     """The Pods in which a supervisor passes signals on: those whose command runs, and the others.
 
     Args:
-        observed: The job.
         mains: Of each role with supervisors, the container whose command has one: it is ready
             exactly while the command runs.
     """

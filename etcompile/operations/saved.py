@@ -11,7 +11,7 @@ from etcompile.load import access, parse
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result, acyclic, note
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import matched
-from etcompile.plan.document import PlanError, read_plan
+from etcompile.plan.plan_file import PlanError, read_plan
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import REMOVES, ObjectKey, Plan, Step, reference
 from etcompile.rollout.live import Live, cluster_identity, is_same_cluster
@@ -28,7 +28,6 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
     """The plan of a file.
 
     Args:
-        file: The path of the file, as the user named it.
         context: The context of the kubeconfig that the user names; any if None.
         namespace: The default namespace that the user names; any if None.
 

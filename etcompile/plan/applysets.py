@@ -4,7 +4,7 @@ Each job is an ApplySet. Its format is kubectl's (KEP-3659), so that `kubectl ap
 --applyset` reads our sets (reference/gitops.md 3). The level above is the set of jobs: which jobs a
 folder declares, so that one whose file is gone can be pruned. It has no object of its own: the
 parent of each job's ApplySet has the set's id, as the last apply of that set left it. So a job that
-another set has applied since is not in this one any more, and nothing has to be kept in sync.
+another set has applied since is not in this one any more, and there is nothing to synchronise.
 """
 
 import base64

@@ -37,7 +37,7 @@ from etcompile.plan.step import (
 from etcompile.plan.updates import Change, changes
 
 PRUNE = Remedy("prune", "--prune deletes it")
-"""What to do about an object that is left because nobody asked for its deletion."""
+"""What to do about an object that is left because nothing says to delete it."""
 _REPLACE = Remedy("replace", "--replace deletes and recreates it")
 
 
@@ -45,14 +45,11 @@ class Difference(Struct, frozen=True):
     """An object that exists and that seems to differ from what is declared.
 
     Args:
-        declared: As it is declared.
         desired: What is to be applied: as declared, but for fields that stay as they are.
-        live: As it is.
         inventory: The id of the ApplySet that it should be in; None for none.
         places: Where they seem to differ.
         result: The live object after an update, as far as it can be foreseen.
         owned: Who owns the live object's fields; None if that is a declaration, too.
-        job: The title of its job.
     """
 
     ref: ObjectRef
@@ -149,9 +146,6 @@ def resolved(
     """The step for an object that seems to differ.
 
     Args:
-        seeming: How it seems to differ.
-        answer: What the API server says about that; None if it does not.
-        rights: What the plan may do.
         inventories: The ids of all ApplySets that the declarations are of: the object may come
             from another one.
     """
@@ -249,9 +243,7 @@ def _decided(
     """The step by what the API accepts.
 
     Args:
-        step: The step, as far as it is known.
         limits: The changes that our table of Kubernetes' rules has something to say about.
-        rights: What the plan may do.
         holder: Whose the object is, in a clause, if it is not ours.
         immutable: The fields that the API server says cannot change.
     """

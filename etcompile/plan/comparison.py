@@ -44,8 +44,6 @@ def compared(desired: Object, live: Object, owned: Ownership | None) -> Comparis
     """What applying a desired object makes of the live one.
 
     Args:
-        desired: The object as it is declared.
-        live: The object as the cluster has it.
         owned: Who owns the live object's fields; None if that is a declaration, too, so that what
             is not desired is removed.
     """

@@ -59,8 +59,6 @@ def changed_at(value: Any, path: KeyedPath, new: Any, done: int = 0) -> Any:
 
     Args:
         value: A JSON value; it is not changed.
-        path: Where.
-        new: The new value.
         done: How many steps of the path lead to `value`.
 
     Returns:
@@ -173,8 +171,6 @@ def default(kind: str, path: KeyedPath, around: Mapping[str, Any]) -> Any:
     """The value of a field that is not written; None if there is none.
 
     Args:
-        kind: The object's kind.
-        path: Where the field is.
         around: The mapping that lacks it.
     """
     value: Any = table().defaults.get(kind)

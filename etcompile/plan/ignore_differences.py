@@ -116,11 +116,11 @@ def as_live(
             if manager in rule.managers:
                 paths |= dict.fromkeys(_leaves(fields))
     for path in paths:
-        is_there, wanted = value_at(live, path), value_at(desired, path)
+        present, wanted = value_at(live, path), value_at(desired, path)
         if wanted is ABSENT and not _owns(owned.ours, path):
             continue
-        if is_there is not ABSENT or value_at(live, path[:-1]) is not ABSENT:
-            desired = changed_at(desired, path, is_there)
+        if present is not ABSENT or value_at(live, path[:-1]) is not ABSENT:
+            desired = changed_at(desired, path, present)
     return desired
 
 

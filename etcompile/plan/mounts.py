@@ -38,7 +38,6 @@ class Mounts:
     """The live Pods that use Secrets, ConfigMaps, claims and ServiceAccounts.
 
     Args:
-        namespace: The namespace of objects that name none.
         read: Reads the Pods of a namespace when a step needs them; None for those noted only.
     """
 

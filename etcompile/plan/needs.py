@@ -35,7 +35,6 @@ class Node(Struct, frozen=True):
 
     Args:
         namespace: Empty if it names none.
-        job: The title of its job; None if it belongs to none.
         wave: When it is applied; None for an object that is named but not in the output.
     """
 

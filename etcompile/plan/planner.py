@@ -60,10 +60,6 @@ def plan(
             members of the inventories. Each is looked at once and not kept, unless it is not
             desired.
         wave: The wave of an object (`etcompile.emit.wave`).
-        rights: What may be done; nothing beyond the ordinary if None.
-        against: What the live objects are called.
-        context: The cluster's context, if there is one.
-        namespace: The namespace of objects that name none.
         ask: Asks the API server which differences it would change; None without a cluster.
         read_pods: Reads all Pods of a namespace, which may use what is destroyed; None without a
             cluster.

@@ -279,7 +279,7 @@ def _step(group: Shown, yaml: Yaml) -> dict[str, Any]:
         "job": step.job,
         "reasons": "; ".join(group.reasons),
         "after": ", ".join(step.after[:3]) + more,
-        "alike": f"These {count} are alike but for their numbers; here is {step.ref.name}."
+        "note": f"These {count} are alike but for their numbers; here is {step.ref.name}."
         if count > 1
         else "",
         "lines": [

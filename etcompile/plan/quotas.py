@@ -56,7 +56,6 @@ def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> P
     """The plan with what must be deleted first, or refused where there would be no room.
 
     Args:
-        plan: The plan as it is without regard to quotas.
         live: By key, the live objects that are not declared.
         read: Reads quotas; called only where Pods are created and others deleted or left behind.
     """

@@ -11,7 +11,7 @@ record of the run is deleted; otherwise the new Pods would learn from it that th
 
 from collections.abc import Collection, Iterable, Mapping
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.k8s.objects import Object
 from etcompile.k8s.references import references
@@ -62,16 +62,11 @@ def removal(
 
     Args:
         belongings: Live objects, each with the title of its job.
-        wave: The wave of an object.
-        adopt: Delete also what another tool manages.
         applied: The titles of the jobs that etcompile has applied. What etcompile never wrote is
             not theirs, whatever its labels say. Another job was applied by whoever wrote its
             ConfigMap, and what neither wrote is not its own.
         declared: The keys (`ObjectRef.key`) of objects that files declare: these are theirs,
             whoever has applied them.
-        context: The cluster's context, if there is one.
-        reason: Why the objects are deleted, in plain words.
-        namespace: The namespace of objects that name none.
         read_pods: Reads all Pods of a namespace, which may use what is deleted; None if nothing
             is deleted that other Pods may use.
     """
@@ -159,28 +154,6 @@ def left_behind(live: Object) -> Step:
 # Running a job again ------------------------------------------------------------------------------
 
 
-class Restart(Struct, frozen=True):
-    """How a job is run again: these plans, one after the other.
-
-    Args:
-        removal: The Pods that are deleted, and what is refused or left alone.
-        records: What was written down of the run.
-        creation: The new Pods.
-    """
-
-    removal: Plan
-    records: Plan
-    creation: Plan
-
-    @property
-    def whole(self) -> Plan:
-        """All as one plan, to be looked at: it cannot be done as one."""
-        parts = (self.removal, self.records, self.creation)
-        return structs.replace(
-            self.removal, steps=tuple(step for part in parts for step in part.steps)
-        )
-
-
 def restart(
     pods: Iterable[Object],
     live: Iterable[Object],
@@ -194,21 +167,21 @@ def restart(
     adopt: bool = False,
     context: str | None = None,
     namespace: str = "default",
-) -> Restart:
-    """The plans that run a job again.
+) -> tuple[Plan, Plan, Plan]:
+    """The plans that run a job again, one after the other.
 
     Args:
         pods: The Pods, and Jobs of Kubernetes, that the job declares, each with its namespace.
         live: Those that exist.
         records: What the watcher stores of the run, or a person wrote in its place.
-        wave: The wave of an object.
-        job: The job's title.
         waits: The names of Pods that wait, each with those of the Pods it waits for.
         config: The UID of the ConfigMap that declares the job.
-        applied: Whether etcompile has applied the job (`removal`).
+        applied: Whether etcompile has applied the job.
         adopt: Also Pods that another tool manages, or that other people created.
-        context: The cluster's context, if there is one.
-        namespace: The namespace of objects that name none.
+
+    Returns:
+        The first deletes the old Pods, the second what was written down of their run, and the
+        third creates the new Pods.
     """
     wanted = {reference(value): value for value in pods}
     going: list[tuple[str, Object]] = []
@@ -247,7 +220,7 @@ def restart(
     def planned(steps: Iterable[Step]) -> Plan:
         return Plan(tuple(steps), context=context, namespace=namespace)
 
-    return Restart(
+    return (
         planned((*removed, *left)),
         planned(_of_record(record, job) for record in records),
         planned(in_turn(ordered(drafts, {member: waits}, wave))),

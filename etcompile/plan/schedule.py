@@ -54,7 +54,6 @@ def ordered(
     Args:
         drafts: Steps with something to do.
         waits: By job, the names of Pods that wait, each with those of the Pods it waits for.
-        wave: The wave of an object.
         unready: Pods with nothing to do that are not Ready: an earlier rollout may have ended
             between a worker and the host list.
     """
@@ -72,7 +71,7 @@ def ordered(
         for step in training.waiting(after):
             waiting.setdefault(step.id, step)
         # Host lists come as late as the Pods that they wait for.
-        pods = [wave(pod.value) for pod in training.made]
+        pods = [wave(pod.value) for pod in training.applied]
         for name, (draft, _, _) in training.lists.items():
             raised[name] = max([wave(draft.value), *pods])
     for waiter, other in _named(drafts, wave):
@@ -112,9 +111,9 @@ class _Training:
         self.unready = unready
         pods = [draft for draft in drafts if _is_core(draft.step, "Pod")]
         jobs = [draft for draft in drafts if draft.step.ref.kind == "Job"]
-        self.made = [pod for pod in pods if pod.step.action in MAKES]
+        self.applied = [pod for pod in pods if pod.step.action in MAKES]
         # A launcher may be a Job, which creates its Pods.
-        self.runs = [*self.made, *(job for job in jobs if job.step.action in _CREATING)]
+        self.runs = [*self.applied, *(job for job in jobs if job.step.action in _CREATING)]
         self.gone = [pod for pod in pods if pod.step.action == "delete"]
         self.services = {
             draft.step.ref.name: draft.step for draft in drafts if _is_core(draft.step, "Service")
@@ -129,7 +128,7 @@ class _Training:
 
     def waiting(self, after: _After) -> Iterator[Step]:
         """Writes what waits for what into `after`, and yields the steps that only wait."""
-        for pod in self.made:
+        for pod in self.applied:
             for host in _hosts(pod):
                 service = self.services.get(host)
                 if service and service.action in _CREATING and pod.step.action in _CREATING:
@@ -141,7 +140,7 @@ class _Training:
     def _scale_out(self, after: _After) -> Iterator[Step]:
         """Service, Pod, Ready, then the host list."""
         for name, (_, added, _) in self.lists.items():
-            for pod in (*self.made, *self.unready):
+            for pod in (*self.applied, *self.unready):
                 idle = pod.step.action in IDLE
                 if (idle or pod.step.action in _CREATING) and not added.isdisjoint(_hosts(pod)):
                     ready = _ready(pod.step, after=() if idle else (pod.step.id,))
@@ -239,16 +238,16 @@ def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
 
 def _named(drafts: Sequence[Draft], wave: Wave) -> Iterator[tuple[str, str]]:
     """Pairs of ids: an object that is created, and one that its spec names or that owns it."""
-    made = [draft for draft in drafts if draft.step.action in MAKES]
-    if not made:
+    applied = [draft for draft in drafts if draft.step.action in MAKES]
+    if not applied:
         return
-    for edge in graph([Declared(None, [draft.value for draft in made])], wave).edges:
-        if edge.binds and edge.source < len(made) and edge.target < len(made):
-            source, target = made[edge.source].step, made[edge.target].step
+    for edge in graph([Declared(None, [draft.value for draft in applied])], wave).edges:
+        if edge.binds and edge.source < len(applied) and edge.target < len(applied):
+            source, target = applied[edge.source].step, applied[edge.target].step
             if source.action in _CREATING:
                 yield source.id, target.id
-    by_key = {draft.step.ref.key: draft.step for draft in made}
-    for draft in made:
+    by_key = {draft.step.ref.key: draft.step for draft in applied}
+    for draft in applied:
         for owner in draft.value["metadata"].get("ownerReferences") or ():
             version, kind, name = (owner.get(key, "") for key in ("apiVersion", "kind", "name"))
             ref = ObjectRef(version, kind, draft.step.ref.namespace, name)

@@ -45,8 +45,6 @@ class Rights(Struct, frozen=True):
             ApplySet.
         prune: Delete what is in an inventory and no longer declared.
         take_ownership: Managers whose fields may be changed; `*` for any.
-        ignored: Fields that stay as they are.
-        manager: Our field manager.
         whole: Live objects are declarations too, such as those of a folder: all of their fields
             count, and what is not declared any more is deleted.
     """
@@ -68,7 +66,6 @@ def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
     and the reader sees what was not changed.
 
     Args:
-        plan: The plan for all objects.
         targets: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME` of each object.
     """
     if not targets:
@@ -115,7 +112,6 @@ def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
     """Whether an object is one of those that the user named.
 
     Args:
-        ref: The object.
         names: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; `*` is any. Kinds as kubectl takes
             them: `Pod`, `pods`, `po`, `podgroups.scheduling.volcano.sh`.
     """
@@ -123,8 +119,8 @@ def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
         if text == "*":
             return True
         *where, name = text.split("/")
-        is_there = len(where) < 2 or (len(where) == 2 and where[0] == ref.namespace)
-        if name == ref.name and is_there and (not where or _is_kind(where[-1].lower(), ref)):
+        in_place = len(where) < 2 or (len(where) == 2 and where[0] == ref.namespace)
+        if name == ref.name and in_place and (not where or _is_kind(where[-1].lower(), ref)):
             return True
     return False
 

@@ -1,6 +1,6 @@
 """The values that a plan consists of: what is declared, and a step for each object.
 
-`diff` shows these values, a plan file holds them (`etcompile.plan.document`), and `apply` carries
+`diff` shows these values, a plan file holds them (`etcompile.plan.plan_file`), and `apply` carries
 them out. `etcompile.plan.planner` creates them.
 """
 
@@ -176,17 +176,12 @@ class Step(Struct, frozen=True, dict=True):
     """One thing to do about one object.
 
     Args:
-        why: The reasons for it.
         changes: The fields that change; none for an object that is created or deleted whole.
         after: The ids of the steps that must be done before it begins, apart from waves.
         wave: When its turn is among the steps of its job. Steps that create something wait for
             those of lower waves, deletions for those of higher ones (`etcompile.plan.schedule`).
-        job: The title of its job; None for other objects.
         needs: The option without which this step is refused; None if nothing is missing.
-        until: What a `wait` waits for.
         limit: Seconds after which a `wait` ends; None leaves that to whoever waits.
-        uid: The UID of the live object that it was decided for; None if there is none.
-        resource_version: The same object's resourceVersion.
         manifest: What is to be applied, for create, adopt, update and replace. None for a Secret
             with values: no plan contains these.
         origin: Where the object is declared: `jobs/bert.yaml`.
@@ -276,10 +271,8 @@ class Plan(Struct, frozen=True):
             by one.
         against: What the desired objects were compared with: `cluster`, or a folder's or a
             revision's name.
-        context: The name of the cluster's context, where there is one.
         namespace: The namespace of objects that name none, where there is a cluster.
         cluster: Which cluster that is (`etcompile.rollout.live.cluster_identity`).
-        job_set: The set of jobs that is applied; None for single files.
     """
 
     steps: tuple[Step, ...]

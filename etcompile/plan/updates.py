@@ -25,7 +25,6 @@ class Change(Struct, frozen=True):
     Args:
         path: The field, in steps.
         old: Its value, or its default; None if it has none.
-        new: What it is to be.
         secret: The values must not be shown.
         rule: The function of Kubernetes that decides it, and what it demands.
     """
@@ -69,7 +68,6 @@ def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> li
 
     Args:
         old: The object as it was declared: JSON, without nulls, of a kind and with a name.
-        new: The same object as it is declared now.
         places: Where they differ, if that is known.
 
     Returns:

@@ -75,9 +75,6 @@ def intent_document(
     """The ScaleOut or ScaleIn that changes a job.
 
     Args:
-        job: The job that it selects.
-        wanted: The change.
-        name: The intent's name.
         sequence: Its number among the job's intents; None leaves its order to the files.
         versioned: The selector must name the job's API version, too.
 
@@ -131,9 +128,6 @@ def place(job: Document, intents: Sequence[Intent], way: Way, names: Collection[
     (docs/scaling.md).
 
     Args:
-        job: The job's document.
-        intents: The intents that select it.
-        way: Whether it adds or removes workers.
         names: Stems that would give it a name which another intent has.
     """
     in_order, _ = ordered(intents)

@@ -24,7 +24,6 @@ class Chosen(Struct, frozen=True):
     """A job and what belongs to it.
 
     Args:
-        job: Its document.
         documents: It and its intents, in the order of the input.
         names: Namespace and name of all scale intents of the input.
         versioned: Another version of its kind has a job of its name, too.
@@ -44,8 +43,6 @@ def chosen(
     """The job of that name, or why there is not exactly one.
 
     Args:
-        name: The job's name.
-        paths: Files, folders and globs.
         options: How to compile; its namespace narrows the choice.
         kind: Its kind, in any case, perhaps with the version: `MPIJob`, `mpijob.v2beta1`.
     """

@@ -42,14 +42,10 @@ class Proposal(Struct, frozen=True):
 
     Args:
         path: Where it goes; None if the job has as many workers already.
-        text: Its whole content.
         title: The intent, `ScaleOut bert-scale-003-out`, or the number: `spec.replicas: 1 -> 2`.
-        before: How many workers there are.
-        after: How many there would be.
         come: The Pods that would be created.
         go: The Pods that would be deleted.
         files: The files of the job and its intents, in order, without the new one.
-        role: The role whose replicas they are.
         replaces: The file exists, and this is its new content.
     """
 
@@ -85,9 +81,7 @@ def proposal(
     """The file of a new intent that meets a request.
 
     Args:
-        chosen: The job and its intents.
         request: How many workers there are to be.
-        options: How to compile.
         said: The command line, for the file's first line.
 
     Returns:
@@ -147,7 +141,6 @@ def in_place(chosen: Chosen, intent: Proposal) -> tuple[Proposal | None, list[Di
     """The same number of workers, written into the job's file.
 
     Args:
-        chosen: The job and its intents.
         intent: The intent that would meet the request, which is refused where this one would be.
 
     Returns:

@@ -11,7 +11,7 @@ import yaml
 from msgspec import structs
 
 from apply.test_apply_rights import rules
-from etcompile.plan.document import plan_value, read_plan
+from etcompile.plan.plan_file import plan_value, read_plan
 from specs import training_job
 
 MERGE = "application/merge-patch+json"

@@ -16,7 +16,7 @@ import etcompile
 from etcompile import Options, Settings
 from etcompile.diagnostics import RULES, Diagnostic
 from etcompile.load import parse
-from etcompile.plan.document import PlanError, read_plan
+from etcompile.plan.plan_file import PlanError, read_plan
 
 INPUTS = Path(__file__).parent / "inputs"
 FILES = sorted(INPUTS.glob("ET*.yaml"))

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from etcompile import data, emit
-from etcompile.plan.document import read_plan
+from etcompile.plan.plan_file import read_plan
 from etcompile.plan.planner import plan
 from etcompile.plan.presentation import LIMIT, markdown, page, text
 from etcompile.plan.scope import Rights
@@ -226,7 +226,7 @@ def test_secrets_are_masked_in_every_form() -> None:
     new, old = secret("hunter2-new"), secret("hunter2-old")
     for there in ([], [old]):
         found = plan([Declared(None, [new])], there, emit.wave, Rights(whole=True))
-        from etcompile.plan.document import plan_value
+        from etcompile.plan.plan_file import plan_value
 
         forms = [
             "\n".join(text(found, emit.to_yaml, color=False)),

@@ -21,7 +21,7 @@ from etcompile import emit
 from etcompile.cli.main import _etcompile
 from etcompile.compiler.choices import Options
 from etcompile.integrations.krm import answer
-from etcompile.plan.document import PlanError, is_plan, plan_value, read_plan
+from etcompile.plan.plan_file import PlanError, is_plan, plan_value, read_plan
 from etcompile.plan.planner import plan
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Declared

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from etcompile import data, emit
-from etcompile.plan.document import PlanError, digest, plan_value, read_plan
+from etcompile.plan.plan_file import PlanError, digest, plan_value, read_plan
 from etcompile.plan.planner import plan
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import ACTIONS, Declared, Need, Plan, Until

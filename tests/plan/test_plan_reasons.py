@@ -9,7 +9,7 @@ import pytest
 from etcompile import data
 from etcompile.operations.execution import refused
 from etcompile.operations.proposal import Proposal
-from etcompile.plan.document import digest, plan_value, read_plan
+from etcompile.plan.plan_file import digest, plan_value, read_plan
 from etcompile.plan.removal import removal
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Plan, Step

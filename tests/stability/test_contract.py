@@ -8,7 +8,7 @@ import yaml
 
 from etcompile import exitcodes
 from etcompile.model import protocol, run_record
-from etcompile.plan.document import VERSION
+from etcompile.plan.plan_file import VERSION
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "stability.md").read_text("utf-8")

@@ -11,14 +11,13 @@ import re
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.k8s.objects import without_nulls
 from etcompile.plan.step import (
     Action,
     FieldChange,
-    How,
     JobSet,
     Need,
     ObjectRef,
@@ -68,16 +67,6 @@ class _Ref(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     namespace: str = ""
 
 
-class _Change(Struct, frozen=True, rename="camel"):
-    path: str
-    how: How
-    steps: tuple[str, ...]
-    before: Any = None
-    after: Any = None
-    manager: str | None = None
-    immutable: bool = False
-
-
 class _Remedy(Struct, frozen=True):
     reason: int
     option: Option
@@ -87,10 +76,10 @@ class _Remedy(Struct, frozen=True):
 class _Step(Struct, frozen=True, rename="camel"):
     id: str
     action: Action
-    object: _Ref
+    ref: _Ref = field(name="object")
     reasons: tuple[str, ...] = ()
     remedies: tuple[_Remedy, ...] = ()
-    changes: tuple[_Change, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     after: tuple[str, ...] = ()
     wave: int = 0
     job: str | None = None
@@ -101,7 +90,7 @@ class _Step(Struct, frozen=True, rename="camel"):
     resource_version: str | None = None
     manifest: dict[str, Any] | None = None
     origin: str | None = None
-    makes_room: bool = False
+    frees_quota: bool = field(default=False, name="makesRoom")
 
 
 def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
@@ -273,9 +262,7 @@ def _change_value(change: FieldChange) -> dict[str, Any]:
 def _step(read: _Step) -> Step:
     fields = structs.asdict(read)
     del fields["id"]
-    fields["ref"] = ObjectRef(**structs.asdict(fields.pop("object")))
-    fields["frees_quota"] = fields.pop("makes_room")
-    fields["changes"] = tuple(FieldChange(**structs.asdict(change)) for change in read.changes)
+    fields["ref"] = ObjectRef(**structs.asdict(read.ref))
     remedies = {remedy.reason: Remedy(remedy.option, remedy.words) for remedy in read.remedies}
     del fields["remedies"]
     why = []
