@@ -18,6 +18,8 @@ NO_KEYS = {
     "kubeflow.org/training-operator": "a value of managedBy",
     "kubernetes.io/ssh-auth": "a type of Secrets",
     "limits.nvidia.com/gpu": "a place in a container, in a message",
+    "kueue.x-k8s.io/admission": "a scheduling gate",
+    "kueue.x-k8s.io/managed": "a finalizer",
     "nvidia.com/gpu": "a resource",
     "nvidia.com/mig-": "the beginning of a resource",
     "trainer.kubeflow.org/trainjob-controller": "a value of managedBy",

@@ -6,7 +6,6 @@ What must not happen raises.
 """
 
 import itertools
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from etcompile.watch.actions import (
     ReadEpochs,
     ReadLog,
     ReadTail,
+    ReleasePod,
     RemoveJob,
     ReplacePod,
     Requeue,
@@ -127,6 +127,7 @@ class World:
         self.declared_at: float | None = None
         self.events: list[EmitEvent] = []
         self.done: list[Action] = []
+        self.ends_with_0: set[str] = set()
         self.deleted: list[str] = []
         self.hosts_written: list[tuple[HostsRecord, str | None]] = []
         self.removed = False
@@ -231,7 +232,8 @@ class World:
         uid = f"uid-{next(self._uids)}"
         run = self.spec_hash
         made = PodView(name, uid, role, member.index, run, created=self.now, rank=rank)
-        self.pods[name] = structs.replace(made, created_here=here)
+        queued = self.settings.gang == "kueue"
+        self.pods[name] = structs.replace(made, created_here=here, held_by_kueue=queued)
         self.gone.pop(name, None)
 
     def sync(self) -> None:
@@ -361,8 +363,10 @@ class World:
         for name, pod in [*self.pods.items()]:
             if pod.deleting:
                 if not pod.ended:
-                    self.change(name, phase="Failed", ready=False, exits=())
-                self.vanish(name)
+                    phase = "Succeeded" if name in self.ends_with_0 else "Failed"
+                    self.change(name, phase=phase, ready=False, exits=())
+                if not pod.held_by_kueue:
+                    self.vanish(name)
             elif pod.ending and not pod.ended:
                 self.fail(name, None, reason="DeadlineExceeded")
             elif pod.phase == "Pending":
@@ -413,6 +417,9 @@ class World:
             case EndPod(name, uid):
                 if self._is(name, uid):
                     self.change(name, ending=True)
+            case ReleasePod(name, uid):
+                if self._is(name, uid):
+                    self.vanish(name)
             case ReadLog(name, uid):
                 self.read(uid, read_at=self.now, at=self.words.get(name, 0.0))
             case ReadTail(_, uid, _, of):
@@ -458,16 +465,17 @@ class World:
         if not self._is(name, uid):
             return
         self.deleted.append(uid)
-        if self.pods[name].ended:
+        if self.pods[name].held_by_kueue and self.pods[name].ended:
+            self.change(name, deleting=True, asked=self.now, due=self.now)
+        elif self.pods[name].ended:
             self.vanish(name)
         elif not self.pods[name].deleting:
             self.change(name, deleting=True, deletion_requested=self.now, due=self.now + 30)
 
     def _replica(self, name: str) -> tuple[str, Member]:
-        first = re.sub(r"-a\d+$", "", name)  # another attempt has another name
         _, replicas = self._of_job()
-        assert first in replicas, f"{name} is not of this job"
-        return replicas[first]
+        assert name in replicas, f"{name} is not of this job"
+        return replicas[name]
 
     def _of_job(self) -> tuple[str, dict[str, tuple[str, Member]]]:
         """The spec hash of the job that there is now, and its replicas by their first names."""

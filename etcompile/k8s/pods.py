@@ -47,6 +47,10 @@ _REFUSALS = frozenset(
 """Reasons of Pods that their kubelet did not admit, beside `OutOfcpu` and the like
 (k8s.io/kubernetes, pkg/kubelet/lifecycle/predicate.go and cm/)."""
 
+KUEUE_MANAGED = "kueue.x-k8s.io/managed"
+"""The finalizer of Kueue: a Pod of a group stays until Kueue has counted it."""
+_KUEUE_GATE = "kueue.x-k8s.io/admission"
+
 _ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
 """What a container waits for that starts as it should."""
 
@@ -78,6 +82,17 @@ def is_half_deleted(pod: Object) -> bool:
         return False
     on_a_node = bool((pod.get("spec") or {}).get("nodeName"))
     return metadata.get("deletionGracePeriodSeconds") == 0 and (has_ended(pod) or not on_a_node)
+
+
+def is_left_out_by_kueue(pod: Object) -> bool:
+    """Whether Kueue holds a Pod back and has given it up: its group had finished before it came.
+
+    Kueue's webhook gives each Pod a gate and a finalizer. The gate goes when the Pod is admitted,
+    the finalizer when its group has finished.
+    """
+    gates = (pod.get("spec") or {}).get("schedulingGates") or ()
+    gated = any(gate.get("name") == _KUEUE_GATE for gate in gates)
+    return gated and KUEUE_MANAGED not in (pod["metadata"].get("finalizers") or ())
 
 
 def asked_to_go(pod: Object) -> float:

@@ -102,11 +102,6 @@ def named(names: Sequence[str]) -> str:
     return " and ".join(names)
 
 
-def attempt_name(first: str, attempt: int) -> str:
-    """The name of a replica's Pod where each of them has another one."""
-    return f"{first}-a{attempt}" if attempt else first
-
-
 class Ranked(Protocol):
     """A Pod that has a rank."""
 

@@ -67,8 +67,6 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
         failed: How often its Pods have failed in a row.
         failed_at: When that was last, in seconds since 1970.
         host_form: Which form of its name host lists have, where not the first.
-        attempt: Which of its Pods the present one is, where a scheduler wants another name for each
-            (Kueue).
         history: Who has had its rank, where somebody has followed the one that is declared.
         epoch: Which epoch its command runs, where each replica has epochs of its own.
         restarts: How often its command was restarted after it failed, in that case.
@@ -81,7 +79,6 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
     failed: int = 0
     failed_at: float = 0.0
     host_form: int = 0
-    attempt: int = 0
     history: RestartHistory | None = None
     epoch: int = 0
     restarts: int = 0
@@ -354,7 +351,7 @@ def _is_possible(record: _Run, replicas: Iterable[ReplicaRecord]) -> bool:
         counts += by_role.values()
     for replica in replicas:
         times.append(replica.failed_at)
-        counts += (replica.failed, replica.host_form, replica.attempt)
+        counts += (replica.failed, replica.host_form)
         counts += (replica.epoch, replica.restarts)
         if replica.history is not None:
             counts += (

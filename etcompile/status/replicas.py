@@ -14,13 +14,11 @@ from etcompile.k8s import jobs as job_status
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import LiveObject, Object, is_going, seconds, status_of
 from etcompile.model import Role
-from etcompile.model.completion import attempt_name, holder
+from etcompile.model.completion import holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
 from etcompile.model.run_record import RunRecord
 from etcompile.rollout.machine.reasons import object_state
 from etcompile.status.values import Replica, State
-
-_AT_WORK = ("Pending", "Running", "Ready", "Unknown")
 
 
 class PodProblem(Struct, frozen=True):
@@ -144,11 +142,11 @@ def replicas_of(
     Args:
         pods: The Pods of its job, by name.
         jobs: The Jobs of Kubernetes of its job, by name.
-        record: Who has which rank, and which attempt.
+        record: Who has which rank.
     """
     ranks = _ranks(role, pods, record) if role.recovery.relaunch else {}
     for member in role.members:
-        first = role.pod_name(member)
+        name = role.pod_name(member)
         if role.recovery.relaunch is not None:
             rank = member.place or 0
             history = record.replica((role.name, rank)).history
@@ -156,10 +154,6 @@ def replicas_of(
             written = history is not None
             number = holder(member.index, index, ranks.get(rank, []), written=written)
             name = role.pod_name(structs.replace(member, index=number))
-        elif first in pods and state(pods[first]) in _AT_WORK:
-            name = first  # a tool has brought it back
-        else:
-            name = attempt_name(first, record.replica((role.name, member.index or 0)).attempt)
         declared = (jobs if role.batch else pods).get(name)
         if declared is None:
             replica = _replica(name, "Missing", _MISSING)

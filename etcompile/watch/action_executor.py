@@ -43,6 +43,7 @@ from etcompile.watch.actions import (
     ReadEpochs,
     ReadLog,
     ReadTail,
+    ReleasePod,
     RemoveJob,
     ReplacePod,
     Requeue,
@@ -453,6 +454,8 @@ class ActionExecutor:
                 body = {"metadata": {"annotations": {NOTICE: notice}, "uid": uid}}
             case EndPod(_, uid):
                 body = {"spec": {"activeDeadlineSeconds": 1}, "metadata": {"uid": uid}}
+            case ReleasePod(_, uid):
+                body = {"metadata": {"finalizers": None, "uid": uid}}
         try:
             live = self._patch(self._pods, action.name, body, case.key[0], "Pod")
         except ClusterError as error:
@@ -641,7 +644,7 @@ def _request(case: Case, action: Action) -> Request:
             return "hosts", str(case.seen.hosts.version if case.seen.hosts else 0)
         case CreatePod() | ReplacePod():
             return "create", action.name
-        case DeletePod() | TouchPod() | NotifyPod() | EndPod():
+        case DeletePod() | TouchPod() | NotifyPod() | EndPod() | ReleasePod():
             return type(action).__name__, action.name
     return "", ""
 

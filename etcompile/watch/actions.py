@@ -82,7 +82,7 @@ class CreatePod(Struct, frozen=True):
 
     Args:
         undeclared: The replica, where the job declares no Pod of that name for it: it follows
-            another one in its rank, or its scheduler wants another name for each of its Pods.
+            another one in its rank.
         lost: The name of the Pod that it comes instead of, if that is another one.
         epoch: Its annotation `EPOCH`; empty for none.
         avoid: The nodes that it avoids.
@@ -109,6 +109,13 @@ class DeletePod(Struct, frozen=True):
     uid: str
     reason: str
     force: bool = False
+
+
+class ReleasePod(Struct, frozen=True):
+    """Take Kueue's finalizer off a Pod that is being deleted."""
+
+    name: str
+    uid: str
 
 
 class EndPod(Struct, frozen=True):
@@ -182,7 +189,7 @@ class Requeue(Struct, frozen=True):
     at: float
 
 
-PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | NotifyPod | EndPod
+PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | NotifyPod | EndPod | ReleasePod
 Action = (
     PodAction
     | WriteStatus

@@ -78,6 +78,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     actions = [
         *listeners.avoiding(view, log, decision.actions),
         *termination.half_deleted(view, now),
+        *termination.let_go_by_kueue(view),
         *termination.released(pods, now),
     ]
     stale = view.record is not None and not view.copied and not record.ended

@@ -101,6 +101,8 @@ class PodView(Struct, frozen=True, gc=False):
         spans: When its containers ran.
         unreachable_since: Since when its node has not answered; 0 if it does, as far as the Pod
             says.
+        held_by_kueue: Nothing but Kueue's finalizer keeps it from going.
+        left_out_by_kueue: Kueue has finished its group without it: it will never be admitted.
     """
 
     name: str
@@ -137,6 +139,8 @@ class PodView(Struct, frozen=True, gc=False):
     failures: tuple[Failure, ...] = ()
     spans: tuple[Span, ...] = ()
     unreachable_since: float = 0.0
+    held_by_kueue: bool = False
+    left_out_by_kueue: bool = False
 
     @property
     def ended(self) -> bool:
@@ -232,6 +236,8 @@ def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
         failures=tuple(failures_of(pod)) if failed else (),
         spans=spans_of(pod, before),
         unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
+        held_by_kueue=metadata.get("finalizers") == [pods.KUEUE_MANAGED],
+        left_out_by_kueue=phase == "Pending" and pods.is_left_out_by_kueue(pod),
     )
 
 

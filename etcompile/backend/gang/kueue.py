@@ -1,8 +1,8 @@
 """Kueue: the Pods that must fit are a group, the others come one by one.
 
 Variant A of reference/gang-scheduling.md 4.4. Kueue admits quota for a group of a fixed size, so
-what is beyond the minimum is not in it; and it replaces no Pod by one of the same name, so a
-run's Pods need names of their own (4.5).
+what is beyond the minimum is not in it. A group that has finished takes no Pods, so each run
+needs a group of its own (4.5).
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ def _priority(group: Group) -> str | None:
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.job.run_id is None:
-        problem = "Kueue waits for Pods of other names when it has taken some away"
+        problem = "Kueue admits no Pod to a group that has finished"
         advice = "give the run an ID: annotation etcompile.dev/run: auto"
         yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
     for name in _gone(group):

@@ -11,8 +11,8 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.model import Job, Member, Role
-from etcompile.model.completion import attempt_name, holder
-from etcompile.model.run_record import NOTHING, ReplicaKey, RestartHistory, RunRecord
+from etcompile.model.completion import holder
+from etcompile.model.run_record import ReplicaKey, RestartHistory, RunRecord
 from etcompile.model.supervision import is_supervised
 from etcompile.watch.job_view import Gone, JobView
 from etcompile.watch.pod_view import PodView
@@ -39,7 +39,6 @@ class Replica(Struct, frozen=True, gc=False):
         rank: Its rank, where others may follow it.
         follower: The replica that has the rank, if it is not the declared one.
         others: Other Pods of the rank that have not ended.
-        declared: The name of its first Pod, where each Pod has another name.
         supervised: Its command restarts in place.
         state: What has become of it (`replica_state`).
         cause: How it was lost, if it was just lost; then the rest says more.
@@ -58,7 +57,6 @@ class Replica(Struct, frozen=True, gc=False):
     rank: int | None = None
     follower: Member | None = None
     others: tuple[PodView, ...] = ()
-    declared: str = ""
     supervised: bool = False
     state: State = "there"
     cause: Cause | None = None
@@ -162,22 +160,13 @@ def placement(view: JobView) -> Placement:
     batch = {role.name for role in view.job.roles if role.batch}
     known = {role.name for role in view.job.roles}
     relaunched = {role.name for role in view.job.roles if role.recovery.relaunch}
-    renamed: set[tuple[str, int | None]] = set()
-    if renames(view):
-        renamed.update(
-            (replica.role.name, replica.index)
-            for replica in replicas
-            if not replica.role.recovery.relaunch
-        )
-    surplus, replaced, replaced_by_name = [], [], []
+    surplus, replaced = [], []
     for pod in own:
         if pod.name in names or pod.role not in known or pod.role in batch:
             continue
         # Of those who can be followed, who has ended says why, and is in nobody's way.
         if pod.role in relaunched and pod.ended:
             replaced.append(pod)
-        elif (pod.role, pod.index) in renamed:
-            replaced_by_name.append(pod)
         else:
             surplus.append(pod)
     ranks = {
@@ -191,7 +180,7 @@ def placement(view: JobView) -> Placement:
         replicas,
         tuple(pod for pod in own if pod.role in batch),
         tuple(surplus),
-        (*replaced, *replaced_by_name),
+        tuple(replaced),
         tuple(
             pod
             for pod in own
@@ -210,15 +199,9 @@ def _replicas(view: JobView, own: Iterable[PodView]) -> Iterator[Replica]:
             yield from _ranks(view, role, own, record)
             continue
         supervised = is_supervised(view.job, role)
-        written = record.replicas.get(role.name, {})
         for member in role.members:
             key = role.name, member.index or 0
-            first = role.pod_name(member)
-            name = attempt_name(first, written.get(key[1], NOTHING).attempt)
-            back = pods.get(first) if view.git_managed else None
-            if back is not None and back.spec_hash == run and not (back.ended or back.deleting):
-                # It was replaced, and a tool has created it again: it would do so for ever.
-                name = first
+            name = role.pod_name(member)
             pod, last = pods.get(name), gone.get(name)
             ours = pod if pod is not None and pod.spec_hash == run else None
             if pod is not None or (last is not None and last.pod.spec_hash != run):
@@ -231,18 +214,8 @@ def _replicas(view: JobView, own: Iterable[PodView]) -> Iterator[Replica]:
                 ours,
                 last,
                 blocked=pod is not None and ours is None,
-                declared=first if renames(view) else "",
                 supervised=supervised,
             )
-
-
-def renames(view: JobView) -> bool:
-    """Whether each Pod of a replica needs a name of its own.
-
-    Kueue keeps a Pod that failed, or that it has taken away, until another one of another name has
-    its place (reference/gang-scheduling.md 4.5).
-    """
-    return view.settings.gang == "kueue"
 
 
 # Who has a rank ----------------------------------------------------------------------------------

@@ -7,10 +7,9 @@ however often it is seen and whoever watches then. The first time the replica is
 here decides; from then on it is `returning` or `left`, and only what is yet to be done is done.
 
 One by one, a replacement has the name of what it replaces and is the same Pod, so that it is the
-one that Git declares (reference/gitops.md 1.6): the Pod that failed is deleted, and made again. Two
-cases differ. Where others follow by rank (ElasticJob), another Pod of the same rank comes and the
-one that failed stays. Where the scheduler is Kueue, the replacement has another name, comes first,
-and only then the Pod before it goes.
+one that Git declares (reference/gitops.md 1.6): the Pod that failed is deleted, and made again. But
+where others follow by rank (ElasticJob), another Pod of the same rank comes and the one that failed
+stays.
 
 All together, nobody comes back before all have gone: who still runs would meet who has just started
 (reference/training-operator.md 7, defect 12). The Pods that must go are written down by UID, so
@@ -22,9 +21,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from etcompile.model import Member
-from etcompile.model.completion import attempt_name
 from etcompile.model.run_record import (
-    NOTHING,
     UNKNOWN,
     ReplicaKey,
     ReplicaRecord,
@@ -42,7 +39,7 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.job_view import Timeouts
-from etcompile.watch.rules.pod_placement import Replica, counted_restarts, follower, renames
+from etcompile.watch.rules.pod_placement import Replica, counted_restarts, follower
 from etcompile.watch.rules.replica_state import RunState
 from etcompile.watch.rules.restart_policy import spends_budget, why, with_follower
 from etcompile.watch.rules.verdict import is_spared
@@ -82,7 +79,6 @@ def replaced(state: RunState) -> Decision:
     for replica in state.those("returning"):
         written = record.replica(replica.key)
         actions += _replacement(replica, written, state.now, timeouts)
-    actions += _replaced_by_name(state)
     record = structs.replace(
         record.with_replicas(changed), replaced=counted, lost_restarts=lost_restarts
     )
@@ -108,7 +104,6 @@ def _with_loss(
         left=not loss.returns,
         failed=failed,
         failed_at=failed_at,
-        attempt=before.attempt + (loss.returns and bool(loss.declared)),
     )
 
 
@@ -138,14 +133,7 @@ def _replacement(
     create: CreatePod | ReplacePod
     if replica.blocked:
         return
-    if replica.declared:
-        # Kueue: another Pod, under another name, beside the one before.
-        name = attempt_name(replica.declared, written.attempt)
-        if pod is not None and pod.name == name:
-            return
-        member = replica.declared_member if written.attempt else None
-        create = CreatePod(name, role.name, replica.index, reason, member, lost)
-    elif role.recovery.relaunch is not None:
+    if role.recovery.relaunch is not None:
         for other in (*replica.others, *([pod] if pod else [])):
             # One on a dead node will never say goodbye.
             is_overdue = other.deleting and other.due and now >= other.due + timeouts.verdict
@@ -163,23 +151,6 @@ def _replacement(
         create = ReplacePod(pod.name, pod.uid, role.name, replica.index, reason)
     due = written.failed_at + _backoff(written.failed, timeouts)
     yield create if now >= due else Requeue(due)
-
-
-def _replaced_by_name(state: RunState) -> Iterator[Action]:
-    """The removal of Pods that others of other names have replaced, once those are there.
-
-    Where a tool syncs Git it would bring back those that it knows.
-    """
-    there = {
-        (replica.role.name, replica.index): replica.pod
-        for replica in state.replicas
-        if replica.declared and replica.pod is not None
-    }
-    for pod in state.placement.replaced:
-        after = there.get((pod.role, pod.index))
-        ours = pod.created_here or not state.view.git_managed
-        if after is not None and after.uid != pod.uid and ours and not pod.deleting:
-            yield DeletePod(pod.name, pod.uid, "Replaced")
 
 
 def _successor(replica: Replica, history: RestartHistory) -> Member | None:
@@ -233,16 +204,13 @@ def restarted(
         for key, replica_record in record.every_replica()
     }
     for replica in state.replicas:
-        role, key = replica.role.name, replica.key
+        role = replica.role.name
         if replica.role.recovery.failures is None:
             lost_restarts += replica.restarts
         elif anew:
             replaced.pop(role, None)  # its limit is each attempt's
         elif replica.restarts:
             replaced[role] = replaced.get(role, 0) + replica.restarts
-        if replica.declared:
-            before = written.get(key, NOTHING)
-            written[key] = structs.replace(before, attempt=before.attempt + 1)
     in_a_row = record.restarts_in_a_row
     if counted:
         in_a_row = _in_a_row(in_a_row, state.now - record.restarted_at, timeouts)
@@ -270,6 +238,8 @@ def joint_loss(state: RunState) -> Decision | None:
 
     Of one whose commands restart in place only the member comes back.
     """
+    if (queued := _lost_by_kueue(state)) is not None:
+        return queued
     if not state.job.run.together or state.job.run.in_place is not None:
         return None
     if losses := state.new_returns():
@@ -284,6 +254,26 @@ def joint_loss(state: RunState) -> Decision | None:
     return None
 
 
+def _lost_by_kueue(state: RunState) -> Decision | None:
+    """The restart of a gang whose Workload has no place for another Pod.
+
+    A Pod that ends with 0 counts as done for good, also where it ended because it was deleted:
+    Kueue would delete another one as one too many. The Pods come back in another Workload, which
+    Kueue makes once those of this one are gone (reference/gang-scheduling.md 4.5).
+    """
+    pods = [pod for replica in state.those("there") if (pod := replica.pod) is not None]
+    for pod in pods:
+        if pod.left_out_by_kueue:
+            return restarted(state, f"{pod.name}: Kueue had finished its group", counted=False)
+    if all(pod.deleting for pod in pods):
+        return None  # Kueue ends the group by itself
+    for pod in pods:
+        if pod.held_by_kueue and pod.deleting and pod.phase == "Succeeded":
+            why = "it ended with exit code 0 when it was deleted, so Kueue counts it as done"
+            return restarted(state, f"{pod.name}: {why}", counted=False)
+    return None
+
+
 def next_steps(state: RunState) -> Iterator[Action]:
     """What is left to do of a restart."""
     record, placement = state.record, state.placement
@@ -293,21 +283,14 @@ def next_steps(state: RunState) -> Iterator[Action]:
         return
     gang = frozenset(record.gang)
     going = [replica.pod for replica in state.those("restarting")]
-    # The others have replacements of other names; they stay until these are there.
-    for pod in (*going, *(pod for pod in placement.replaced if pod.uid in gang)):
+    for pod in going:
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
-    # Kueue keeps who has ended until somebody else is there (reference/gang-scheduling.md 4.5).
-    renamed = renames(state.view)
-    if going or any(
-        pod.uid in gang and not (renamed and pod.ended) for pod in placement.of_this_run
-    ):
+    if going or any(pod.uid in gang for pod in placement.of_this_run):
         return
     for replica in state.those("returning"):
         if replica.pod is None:
-            is_renamed = replica.declared not in ("", replica.name)
-            member = replica.declared_member if is_renamed else None
-            yield CreatePod(replica.name, replica.role.name, replica.index, "Restart", member)
+            yield CreatePod(replica.name, replica.role.name, replica.index, "Restart")
 
 
 # Backoff -----------------------------------------------------------------------------------------

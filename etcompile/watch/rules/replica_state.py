@@ -156,9 +156,6 @@ def _with_pod(
         # Who follows has another name, and need not wait for a node that does not answer.
         since = pod.due + placement.view.timeouts.verdict
         return _lost(replica, "deleted", pod, record, since)
-    if pod.deleting and pod.due and replica.declared:
-        # Kueue keeps it until another one is there (reference/gang-scheduling.md 4.5).
-        return _lost(replica, "deleted", pod, record, 0.0 if pod.ended else pod.due)
     if pod.deleting:
         # Whatever its containers make of the signal is no failure of theirs
         # (reference/training-operator.md 7, defects 5 and 48).

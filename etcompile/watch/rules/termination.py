@@ -16,6 +16,7 @@ from etcompile.watch.actions import (
     DeletePod,
     EmitEvent,
     EndPod,
+    ReleasePod,
     ReplacePod,
     Requeue,
 )
@@ -115,6 +116,26 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
         if pod.half_deleted:
             due = pod.due + view.timeouts.settle
             yield Requeue(due) if now < due else DeletePod(pod.name, pod.uid, "HalfDeleted")
+
+
+# Pods that Kueue holds ---------------------------------------------------------------------------
+#
+# Kueue's finalizer keeps a Pod that has ended until another one of its role is there, or its
+# Workload has finished; and no other Pod can have its name before it goes. Kueue counts a Pod that
+# failed, or never ran, as absent, so its finalizer says nothing that is not known. One that ended
+# with 0 is counted as done: it goes when nothing of its run is at work any more, with the Workload
+# (reference/gang-scheduling.md 4.5).
+
+
+def let_go_by_kueue(view: JobView) -> Iterator[Action]:
+    """The Pods that are being deleted, and that nothing but Kueue's finalizer keeps."""
+    held = [pod for pod in view.pods.values() if pod.held_by_kueue and pod.deleting]
+    if not held:
+        return
+    at_work = {pod.spec_hash for pod in view.pods.values() if pod.node and not pod.ended}
+    for pod in held:
+        if pod.phase == "Failed" or not pod.node or (pod.ended and pod.spec_hash not in at_work):
+            yield ReleasePod(pod.name, pod.uid)
 
 
 # Nodes that do not answer ------------------------------------------------------------------------

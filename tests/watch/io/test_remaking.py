@@ -38,7 +38,7 @@ def made_again(run: StoredRun) -> dict[str, dict]:
 )
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_each_pod_of_each_example_can_be_made_again_alone(folder, profiles, gang):
-    # Kueue has room only for Pods of other names than before.
+    # Kueue wants a group for each run.
     name = "a" if gang == "kueue" else None
     settings = Settings(profiles=profiles, gang=gang, run=name)
     found = compile([folder], Options(settings=settings))

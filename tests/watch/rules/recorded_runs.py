@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from etcompile.model import Settings
 from specs import dlrover_type, elastic_job, kubeflow_job, replicas, training_job, worker
 from world import World
 
@@ -119,17 +118,6 @@ def followed_with_more_memory() -> World:
     return world
 
 
-def renamed_for_kueue() -> World:
-    job = _torch(3)
-    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
-    world = World(job, settings=Settings(gang="kueue", run="one"))
-    for _ in range(2):
-        failed = next(name for name in sorted(world.pods) if "worker-1" in name)
-        world.fail(failed)
-        world.wait(5)
-    return world
-
-
 def hosts_by_other_names() -> World:
     job = _et()
     launcher = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]
@@ -186,7 +174,6 @@ RUNS: dict[str, Callable[[], World]] = {
         restarted_as_a_whole,
         followed_by_others,
         followed_with_more_memory,
-        renamed_for_kueue,
         hosts_by_other_names,
         suspended,
         scaled_in,

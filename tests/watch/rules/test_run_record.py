@@ -30,7 +30,6 @@ def test_a_record_reads_back_from_what_is_written(run: str) -> None:
     ("run", "name"),
     [
         ("followed_by_others", "mnist-edljob-worker-5"),
-        ("renamed_for_kueue", "mnist-one-worker-1-a2"),
     ],
 )
 def test_status_names_the_pods_that_a_record_tells_of(run: str, name: str) -> None:

@@ -91,41 +91,6 @@ def test_a_restart_is_carried_out_once_whoever_watches() -> None:
     assert len(world.deleted) == len(set(world.deleted)) == 4
 
 
-def test_a_gang_of_kueue_is_made_anew_under_other_names() -> None:
-    types = {"Worker": {**replicas("PyTorchJob", 3)}}
-    job = kubeflow_job("PyTorchJob", types)
-    job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
-    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
-    world = World(job, settings=Settings(gang="kueue", run="one"))
-    world.fail("mnist-one-worker-1", 137)
-    world.wait(60)
-    assert sorted(world.pods) == [f"mnist-one-worker-{number}-a1" for number in range(3)]
-    assert world.record.phase == "Running"
-    world.restart_watcher()
-    world.wait(60)
-    assert sorted(world.pods) == [f"mnist-one-worker-{number}-a1" for number in range(3)]
-
-
-def test_a_pod_of_kueue_that_git_brings_back_has_its_place_again() -> None:
-    types = {"Worker": {**replicas("PyTorchJob", 2), "restartPolicy": "OnFailure"}}
-    job = kubeflow_job("PyTorchJob", types)
-    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
-    world = World(job, git=True, settings=Settings(gang="kueue", run="one"))
-    first, second = "mnist-one-worker-1", "mnist-one-worker-1-a1"
-    world.fail(first)
-    world.wait(30)
-    assert {first, second} <= {*world.pods}
-    assert world.deleted == []  # Git declares it
-    world.vanish(first)
-    world.create(first)
-    world.wait(30)
-    assert first in world.pods
-    assert second not in world.pods
-    world.fail(first)
-    world.wait(30)
-    assert "mnist-one-worker-1-a2" in world.pods
-
-
 def test_a_gang_restarts_within_its_limit() -> None:
     world = torch(together=True, policy="ExitCode", backoffLimit=2)
     for _ in range(2):
@@ -619,7 +584,7 @@ def test_a_record_reads_back_as_it_was_written() -> None:
         "worker": {
             **{number: ReplicaRecord(seen=True) for number in (0, 1, 2, 4)},
             3: ReplicaRecord(lost="u", failed=2, failed_at=1.25),
-            9: ReplicaRecord(completed=True, attempt=2, host_form=1, history=RestartHistory(11, 1)),
+            9: ReplicaRecord(completed=True, host_form=1, history=RestartHistory(11, 1)),
         },
         "launcher": {0: ReplicaRecord(seen=True, lost=UNKNOWN, left=True)},
     }

@@ -1,0 +1,87 @@
+"""Pods that Kueue holds are let go when they have ended, so that others have their names.
+
+The same with the real Kueue: tests/queues.
+"""
+
+from etcompile.model import Settings
+from etcompile.watch.actions import ReleasePod
+from specs import kubeflow_job, replicas
+from world import World
+
+
+def queued(**policies: str) -> World:
+    types = {"Worker": {**replicas("PyTorchJob", 3), "restartPolicy": "ExitCode"}}
+    job = kubeflow_job("PyTorchJob", types)
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    job["metadata"]["annotations"] = {f"etcompile.dev/{key}": own for key, own in policies.items()}
+    world = World(job, settings=Settings(gang="kueue", run="one"))
+    for name in world.pods:
+        world.change(name, node=f"node-of-{name}")
+    return world
+
+
+def names(*numbers: int) -> list[str]:
+    return [f"mnist-one-worker-{number}" for number in numbers]
+
+
+def test_a_failed_pod_comes_back_under_its_name() -> None:
+    world = queued()
+    failed = world.pods["mnist-one-worker-1"].uid
+    world.fail("mnist-one-worker-1", 137)
+    world.wait(30)
+    assert sorted(world.pods) == names(0, 1, 2)
+    assert [action.uid for action in world.of(ReleasePod)] == [failed]
+    assert world.record.replaced == {"worker": 1}
+
+
+def test_a_pod_that_still_ends_is_not_let_go() -> None:
+    world = queued()
+    world.change("mnist-one-worker-1", deleting=True, due=world.now + 30)
+    world.wait(5, ready=False)
+    assert world.of(ReleasePod) == []
+    world.wait(30)
+    assert sorted(world.pods) == names(0, 1, 2)
+
+
+def test_a_gang_restarts_under_its_names() -> None:
+    world = queued(**{"restart-together": "true"})
+    before = {pod.uid for pod in world.pods.values()}
+    world.fail("mnist-one-worker-1", 137)
+    world.wait(60)
+    assert sorted(world.pods) == names(0, 1, 2)
+    assert before.isdisjoint(pod.uid for pod in world.pods.values())
+    assert (world.record.phase, world.record.restarts) == ("Running", 1)
+
+
+def test_all_come_back_when_one_ended_with_0_because_it_was_deleted() -> None:
+    """Kueue counts it as done, and would delete another one in its place."""
+    world = queued()
+    before = {pod.uid for pod in world.pods.values()}
+    world.ends_with_0.add("mnist-one-worker-1")
+    world.change("mnist-one-worker-1", deleting=True, due=world.now + 30)
+    world.wait(60)
+    assert sorted(world.pods) == names(0, 1, 2)
+    assert before.isdisjoint(pod.uid for pod in world.pods.values())
+    assert world.record.restarts == 0  # nothing has failed
+    [event] = world.told("JobRestarted")
+    assert "ended with exit code 0 when it was deleted" in event.message
+
+
+def test_a_preempted_gang_comes_back_when_all_have_gone() -> None:
+    world = queued()
+    before = {pod.uid for pod in world.pods.values()}
+    for name in [*world.pods]:
+        world.ends_with_0.add(name)
+        world.change(name, deleting=True, due=world.now + 30)
+    world.wait(60)
+    assert sorted(world.pods) == names(0, 1, 2)
+    assert before.isdisjoint(pod.uid for pod in world.pods.values())
+    assert world.told("JobRestarted") == []
+
+
+def test_a_pod_that_came_after_its_group_had_finished_is_made_again_with_the_others() -> None:
+    world = queued()
+    world.change("mnist-one-worker-2", left_out_by_kueue=True, held_by_kueue=False, phase="Pending")
+    world.wait(60)
+    assert sorted(world.pods) == names(0, 1, 2)
+    assert not any(pod.left_out_by_kueue for pod in world.pods.values())
