@@ -466,7 +466,7 @@ class World:
             return
         self.deleted.append(uid)
         if self.pods[name].held_by_kueue and self.pods[name].ended:
-            self.change(name, deleting=True, asked=self.now, due=self.now)
+            self.change(name, deleting=True, deletion_requested=self.now, due=self.now)
         elif self.pods[name].ended:
             self.vanish(name)
         elif not self.pods[name].deleting:

@@ -1,0 +1,225 @@
+"""A job in a queue of Kueue, a watcher beside it, and what disturbs it."""
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from queueing import Queues
+
+import etcompile
+from etcompile import Options, Settings
+
+PATIENCE = 60.0
+"""How long a job may take to be whole again, in seconds; the machine does other things, too."""
+
+Pod = dict[str, Any]
+
+
+def until(check: Callable[[], Any], describe: Callable[[], str], seconds: float = PATIENCE) -> Any:
+    """What `check` returns once it is true."""
+    end = time.monotonic() + seconds
+    while not (value := check()):
+        assert time.monotonic() < end, describe()
+        time.sleep(0.1)
+    return value
+
+
+class QueuedJob:
+    """A job that is declared in Git, in a namespace with a queue of its own."""
+
+    def __init__(self, queues: Queues, document: dict[str, Any], folder: Path) -> None:
+        self.queues = queues
+        self.plane = queues.plane
+        self.name = document["metadata"]["name"]
+        document["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "research"
+        document["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "low"
+        document["metadata"].pop("namespace", None)
+        self.namespace = queues.namespace(12)
+        options = Options(namespace=self.namespace, settings=Settings(gang="kueue", run="one"))
+        compilation = etcompile.compile([document], options)
+        assert compilation.ok, compilation.diagnostics
+        self.declared = [json.loads(json.dumps(value)) for value in compilation.objects]
+        self.size = sum(value["kind"] == "Pod" for value in self.declared)
+        self._log = (folder / f"{self.namespace}-watcher.log").open("ab")
+        self._watcher = subprocess.Popen(
+            [sys.executable, "-m", "etcompile", "watch", "-n", self.namespace],
+            env={**os.environ, "KUBECONFIG": str(queues.kubeconfig)},
+            stdout=self._log,
+            stderr=self._log,
+        )
+        self._numbers = itertools.count()
+        self.sync()
+
+    def close(self) -> None:
+        self._watcher.kill()
+        self._watcher.wait()
+        self._log.close()
+
+    def sync(self) -> None:
+        """Creates what Git declares and is not there, as the self-healing of Argo CD does."""
+        for value in self.declared:
+            path = self._path(value["kind"], value["apiVersion"])
+            try:
+                self.plane.ask("POST", path, value)
+            except urllib.error.HTTPError as error:
+                if error.code != 409:
+                    raise AssertionError(error.read().decode()) from error
+
+    def _path(self, kind: str, version: str = "v1", name: str = "") -> str:
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        plural = f"{kind.lower()}s"
+        return f"{root}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
+
+    # ---- what is there ---------------------------------------------------------------------------
+
+    def pods(self) -> list[Pod]:
+        items: list[Pod] = self.plane.ask("GET", self._path("Pod"))["items"]
+        return items
+
+    def running(self) -> list[Pod]:
+        """Its Pods that run and are to go on."""
+        return [
+            pod
+            for pod in self.pods()
+            if pod["metadata"].get("labels", {}).get("etcompile.dev/job") == self.name
+            and pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def runs(self, pod: Pod) -> bool:
+        """Whether that very Pod still runs and is to go on."""
+        return pod["metadata"]["uid"] in {other["metadata"]["uid"] for other in self.running()}
+
+    def is_whole(self) -> bool:
+        """Whether each of its replicas has one Pod that runs."""
+        places = [
+            (pod["metadata"]["labels"]["etcompile.dev/role"], pod["spec"].get("hostname"))
+            for pod in self.running()
+        ]
+        return len(places) == len(set(places)) == self.size
+
+    def wait_until_whole(self) -> None:
+        until(self.is_whole, self.describe)
+
+    def describe(self) -> str:
+        """What a person would look at."""
+        lines = []
+        for pod in self.pods():
+            metadata = pod["metadata"]
+            gates = [gate["name"] for gate in pod["spec"].get("schedulingGates", ())]
+            facts = (
+                pod["status"].get("phase"),
+                "terminating" if "deletionTimestamp" in metadata else "",
+                pod["spec"].get("nodeName", ""),
+                " ".join(gates),
+                " ".join(metadata.get("finalizers", ())),
+                metadata["labels"].get("kueue.x-k8s.io/pod-group-name", ""),
+            )
+            lines.append(f"{metadata['name']}: {', '.join(map(str, filter(None, facts)))}")
+        for name, workload in self.queues.workloads(self.namespace).items():
+            conditions = workload.get("status", {}).get("conditions", ())
+            true = [c["type"] for c in conditions if c["status"] == "True"]
+            lines.append(f"workload {name}: {' '.join(true)}")
+        lines += Path(self._log.name).read_text(errors="replace").splitlines()[-12:]
+        return "\n".join(lines)
+
+    # ---- what happens to it ----------------------------------------------------------------------
+
+    def kill(self, pod: Pod) -> None:
+        """Its container ends with 137."""
+        self._annotate(pod, {"tests/exits": "137"})
+
+    def delete(self, pod: Pod, code: int) -> None:
+        """Somebody deletes a Pod, whose program ends with this code."""
+        self._annotate(pod, {"tests/on-term": str(code)})
+        self.plane.ask("DELETE", self._path("Pod", name=pod["metadata"]["name"]))
+
+    def preempt(self, code: int) -> None:
+        """Another workload, of a higher priority, needs the whole queue for a while."""
+        for pod in self.running():
+            self._annotate(pod, {"tests/on-term": str(code)})
+        labels = {
+            "kueue.x-k8s.io/queue-name": "research",
+            "kueue.x-k8s.io/priority-class": "high",
+        }
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+        names = [f"urgent-{next(self._numbers)}" for _ in range(4)]
+        for name in names:
+            metadata = {"name": name, "labels": labels}
+            body = {"metadata": metadata, "spec": {"containers": [container]}}
+            self.plane.ask("POST", self._path("Pod"), body)
+        until(lambda: not self.running(), self.describe)
+        for name in names:
+            pod = self.plane.ask("GET", self._path("Pod", name=name))
+            self._annotate(pod, {"tests/exits": "0"})
+
+    def stop_queue(self) -> None:
+        """The queue is drained, and opened again."""
+        self.queues.drain(self.namespace)
+        until(lambda: not self.running(), self.describe)
+        self.queues.drain(self.namespace, back=True)
+
+    def kill_node(self, pod: Pod) -> None:
+        """The node of a Pod dies, and comes back when the job is whole."""
+        node = pod["spec"]["nodeName"]
+        self.queues.kill_node(node)
+        try:
+            until(lambda: not self.runs(pod), self.describe)
+            # As the controller of a cloud does it; till then nobody knows what the Pods still do.
+            self.plane.ask("DELETE", f"/api/v1/nodes/{node}")
+            until(self.is_whole, self.describe, 150)
+        finally:
+            self.queues.add_node(node)
+
+    def complete(self) -> None:
+        """All programs end with 0."""
+        for pod in self.running():
+            self._annotate(pod, {"tests/exits": "0"})
+
+    def _annotate(self, pod: Pod, annotations: dict[str, str]) -> None:
+        path = self._path("Pod", name=pod["metadata"]["name"])
+        change = {"metadata": {"annotations": annotations}}
+        self.plane.ask("PATCH", path, change, "application/merge-patch+json")
+
+    def disturb(self, chance: random.Random, kind: str) -> None:
+        """One disturbance, until the job is whole again."""
+        victim = chance.choice(self.running())
+        if kind == "kill":
+            self.kill(victim)
+        elif kind == "delete":
+            self.delete(victim, 143)
+        elif kind == "exit 0 on TERM":
+            self.delete(victim, 0)
+        elif kind == "preemption":
+            self.preempt(143)
+        elif kind == "preemption, exit 0":
+            self.preempt(0)
+        elif kind == "drained queue":
+            self.stop_queue()
+        elif kind == "dead node":
+            self.kill_node(victim)
+        until(lambda: not self.runs(victim), self.describe)
+        self.wait_until_whole()
+        assert self.queues.excess(self.namespace) == [], self.describe()
+
+    def phase(self) -> str:
+        """The phase of the run in its record."""
+        found = self.plane.ask("GET", self._path("ConfigMap", name=f"{self.name}-etcompile-status"))
+        return str((found.get("data") or {}).get("phase", ""))
+
+    def is_finished(self) -> bool:
+        """Whether Kueue holds no quota and no Pod for the job any more."""
+        done = all(
+            any(c["type"] == "Finished" and c["status"] == "True" for c in conditions)
+            for workload in self.queues.workloads(self.namespace).values()
+            if (conditions := workload.get("status", {}).get("conditions", ()))
+        )
+        return done and not any(pod["metadata"].get("finalizers") for pod in self.pods())

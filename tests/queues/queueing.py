@@ -1,0 +1,284 @@
+"""A cluster with Kueue: the real controllers and scheduler, and nodes whose kubelets kwok plays.
+
+Each node is a kwok of its own, so that one can die: its heartbeats end, and its Pods stay as they
+are until somebody deletes them.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from controlplane.server import ADMIN_TOKEN, ControlPlane, _end_with_parent, _free_ports
+from gobuilds import built, run_go
+
+HERE = Path(__file__).parent
+FLAGS = (
+    "--default-not-ready-toleration-seconds=1",
+    "--default-unreachable-toleration-seconds=1",
+)
+"""Of the API server: Pods leave a dead node after a second instead of five minutes."""
+
+NODES = 4
+CPUS_OF_A_NODE = 4
+
+
+class Programs:
+    """What is built for these tests, by its name.
+
+    Raises:
+        NoProgramError: one cannot be built.
+    """
+
+    def __init__(self, plane: ControlPlane, tell: Callable[[str], None]) -> None:
+        self.scheduler = plane.binaries / "kube-scheduler"
+        controlplane = HERE.parent / "controlplane"
+        package = "k8s.io/kubernetes/cmd/kube-controller-manager"
+        self.controllers = built(controlplane, "kube-controller-manager", package, tell)
+        self.kueue = built(HERE / "kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", tell)
+        self.kwok = built(HERE / "kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", tell)
+        found = run_go(HERE / "kueue", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kueue")
+        self.manifests = Path(found, "config", "components")
+
+
+class Queues:
+    """Kueue on a control plane, with nodes."""
+
+    def __init__(self, plane: ControlPlane, programs: Programs, folder: Path) -> None:
+        self.plane = plane
+        self.programs = programs
+        self.folder = folder
+        self.kubeconfig = plane.kubeconfig(token=ADMIN_TOKEN)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._numbers = itertools.count(1)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+        self._processes.clear()
+
+    # ---- nodes -----------------------------------------------------------------------------------
+
+    def add_node(self, name: str) -> None:
+        """A node, or one that comes back."""
+        with contextlib.suppress(urllib.error.HTTPError):
+            metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+            self.plane.ask("POST", "/api/v1/nodes", {"metadata": metadata})
+        self._run(
+            name,
+            self.programs.kwok,
+            f"--kubeconfig={self.kubeconfig}",
+            f"--manage-single-node={name}",
+            f"--config={HERE / 'stages.yaml'}",
+            "--node-lease-duration-seconds=4",
+            f"--server-address=127.0.0.1:{_free_ports(1)[0]}",
+        )
+
+    def kill_node(self, name: str) -> None:
+        """Ends a node's kubelet: nothing is heard of the node or of its Pods any more."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    # ---- queues ----------------------------------------------------------------------------------
+
+    def namespace(self, cpus: int) -> str:
+        """A namespace with a queue called `research` that may use so many CPUs."""
+        name = f"queue-{next(self._numbers)}"
+        self.plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        _patiently(lambda: self.plane.ask("GET", account))
+        quotas = {"cpu": str(cpus), "memory": "64Gi"}
+        resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
+        flavors = [{"name": "any", "resources": resources}]
+        groups = [{"coveredResources": [*quotas], "flavors": flavors}]
+        preemption = {"withinClusterQueue": "LowerPriority"}
+        selector = {"matchLabels": {"kubernetes.io/metadata.name": name}}
+        spec = {"namespaceSelector": selector, "resourceGroups": groups, "preemption": preemption}
+        self._create("ClusterQueue", {"metadata": {"name": name}, "spec": spec})
+        queue = {"metadata": {"name": "research"}, "spec": {"clusterQueue": name}}
+        self._create("LocalQueue", queue, name)
+        return name
+
+    def drain(self, namespace: str, *, back: bool = False) -> None:
+        """Stops the queue of a namespace with all that it admitted, or opens it again."""
+        path = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{namespace}"
+        policy = "None" if back else "HoldAndDrain"
+        change = {"spec": {"stopPolicy": policy}}
+        self.plane.ask("PATCH", path, change, "application/merge-patch+json")
+
+    def workloads(self, namespace: str) -> dict[str, dict[str, Any]]:
+        """The Workloads of a namespace by name."""
+        path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{namespace}/workloads"
+        return {item["metadata"]["name"]: item for item in self.plane.ask("GET", path)["items"]}
+
+    def excess(self, namespace: str) -> list[str]:
+        """What Kueue deleted because it was one too many: the messages' Pods."""
+        path = f"/api/v1/namespaces/{namespace}/events"
+        return [
+            str(event["involvedObject"]["name"])
+            for event in self.plane.ask("GET", path)["items"]
+            if event["reason"] == "ExcessPodDeleted"
+        ]
+
+    def _create(self, kind: str, value: dict[str, Any], namespace: str = "") -> None:
+        resource = "queues" if kind.endswith("Queue") else "es"
+        plural = f"{kind.removesuffix('Queue').lower()}{resource}"
+        plural = {"ResourceFlavor": "resourceflavors"}.get(kind, plural)
+        plural = {"WorkloadPriorityClass": "workloadpriorityclasses"}.get(kind, plural)
+        where = f"/namespaces/{namespace}" if namespace else ""
+        path = f"/apis/kueue.x-k8s.io/v1beta2{where}/{plural}"
+        body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, **value}
+        _patiently(lambda: self.plane.ask("POST", path, body))
+
+    # ---- starting --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._run("scheduler", self.programs.scheduler, *self._scheduler_flags())
+        self._run(
+            "controllers",
+            self.programs.controllers,
+            f"--kubeconfig={self.kubeconfig}",
+            "--authentication-skip-lookup",
+            f"--service-account-private-key-file={self.plane.folder / 'accounts.key'}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={_free_ports(1)[0]}",
+            "--controllers=*,-node-ipam-controller,-node-route-controller",
+            "--node-monitor-period=1s",
+            "--node-monitor-grace-period=6s",
+        )
+        self._start_kueue()
+        for number in range(NODES):
+            self.add_node(f"node-{number}")
+        self._create("ResourceFlavor", {"metadata": {"name": "any"}, "spec": {}})
+        for name, value in (("high", 1000), ("low", 10)):
+            self._create("WorkloadPriorityClass", {"metadata": {"name": name}, "value": value})
+
+    def _scheduler_flags(self) -> list[str]:
+        config = self.folder / "scheduler.yaml"
+        value = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
+        }
+        config.write_text(yaml.safe_dump(value))
+        return [f"--config={config}", f"--secure-port={_free_ports(1)[0]}"]
+
+    def _start_kueue(self) -> None:
+        files = sorted((self.programs.manifests / "crd" / "bases").glob("*.yaml"))
+        for file in files:
+            path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            self.plane.ask("POST", path, yaml.safe_load(file.read_text()))
+        end = time.monotonic() + 30
+        while not self._serves(len(files)):
+            assert time.monotonic() < end, "the API server does not serve Kueue's kinds"
+            time.sleep(0.2)
+        webhook, health = _free_ports(2)
+        self._create_webhooks(webhook)
+        certificates = self.folder / "webhook"
+        certificates.mkdir()
+        certificate, key = self.plane.authority.server("kueue")
+        (certificates / "tls.crt").write_bytes(certificate.read_bytes())
+        (certificates / "tls.key").write_bytes(key.read_bytes())
+        config = self.folder / "kueue.yaml"
+        value = {
+            "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+            "kind": "Configuration",
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+            "metrics": {"bindAddress": "0"},
+            "webhook": {"port": webhook, "host": "127.0.0.1", "certDir": str(certificates)},
+            "leaderElection": {"leaderElect": False},
+            "internalCertManagement": {"enable": False},
+            "integrations": {"frameworks": ["pod"]},
+        }
+        config.write_text(yaml.safe_dump(value))
+        # Kueue reads certificates for its metrics from a folder that cannot be chosen.
+        place = "/etc/kueue/metrics/certs"
+        copied = f'mkdir -p {place} && cp "$1"/* {place}'
+        script = f'mount -t tmpfs none /etc && {copied} && shift && exec "$@"'
+        self._run(
+            "kueue",
+            *("unshare", "--mount", "--map-root-user", "--kill-child"),
+            *("sh", "-c", script, "sh", certificates),
+            self.programs.kueue,
+            f"--config={config}",
+            f"--kubeconfig={self.kubeconfig}",
+            "--feature-gates=FailureRecoveryPolicy=true,VisibilityOnDemand=false",
+        )
+
+    def _serves(self, kinds: int) -> bool:
+        """Whether the API server says that it serves so many kinds of Kueue."""
+        groups = self.plane.ask("GET", "/apis")["groups"]
+        if not any(group["name"] == "kueue.x-k8s.io" for group in groups):
+            return False
+        served = self.plane.ask("GET", "/apis/kueue.x-k8s.io/v1beta2")["resources"]
+        return len([kind for kind in served if "/" not in kind["name"]]) >= kinds
+
+    def _create_webhooks(self, port: int) -> None:
+        """Kueue's webhooks for Pods and its own kinds, at a port of this machine."""
+        trusted = self.plane.authority.file.read_bytes()
+        manifests = (self.programs.manifests / "webhook" / "manifests.yaml").read_text()
+        for configuration in yaml.safe_load_all(manifests):
+            hooks = []
+            for hook in configuration["webhooks"]:
+                groups = {group for rule in hook["rules"] for group in rule["apiGroups"]}
+                if not groups <= {"", "kueue.x-k8s.io"}:
+                    continue
+                path = hook["clientConfig"]["service"]["path"]
+                url = f"https://127.0.0.1:{port}{path}"
+                hook["clientConfig"] = {"url": url, "caBundle": _base64(trusted)}
+                hooks.append(hook)
+            configuration["webhooks"] = hooks
+            kind = f"{configuration['kind'].lower()}s"
+            self.plane.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{kind}", configuration)
+
+    def _run(self, name: str, *command: str | Path) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [str(word) for word in command],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "POD_NAMESPACE": "kueue-system"},
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+            )
+
+
+def _patiently(do: Callable[[], Any], seconds: float = 60) -> None:
+    """Does something that is refused until a webhook of Kueue answers."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            do()
+        except urllib.error.HTTPError as error:
+            if time.monotonic() > end:
+                raise AssertionError(error.read().decode()) from error
+            time.sleep(0.2)
+        else:
+            return
+
+
+def _base64(data: bytes) -> str:
+    import base64
+
+    return base64.b64encode(data).decode()
+
+
+if __name__ == "__main__":
+    json.dump({}, sys.stdout)
