@@ -44,13 +44,13 @@ class _Plugin(BoundedCommand):
         from etcompile.check import kubernetes
         from etcompile.integrations.argocd_plugin import ParameterError, Request, request
 
-        asked = Request()
+        wanted = Request()
         try:
-            asked = ctx.obj = request(os.environ, Path.cwd(), kubernetes.versions())
-            ctx.meta[INPUTS] = asked.paths
+            wanted = ctx.obj = request(os.environ, Path.cwd(), kubernetes.versions())
+            ctx.meta[INPUTS] = wanted.paths
         except ParameterError as error:
             ctx.obj = error  # reported when it is known how to report
-        return super().parse_args(ctx, [*args, *asked.words])
+        return super().parse_args(ctx, [*args, *wanted.words])
 
 
 @subcommand("generate", GenerateOptions, cls=_Plugin, group=command)
@@ -64,25 +64,22 @@ def _generate(ctx: click.Context, options: GenerateOptions) -> None:
     """
     from etcompile.integrations.argocd_plugin import ParameterError, repository, request
 
-    asked = ctx.obj
-    if isinstance(asked, ParameterError):
-        parameter, advice = f"parameter {asked.parameter}", asked.advice
-        problem = diagnose(
-            codes.OPTION, None, option=parameter, problem=asked.problem, advice=advice
-        )
-        report([problem], options)
+    wanted = ctx.obj
+    if isinstance(wanted, ParameterError):
+        facts = {"option": f"parameter {wanted.parameter}", "problem": wanted.problem}
+        report([diagnose(codes.OPTION, None, **facts, advice=wanted.advice)], options)
         ctx.exit(REFUSED)
     if "kubernetes-version" in of(ctx).settings:
         # What the repository says counts before what the destination happens to be.
-        asked = request(os.environ, Path.cwd(), ())
+        wanted = request(os.environ, Path.cwd(), ())
     top = repository(Path.cwd(), os.environ)
     chosen = bounded(ctx, compiler_options(options), str(top))
     chosen = structs.replace(
         chosen,
-        overlays=(*asked.first, *chosen.overlays, *asked.last),
-        default_namespace=asked.namespace,
+        overlays=(*wanted.first, *chosen.overlays, *wanted.last),
+        default_namespace=wanted.namespace,
     )
-    compilation = compile(asked.paths or options.paths or ["."], chosen)
+    compilation = compile(wanted.paths or options.paths or ["."], chosen)
     findings = list(compilation.findings)
     if compilation.ok and not any(group.objects for group in compilation.groups):
         # With pruning on, this would delete everything.

@@ -44,7 +44,7 @@ class CheckOptions(CompileOptions, frozen=True, kw_only=True):
 
 @subcommand("check", CheckOptions, cls=CompilingCommand)
 def command(ctx: click.Context, options: CheckOptions) -> None:
-    """Report the errors and warnings of job files, and write nothing unless told to --fix them.
+    """Report the errors and warnings of job files; with --fix, correct the files.
 
     These are those of render, and advice about training: ET9xxx. PATH is as for render. Ends with
     2 if something is refused, and with 1 if --diff shows changes.

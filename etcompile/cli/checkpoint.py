@@ -31,8 +31,8 @@ def command(ctx: click.Context, options: CheckpointOptions) -> None:
     etcompile.dev/checkpoint-signal. Nothing is restarted, and no watcher is needed. The command
     does not wait for the checkpoint: only your program knows when it is written.
 
-    Exit codes: 0 they were asked, 2 usage, 6 the cluster cannot be reached or refuses, 7 there is
-    no such job, it names no signal, or no command of it runs.
+    Exit codes: 0 the signal was sent, 2 usage, 6 the cluster cannot be reached or refuses, 7 there
+    is no such job, it names no signal, or no command of it runs.
     """
     from etcompile.operations import ImpossibleError, request_checkpoint
 
@@ -51,18 +51,18 @@ def command(ctx: click.Context, options: CheckpointOptions) -> None:
         value["notRunning"] = value.pop("not_running")
         write(json.dumps(value) + "\n")
     elif notices(options):
-        write("".join(f"{line}\n" for line in lines(request)))
+        write("".join(f"{line}\n" for line in outcome(request)))
 
 
-def lines(request: "CheckpointRequest") -> list[str]:
-    """What came of a request, for people."""
+def outcome(request: "CheckpointRequest") -> list[str]:
+    """What came of a request, for people, line by line."""
     from etcompile.status.text import some
 
     if request.earlier:
         ago = f"{request.ago:.0f} s ago"
         return [f"{request.job}: was asked {ago}, and is not asked again: {request.earlier}"]
     count = f"{len(request.asked)} Pod{'s' if len(request.asked) != 1 else ''}"
-    found = [f"{request.job}: {count} asked for a checkpoint, by signal {request.signal}"]
+    lines = [f"{request.job}: {count} asked for a checkpoint, by signal {request.signal}"]
     if request.not_running:
-        found.append(f"not asked, because their commands do not run: {some(request.not_running)}")
-    return found
+        lines.append(f"not asked, because their commands do not run: {some(request.not_running)}")
+    return lines

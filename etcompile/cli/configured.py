@@ -142,7 +142,7 @@ class CompilingCommand(SectionedCommand):
             if files and first.params.get("isolated"):
                 problem = "--config names a file, and --isolated reads none: give one of them."
                 raise click.UsageError(problem, ctx)
-            found = configured(
+            settings_of_file = ctx.meta[_META] = configured(
                 ctx.meta.get(INPUTS) or first.params.get("paths") or (),
                 environment=first.params.get("environment"),
                 file=files[0] if files else None,
@@ -150,21 +150,19 @@ class CompilingCommand(SectionedCommand):
                 root=self.repository(),
                 for_others=self.for_others,
             )
-            ctx.meta[_META] = found
             names = {long_name(param): param.name for param in self.params if param.name}
             ctx.default_map = {
                 names[name]: value.default
-                for name, value in found.settings.items()
+                for name, value in settings_of_file.settings.items()
                 if name in names
             }
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, unless the file is faulty."""
-        found = of(ctx)
-        if found.diagnostics:
+        if diagnostics := of(ctx).diagnostics:
             options = filled(ReportOptions, ctx.params)
-            report(found.diagnostics, options, are_data=ctx.info_name == "check")
+            report(diagnostics, options, are_data=ctx.info_name == "check")
             ctx.exit(REFUSED)
         return super().invoke(ctx)
 
@@ -206,8 +204,8 @@ def bounded(ctx: click.Context, options: Options, root: str) -> Options:
 
 def of(ctx: click.Context) -> Configured:
     """What the configuration file says of a run, whose command is a `CompilingCommand`."""
-    found: Configured = ctx.meta.get(_META) or Configured()
-    return found
+    result: Configured = ctx.meta.get(_META) or Configured()
+    return result
 
 
 def configured(
@@ -230,14 +228,14 @@ def configured(
         for_others: Settings that run programs or let Secrets pass are refused.
     """
     missing = "--isolated leaves the configuration file out"
-    found: Configuration | Diagnostic | None = None
+    result: Configuration | Diagnostic | None = None
     if not isolated:
         missing = "there is no configuration file"
-        found = _named(file) if file is not None else _nearest(paths or (".",), root)
-    if isinstance(found, Configuration):
-        return _Reading(found, environment, for_others=for_others).read()
-    if isinstance(found, Diagnostic):
-        return Configured(diagnostics=(found,))
+        result = _named(file) if file is not None else _nearest(paths or (".",), root)
+    if isinstance(result, Configuration):
+        return _Reading(result, environment, for_others=for_others).read()
+    if isinstance(result, Diagnostic):
+        return Configured(diagnostics=(result,))
     if environment is None:
         return Configured()
     advice = f"{missing}; an environment is a table [environments.{environment}] of it"
@@ -250,8 +248,8 @@ def _named(file: str) -> Configuration | Diagnostic:
     root = configuration.root_of(os.path.dirname(os.path.realpath(file)))  # noqa: PTH120
     problem = "it has no table [tool.etcompile]"
     try:
-        if (found := configuration.read(file, root)) is not None:
-            return found
+        if (result := configuration.read(file, root)) is not None:
+            return result
     except (FileNotFoundError, NotADirectoryError):
         problem = "there is no such file"
     return diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
@@ -287,16 +285,16 @@ def job_set(
 
     repository = of(click.get_current_context()).repository_name
     try:
-        found = job_sets.job_set(paths, name, repository=repository)
+        result = job_sets.job_set(paths, name, repository=repository)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--set") from error
-    if found is None and prune:
+    if result is None and prune:
         click.echo(
             "--prune does not find jobs whose files were removed: nothing names the repository. Set"
             " repository-name in etcompile.toml, add a Git remote origin, or use --set NAME",
             err=True,
         )
-    return found
+    return result
 
 
 class ConfigurationError(Exception):

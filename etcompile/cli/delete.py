@@ -20,7 +20,7 @@ from etcompile.cli.reporting import notices
 from etcompile.cli.rollouts import GIVE_UP, RolloutOptions, Session
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.exitcodes import INPUT
-from etcompile.plan.step import Plan, reference
+from etcompile.plan.step import reference
 
 
 class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
@@ -51,6 +51,7 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
     """
     from etcompile.operations.deletion import delete_proposal
     from etcompile.operations.proposal import ImpossibleError
+    from etcompile.rollout import StepEvent
 
     session = Session(ctx, options, options.cluster)
     with session.concluded():
@@ -78,8 +79,15 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
                     job_set=job_set(options.paths, options.set_name),
                     absent=report_absent,
                 )
-                if not options.cluster.dry_run:
-                    _report_kept(proposal.plan, session, options)
+                for step in () if options.cluster.dry_run else proposal.plan.steps:
+                    if step.action != "unmanaged":
+                        continue
+                    reason, now = ", ".join(step.reasons), time.time()
+                    if options.cluster.output == "json":
+                        event = StepEvent(step.ref, step.action, "kept", reason, step.job, now)
+                        session.shown.tell(event)
+                    elif notices(options):
+                        click.echo(f"kept: {step.ref} ({reason})", err=True)
                 result = session.carry_out(cluster, proposal, "none", options.timeout)
         except ImpossibleError as error:
             result = error.result
@@ -88,19 +96,3 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
             for value in itertools.chain.from_iterable(loose):
                 click.echo(f"kept: {reference(value)} (it belongs to no job)", err=True)
         session.leave(result.code, result.diagnostics)
-
-
-def _report_kept(plan: Plan, session: Session, options: DeleteOptions) -> None:
-    """Names what a deletion leaves: for people among the diagnostics, for programs as events."""
-    from etcompile.rollout import StepEvent
-
-    for step in plan.steps:
-        if step.action != "unmanaged":
-            continue
-        reason = ", ".join(step.reasons)
-        if options.cluster.output == "json":
-            session.shown.tell(
-                StepEvent(step.ref, step.action, "kept", reason, step.job, time.time())
-            )
-        elif notices(options):
-            click.echo(f"kept: {step.ref} ({reason})", err=True)

@@ -127,19 +127,15 @@ def _compared(compilation: Compilation, chosen: Options, options: DiffOptions) -
 
 
 def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
+    from etcompile.plan.presentation import markdown, page, text
+
     if output == "json":
         yield _json(plan)
     elif output == "markdown":
-        from etcompile.plan.presentation import markdown
-
         yield markdown(plan, emit.to_yaml)
     elif output == "html":
-        from etcompile.plan.presentation import page
-
         yield page(plan, emit.to_yaml)
     else:
-        from etcompile.plan.presentation import text
-
         yield from (f"{line}\n" for line in text(plan, emit.to_yaml, color=color))
 
 

@@ -1,5 +1,6 @@
 """`etcompile init`: a repository to start from, whose checks pass."""
 
+import contextlib
 import re
 import subprocess
 from pathlib import Path
@@ -64,8 +65,16 @@ def command(ctx: click.Context, options: InitOptions) -> None:
 
     Existing files are not overwritten. The new files render as they are, and their checks pass.
     """
+    from etcompile.cli.render import command as render
     from etcompile.emit.files import refused
-    from etcompile.integrations.scaffold import OUTPUT, existing, repository_files, write
+    from etcompile.integrations.scaffold import (
+        JOBS,
+        OUTPUT,
+        OVERLAY,
+        existing,
+        repository_files,
+        write,
+    )
 
     folder = options.folder
     files = repository_files(_plan(options))
@@ -94,7 +103,12 @@ def command(ctx: click.Context, options: InitOptions) -> None:
         for path in files:
             done = "wrote" if path in missing else "kept "
             click.echo(f"{done} {folder / path}", err=True)
-    _render(ctx, options)
+    # `etcompile render`, as the files say it.
+    words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-d", str(folder / OUTPUT)]
+    words += [f"--output-format={options.form}", f"--color={options.color}"]
+    words += ["--quiet"] if options.quiet else []
+    with render.make_context("render", words, parent=ctx.parent) as inner:
+        render.invoke(inner)
 
 
 def _plan(options: InitOptions) -> "NewRepository":
@@ -106,49 +120,26 @@ def _plan(options: InitOptions) -> "NewRepository":
     from etcompile.integrations.scaffold import NewRepository
     from etcompile.operations.job_sets import normalised
 
-    name = options.name or re.sub(r"[^a-z0-9]+", "-", options.folder.resolve().name.lower()).strip(
-        "-"
-    )
+    folder = options.folder
+    name = options.name
+    name = name or re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
     if not is_label(name) or len(name) > _LONGEST_NAME:
         problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
         raise click.BadParameter(problem, param_hint="--name")
-    url = options.repository or _origin(options.folder)
+    url = options.repository
+    where = folder if folder.is_dir() else folder.parent
+    with contextlib.suppress(OSError):
+        git = ["git", "-C", str(where), "remote", "get-url", "origin"]
+        done = subprocess.run(git, capture_output=True, text=True, check=False)  # noqa: S603
+        if not url and done.returncode == 0:
+            # A token in it is for this machine, and no file of the repository is to have it.
+            url = re.sub(r"^(https?://)[^/@]*@", r"\1", done.stdout.strip())
     return NewRepository(
         name=name,
         gitops=options.gitops,
         namespace=options.namespace,
         repository=url or _PLACEHOLDER,
-        known_as=normalised(url) or name,
+        known_as=normalised(url or "") or name,
         owner=options.owner,
         kubernetes_version=options.kubernetes_version,
     )
-
-
-def _origin(folder: Path) -> str:
-    """The URL of the remote `origin`; empty if there is none."""
-    where = folder if folder.is_dir() else folder.parent
-    try:
-        done = subprocess.run(  # noqa: S603 - fixed words, and a folder
-            ["git", "-C", str(where), "remote", "get-url", "origin"],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except OSError:
-        return ""
-    url = done.stdout.strip() if done.returncode == 0 else ""
-    # A token in it is for this machine, and no file of the repository is to have it.
-    return re.sub(r"^(https?://)[^/@]*@", r"\1", url)
-
-
-def _render(ctx: click.Context, options: InitOptions) -> None:
-    """`etcompile render`, as the files say it."""
-    from etcompile.cli.render import command as render
-    from etcompile.integrations.scaffold import JOBS, OUTPUT, OVERLAY
-
-    folder = options.folder
-    words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-d", str(folder / OUTPUT)]
-    words += [f"--output-format={options.form}", f"--color={options.color}"]
-    words += ["--quiet"] if options.quiet else []
-    with render.make_context("render", words, parent=ctx.parent) as inner:
-        render.invoke(inner)

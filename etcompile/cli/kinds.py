@@ -31,27 +31,27 @@ def command(_ctx: click.Context, options: KindsOptions) -> None:
 
     runtime = options.runtime
     if runtime is not None:
-        found = {document.name or "": document for document in shipped()}
+        runtimes = {document.name or "": document for document in shipped()}
         if runtime in not_compiled():
             problem = f"'{runtime}' is not compiled: {not_compiled()[runtime]}"
             raise click.BadParameter(problem, param_hint="--runtime")
-        if runtime not in found:
-            near = did_you_mean(runtime, [*found])
+        if runtime not in runtimes:
+            near = did_you_mean(runtime, [*runtimes])
             problem = f"Trainer {TRAINER_VERSION} ships no runtime '{runtime}'.{near}"
-            known = f" It ships {', '.join(found)}" if not near else ""
+            known = f" It ships {', '.join(runtimes)}" if not near else ""
             raise click.BadParameter(f"{problem}{known}", param_hint="--runtime")
         click.echo(f"# As Kubeflow Trainer {TRAINER_VERSION} ships it. A file of the input, or of")
         click.echo("# --runtimes, counts before the shipped one of its name.")
-        click.echo(emit.to_yaml(found[runtime].data), nl=False)
+        click.echo(emit.to_yaml(runtimes[runtime].data), nl=False)
         return
     if options.output == "json":
         kinds = [
             {"apiVersion": kind.api_version, "kind": kind.name, "summary": kind.summary}
             for kind in frontends.kinds()
         ]
-        runtimes = [{"name": document.name} for document in shipped()]
-        runtimes += [{"name": name, "refused": why} for name, why in not_compiled().items()]
-        click.echo(json.dumps({"kinds": kinds, "runtimes": runtimes}, indent=2))
+        named = [{"name": document.name} for document in shipped()]
+        named += [{"name": name, "refused": why} for name, why in not_compiled().items()]
+        click.echo(json.dumps({"kinds": kinds, "runtimes": named}, indent=2))
         return
     group = None
     width = max(len(kind.name) for kind in frontends.kinds())

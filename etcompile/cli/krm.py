@@ -30,12 +30,12 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     from etcompile.integrations.krm import answer
 
     chosen = bounded(ctx, compiler_options(options), _root())
-    found = answer(sys.stdin.buffer.read(), chosen, strict=options.strict)
-    for text in found.texts():
+    result = answer(sys.stdin.buffer.read(), chosen, strict=options.strict)
+    for text in result.texts():
         write(text)
-    # A pipeline shows what stands on standard error, and the results to who asks for them.
-    report(found.diagnostics, options)
-    if found.refused:
+    # A pipeline shows standard error, and the results only on request.
+    report(result.diagnostics, options)
+    if result.refused:
         ctx.exit(REFUSED)
 
 

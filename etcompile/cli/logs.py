@@ -20,8 +20,6 @@ _RANKS = ("RANK", "PET_NODE_RANK", "NODE_RANK", "PROCESS_ID", "PADDLE_TRAINER_ID
 """Variables that give a Pod its rank; where it has none of them, its label says it."""
 _MOST = 64
 """Logs that are followed at the same time."""
-
-
 _LONGEST = 64 * 1024
 """Characters of a line."""
 
@@ -62,7 +60,7 @@ def command(ctx: click.Context, options: LogsOptions) -> None:
         objects = seen(cluster, options.job, cluster.namespace).objects.values()
         pods = [value for value in objects if value["kind"] == "Pod"]
         if options.rank is not None:
-            pods = [pod for pod in pods if _rank(pod) == options.rank]
+            pods = [pod for pod in pods if rank_of(pod) == options.rank]
         if options.follow and len(pods) > _MOST:
             problem = f"{len(pods)} Pods are too many to follow: choose one with --rank N"
             raise click.UsageError(problem)
@@ -76,7 +74,8 @@ def command(ctx: click.Context, options: LogsOptions) -> None:
     ctx.exit(CLUSTER if problems else 0)
 
 
-def _rank(pod: Mapping[str, Any]) -> int | None:
+def rank_of(pod: Mapping[str, Any]) -> int | None:
+    """The rank of a Pod: by its variables, or else by its labels."""
     env = {item["name"]: item.get("value") for item in _main(pod).get("env") or ()}
     labels = pod["metadata"].get("labels") or {}
     ranks = (*map(env.get, _RANKS), labels.get(RANK_LABEL), labels.get(INDEX_LABEL))

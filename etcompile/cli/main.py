@@ -84,8 +84,11 @@ class _Commands(Group):
         """The commands by their names: nothing is imported to tell what each does."""
         from click.shell_completion import CompletionItem
 
-        found = [(name, words) for name, words in _COMMANDS.items() if name.startswith(incomplete)]
-        items = [CompletionItem(name, help=words) for name, words in found]
+        items = [
+            CompletionItem(name, help=words)
+            for name, words in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -53,7 +53,7 @@ class MigrateOptions(ReportOptions, frozen=True, kw_only=True):
     )
     to: Literal["trainjob"] | None = option(
         help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
-        " TrainingRuntime, and tell what does not carry over.",
+        " TrainingRuntime, and report what does not carry over.",
     )
     connection: _Connection
     ignore: tuple[str, ...] = IGNORE
@@ -64,11 +64,11 @@ def command(ctx: click.Context, options: MigrateOptions) -> None:
     """Take a job over from its operator.
 
     PATH is what `kubectl get ... -o yaml` printed, or - for standard input: the custom resource
-    with its status, its ScaleOuts and ScaleIns, and the objects that were made of it, as far as
-    they are to be compared. Nothing in the cluster is changed.
+    with its status, its ScaleOuts and ScaleIns, and the objects that its operator created, as far
+    as they are to be compared. Nothing in the cluster is changed.
 
-    With --to trainjob nothing is taken over: PATH is a file of a repository, and what is written
-    is for Kubeflow Trainer, or for etcompile.
+    With --to trainjob nothing is taken over: PATH is a file of a repository, and the result is for
+    Kubeflow Trainer, or for etcompile.
 
     Without -d the spec goes to standard output and the instructions to standard error.
     """

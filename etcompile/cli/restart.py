@@ -27,8 +27,8 @@ def command(ctx: click.Context, options: RestartOptions) -> None:
     """Run a job again, whether it runs, has failed or has succeeded: all its Pods are replaced.
 
     The Pods are those that the job in the cluster declares, as its last apply left it; no file is
-    read. They are deleted, launchers first, with what the watcher wrote down of the run; when all
-    are gone they are created anew. What a run has not saved is lost.
+    read. They are deleted, launchers first, with the watcher's record of the run; when all are gone
+    they are created again. What a run has not saved is lost.
 
     The exit codes are those of apply.
     """

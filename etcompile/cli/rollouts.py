@@ -50,13 +50,7 @@ class RolloutOptions(ClusterOptions, frozen=True, kw_only=True):
 
 
 class Session:
-    """A command that changes a cluster, from its start to its exit code.
-
-    Args:
-        ctx: The command's context.
-        options: How to report what is wrong.
-        rollout: Which cluster to change, and how to show that.
-    """
+    """A command that changes a cluster, from its start to its exit code."""
 
     def __init__(self, ctx: click.Context, options: ReportOptions, rollout: RolloutOptions) -> None:
         from etcompile.cli.progress import progress
@@ -112,9 +106,6 @@ class Session:
         """Shows what is proposed, or asks whether it may be done, and does it.
 
         Args:
-            cluster: Where to do it.
-            proposal: What to do.
-            wait: What to wait for.
             timeout: Seconds; 0 for no limit, None for the default of `--timeout`.
             drain: Seconds between removing a worker from the host list and deleting its Pod.
         """
@@ -126,14 +117,24 @@ class Session:
         if timeout is None and wait != "complete":
             timeout = 900.0
         if dry_run:
-            _write(plan, self._rollout.output, color=colored(self._options.color, sys.stdout))
+            if self._rollout.output == "json":
+                from etcompile.plan.plan_file import plan_value
+
+                value = plan_value(plan, whole=False)
+                write(f"{json.dumps(value, ensure_ascii=False)}\n", errors="replace")
+            else:
+                from etcompile.plan.presentation import text
+
+                color = colored(self._options.color, sys.stdout)
+                lines = text(plan, emit.to_yaml, color=color)
+                write("".join(f"{line}\n" for line in lines), errors="replace")
         if (result := refused(proposal)) is None and dry_run == "client":
             result = Result(0)
         if result is None and not dry_run and not consents(plan, cluster, yes=self._rollout.yes):
             result = Result(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
         if result is not None:
             return result
-        # A rollout may take days and must not grow; what was made before it stays, and is left out.
+        # A rollout may take days and must not grow; what exists before it stays.
         gc.freeze()
         gc.enable()
         result = execute(
@@ -155,15 +156,10 @@ class Session:
 
 
 def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:
-    """Whether a plan may delete what it deletes.
+    """Whether a plan without refusals may delete what it deletes.
 
-    On a terminal the objects are listed and somebody answers. Elsewhere nobody can answer, and
-    the options that the plan needed for its deletions have asked for them already.
-
-    Args:
-        plan: The plan, without refusals.
-        cluster: Where it would do so.
-        yes: The answer is known.
+    On a terminal the objects are listed and somebody answers. Elsewhere nobody can answer; the
+    command line already has the options that the plan needs for its deletions.
     """
     groups = destroyed(plan)
     if not groups or yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -203,16 +199,3 @@ def _signals(rollout: "Rollout") -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _write(plan: Plan, output: str, *, color: bool) -> None:
-    """Writes the plan, as `diff` does."""
-    if output == "json":
-        from etcompile.plan.plan_file import plan_value
-
-        text = json.dumps(plan_value(plan, whole=False), ensure_ascii=False) + "\n"
-    else:
-        from etcompile.plan.presentation import text as lines
-
-        text = "".join(f"{line}\n" for line in lines(plan, emit.to_yaml, color=color))
-    write(text, errors="replace")

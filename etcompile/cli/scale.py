@@ -150,7 +150,7 @@ def _ask_for_checkpoint(options: ScaleOptions, namespace: str | None, why: str) 
     Whatever stands in the way of it does not stand in the way of the rollout, which says itself
     what is wrong with the cluster.
     """
-    from etcompile.cli.checkpoint import lines
+    from etcompile.cli.checkpoint import outcome
     from etcompile.kubeapi import ClusterError
     from etcompile.operations import ImpossibleError, request_checkpoint
     from etcompile.status import NoSuchJobError
@@ -161,7 +161,7 @@ def _ask_for_checkpoint(options: ScaleOptions, namespace: str | None, why: str) 
     except (ClusterError, ImpossibleError, NoSuchJobError):
         return
     if notices(options):
-        for line in lines(request):
+        for line in outcome(request):
             click.echo(line, err=True)
 
 

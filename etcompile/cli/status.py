@@ -49,44 +49,47 @@ def command(ctx: click.Context, options: StatusOptions) -> None:
     Exit codes: 0 whatever the phase is, 2 no such job, 6 the cluster cannot be reached or refuses.
     With --watch JOB: 0 it succeeded, 1 it failed or was deleted.
     """
-    from etcompile.status import seen
+    from etcompile.diagnostics.redaction import shown_value
+    from etcompile.status import documents, seen
 
     if options.all_namespaces and options.namespace:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
     with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:
         namespace = None if options.all_namespaces else cluster.namespace
-        found = seen(cluster, options.job, namespace)
+        view = seen(cluster, options.job, namespace)
         if options.watch:
-            ctx.exit(_watched(cluster, found, options))
-        _shown(found, options)
-
-
-def _shown(found: "Seen", options: StatusOptions) -> None:
-    """Writes what was seen, once."""
-    from etcompile.diagnostics.redaction import shown_value
-    from etcompile.status import documents
-
-    jobs = found.statuses()
+            ctx.exit(_watched(cluster, view, options))
+        jobs = view.statuses()
     if options.output == "json":
-        values = [shown_value(documents.job_value(job_status)) for job_status in jobs]
-        value = values[0] if found.job and len(values) == 1 else {"jobs": values}
+        values = [shown_value(documents.job_value(status)) for status in jobs]
+        value = values[0] if view.job and len(values) == 1 else {"jobs": values}
         write(json.dumps(value, indent=2) + "\n")
     elif jobs:
-        write(_text(found, jobs, color=colored(options.color, sys.stdout)))
+        write(_text(view, jobs, color=colored(options.color, sys.stdout)))
     elif not options.quiet:
-        where = f"namespace {found.namespace}" if found.namespace else "any namespace"
+        where = f"namespace {view.namespace}" if view.namespace else "any namespace"
         click.echo(f"no jobs in {where}", err=True)
 
 
-def _watched(cluster: "Cluster", found: "Seen", options: StatusOptions) -> int:
+def _watched(cluster: "Cluster", view: "Seen", options: StatusOptions) -> int:
     """Follows the jobs; the exit code."""
     if options.output == "text" and sys.stdout.isatty():
-        _live(cluster, found, options)
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        color = colored(options.color, sys.stdout)
+        console = Console(highlight=False, no_color=not color)
+        with Live(console=console, auto_refresh=False) as live:
+            for jobs in _looks(cluster, view, every=1.0):
+                text = _text(view, jobs, color=color, width=console.width)
+                words = Text.from_ansi(text, no_wrap=True, overflow="ellipsis")
+                live.update(words, refresh=True)
     else:
-        _followed(cluster, found, options)
-    jobs = found.statuses()
-    if found.job is not None and not jobs:
-        click.echo(f"{found.job} was deleted", err=True)
+        _write_changes(cluster, view, options)
+    jobs = view.statuses()
+    if view.job is not None and not jobs:
+        click.echo(f"{view.job} was deleted", err=True)
         return FAILED
     if options.output == "text" and not options.quiet:
         from etcompile.status.text import not_ready_lines
@@ -97,22 +100,21 @@ def _watched(cluster: "Cluster", found: "Seen", options: StatusOptions) -> int:
     return FAILED if any(job.phase == "Failed" for job in jobs) else 0
 
 
-def _followed(cluster: "Cluster", found: "Seen", options: StatusOptions) -> None:
+def _write_changes(cluster: "Cluster", view: "Seen", options: StatusOptions) -> None:
     """Writes a line for each change, until the job has ended."""
     from etcompile.cli.main import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status.changes import changes
     from etcompile.status.text import clock
 
-    machine = options.output == "json"
     before: list[JobStatus] = []
-    if not machine:
-        before = found.statuses()
-        write(_text(found, before, color=colored(options.color, sys.stdout)) + "\n")
-    for jobs in _looks(cluster, found):
+    if options.output != "json":
+        before = view.statuses()
+        write(_text(view, before, color=colored(options.color, sys.stdout)) + "\n")
+    for jobs in _looks(cluster, view):
         at = clock()
         for change in changes(before, jobs):
-            if machine:
+            if options.output == "json":
                 value = {"ts": at.isoformat(timespec="milliseconds")}
                 for field in ("job", "object", "was", "status", "reason"):
                     value[field] = shown_value(getattr(change, field))
@@ -124,38 +126,23 @@ def _followed(cluster: "Cluster", found: "Seen", options: StatusOptions) -> None
         before = jobs
 
 
-def _live(cluster: "Cluster", found: "Seen", options: StatusOptions) -> None:
-    """Keeps a table on the terminal up to date, until the job has ended."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    color = colored(options.color, sys.stdout)
-    console = Console(highlight=False, no_color=not color)
-    with Live(console=console, auto_refresh=False) as live:
-        for jobs in _looks(cluster, found, every=1.0):
-            words = Text.from_ansi(_text(found, jobs, color=color, width=console.width))
-            words.no_wrap, words.overflow = True, "ellipsis"
-            live.update(words, refresh=True)
-
-
 def _looks(
-    cluster: "Cluster", found: "Seen", every: float | None = None
+    cluster: "Cluster", view: "Seen", every: float | None = None
 ) -> "Iterator[list[JobStatus]]":
-    """The jobs as they are, and after each change, until the one that was asked for has ended."""
+    """The jobs as they are, and after each change, until the one of the command line has ended."""
     from etcompile.status import ENDED, follow
 
-    for look in itertools.chain([found], follow(cluster, found, every=every)):
+    for look in itertools.chain([view], follow(cluster, view, every=every)):
         jobs = look.statuses()
         yield jobs
-        if found.job is not None and all(job.phase in ENDED for job in jobs):
+        if view.job is not None and all(job.phase in ENDED for job in jobs):
             return
 
 
-def _text(found: "Seen", jobs: "list[JobStatus]", *, color: bool, width: int | None = None) -> str:
+def _text(view: "Seen", jobs: "list[JobStatus]", *, color: bool, width: int | None = None) -> str:
     from etcompile.status.text import clock, job_text, jobs_text
 
     now = clock()
-    if found.job is None:
+    if view.job is None:
         return jobs_text(jobs, now, color=color, width=width)
     return "\n".join(job_text(job, now, color=color, width=width) for job in jobs)

@@ -1,4 +1,4 @@
-"""`etcompile watch`: replaces what fails and keeps host lists true, for as long as it runs."""
+"""`etcompile watch`: runs the watcher, or prints the manifests that run it in a cluster."""
 
 import gc
 import logging
@@ -162,7 +162,7 @@ def _watch(options: WatchOptions, chosen: "Selector") -> int:
     from etcompile.watch.leader_election import LeaderElection, LeaseDurations
 
     where = options.connection.context, None, options.connection.kubeconfig
-    # Sent once: after a failure the watcher decides anew.
+    # Sent once: after a failure the watcher decides again.
     once = Retries(attempts=1)
     try:
         cluster = connect(*where, connections=64, timeout=15.0, retries=once)
@@ -172,7 +172,7 @@ def _watch(options: WatchOptions, chosen: "Selector") -> int:
     namespaces = None if options.all_namespaces else options.namespaces or (cluster.namespace,)
     home = options.home or (namespaces or (cluster.namespace,))[0]
     identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
-    # The same Pod may have been started anew.
+    # A Pod that is started again has the same host name.
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
     terms = LeaseDurations.of(options.lease)
     leading = LeaderElection(electing, home, options.name, identity, terms=terms)
@@ -226,7 +226,7 @@ def _until_stopped(
             problem = f"cannot listen on {options.listen}: {error}"
             if options.listen != _LISTEN:
                 raise click.BadParameter(problem, param_hint="--listen") from error
-            click.echo(f"warning: {problem}", err=True)  # nobody asked for it
+            click.echo(f"warning: {problem}", err=True)  # it is only the default
     ended = threading.Event()
     electing = threading.Thread(target=leading.run, args=(ended,), name="leading", daemon=True)
     watcher.start()
@@ -248,43 +248,41 @@ def _installation(options: WatchOptions) -> "Installation":
     if namespaces == ():
         raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
     home = options.home or (namespaces[0] if namespaces else WATCH)
-    wanted = options.installation
+    what = options.installation
     installation = Installation(
         home,
         namespaces,
         selector=options.selector,
-        logs=wanted.read_logs,
-        policy=not wanted.without_policy,
+        logs=what.read_logs,
+        policy=not what.without_policy,
         name=options.name,
-        pod_monitor=wanted.pod_monitor,
-        dashboard=wanted.dashboard,
-        quotas=wanted.read_quotas,
-        removal=wanted.remove_finished,
-        gangs=wanted.remove_pod_groups,
+        pod_monitor=what.pod_monitor,
+        dashboard=what.dashboard,
+        quotas=what.read_quotas,
+        removal=what.remove_finished,
+        gangs=what.remove_pod_groups,
     )
-    return structs.replace(installation, image=wanted.image) if wanted.image else installation
+    return structs.replace(installation, image=what.image) if what.image else installation
 
 
 def _log_to_standard_error(options: WatchOptions) -> None:
+    from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.watch.event_recorder import TEXT, JsonFormatter
 
-    level = logging.DEBUG if options.verbose else logging.INFO
+    def mask(record: logging.LogRecord) -> bool:
+        """Masks credentials in a log line, and whatever would end it or reach a terminal."""
+        record.msg, record.args = shown(record.getMessage()), ()
+        record.fields = shown_value(getattr(record, "fields", {}))
+        return True
+
     handler = logging.StreamHandler()
-    json = options.log_format == "json"
-    handler.setFormatter(JsonFormatter() if json else logging.Formatter(TEXT))
-    handler.addFilter(_for_people)
+    is_json = options.log_format == "json"
+    handler.setFormatter(JsonFormatter() if is_json else logging.Formatter(TEXT))
+    handler.addFilter(mask)
     logger = logging.getLogger("etcompile")
     logger.addHandler(handler)
+    level = logging.DEBUG if options.verbose else logging.INFO
     logger.setLevel(logging.WARNING if options.quiet else level)
-
-
-def _for_people(record: logging.LogRecord) -> bool:
-    """Masks credentials in a log line, and whatever would end it or reach a terminal."""
-    from etcompile.diagnostics.redaction import shown, shown_value
-
-    record.msg, record.args = shown(record.getMessage()), ()
-    record.fields = shown_value(getattr(record, "fields", {}))
-    return True
 
 
 def _refused(error: "ClusterError") -> int:

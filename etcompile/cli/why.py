@@ -33,11 +33,11 @@ class WhyOptions(ReportOptions, frozen=True, kw_only=True):
 def command(ctx: click.Context, options: WhyOptions) -> None:
     """Show what a job died of first, or what keeps it from starting, and what to do.
 
-    Of an attempt that failed, all Pods died of the one that died first. The watcher keeps what
-    each of them left to say before their Pods go; without it, the Pods that are still there tell
-    what they can. Nothing is written.
+    Shows the first failure of each attempt, since the other Pods usually fail because of it. The
+    watcher records failures before it deletes Pods; without a watcher, only the Pods that still
+    exist are read. Nothing is written.
 
-    Exit codes: 0 it was told, whatever the job is, 2 no such job, 6 the cluster cannot be reached
+    Exit codes: 0 whatever the state of the job is, 2 no such job, 6 the cluster cannot be reached
     or refuses.
     """
     from etcompile.diagnostics.redaction import shown_value
@@ -48,8 +48,8 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
     from etcompile.status.why.text import explanation_markdown, explanation_text
 
     with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:
-        found = seen(cluster, options.job, cluster.namespace)
-    for why in explanations(found.objects.values(), found.events.values()):
+        view = seen(cluster, options.job, cluster.namespace)
+    for why in explanations(view.objects.values(), view.events.values()):
         if options.output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
         elif options.output == "markdown":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from etcompile.cli.logs import _rank
+from etcompile.cli.logs import rank_of
 from etcompile.kubeapi import connect
 
 LOG = b"epoch 1\n\npassword=hunter2hunter2\n\x1b[31mred\nthe end without a line break"
@@ -80,10 +80,10 @@ def test_the_rank_is_the_one_that_the_program_sees() -> None:
         named = {f"etcompile.dev/{key}": value for key, value in labels.items()}
         return {"metadata": {"labels": named}, "spec": {"containers": [container]}}
 
-    assert _rank(pod({"RANK": "1"}, index="0")) == 1
-    assert _rank(pod({}, index="4")) == 4
-    assert _rank(pod({}, index="9", rank="2")) == 2
-    assert _rank(pod({"RANK": "$(X)"})) is None
+    assert rank_of(pod({"RANK": "1"}, index="0")) == 1
+    assert rank_of(pod({}, index="4")) == 4
+    assert rank_of(pod({}, index="9", rank="2")) == 2
+    assert rank_of(pod({"RANK": "$(X)"})) is None
 
 
 def test_contexts_are_completed(kubeconfig: Path) -> None:
