@@ -1,7 +1,7 @@
 """An output folder as it stands, to what rendering over it would do to live objects.
 
 What was rendered last is what the cluster has, as far as Git can tell; so a change that a live
-object refuses can be told before anything is merged (reference/gitops.md 1.3). Only documents
+object refuses can be reported before anything is merged (reference/gitops.md 1.3). Only documents
 whose text changes are read: after a scale-out that is not one Pod.
 """
 
@@ -11,14 +11,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from msgspec import structs
-
 from etcompile.check import kubernetes
-from etcompile.check.output_rules import Identity, identity
+from etcompile.check.output_rules import identity
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
 from etcompile.diagnostics.excerpts import excerpts
 from etcompile.emit import HEADER, Comparison
-from etcompile.load import Document, Limits, Loaded, access, parse
+from etcompile.load import Document, Limits, access, parse
 from etcompile.model import protocol
 from etcompile.model.run import is_only_another_run
 from etcompile.plan.updates import Change, changes
@@ -29,6 +27,8 @@ _LIMITS = Limits(file_bytes=sys.maxsize, documents=sys.maxsize)
 
 _LONGEST = 80
 """Characters of a value that a message shows."""
+_LONG = 80
+"""Characters; a variable with more describes the job, as TF_CONFIG does."""
 
 
 def replacements(
@@ -50,72 +50,41 @@ def replacements(
 
     Returns:
         ET5008 for a field that a live object refuses to change, ET5010 instead under
-        `replaced`, and ET5009 for an image; one for all objects that change alike. ET5026 for
+        `replaced`, and ET5009 for an image; one for all objects with the same change. ET5026 for
         jobs that are another run though nothing else of them changes.
     """
-    changed = [str(path) for path in comparison.changed]
-    old = {
-        path: text
-        for path in (*changed, *map(str, comparison.stale))
-        if path.endswith(".yaml") and (text := _text(directory / path)) is not None
-    }
-    new = {path: files[path] for path in (*changed, *map(str, comparison.missing))}
-    new = {path: text for path, text in new.items() if path.endswith(".yaml")}
-    both = _documents(old) & _documents(new)
+    old: dict[str, str] = {}
+    for path in map(str, (*comparison.changed, *comparison.stale)):
+        try:
+            if path.endswith(".yaml"):
+                text = access.content(str(directory / path)).decode()
+                old[path] = text.replace("\r\n", "\n")
+        except (OSError, UnicodeDecodeError):
+            continue  # broken by hand; no cluster has what is in it
+    written = map(str, (*comparison.changed, *comparison.missing))
+    new = {path: files[path] for path in written if path.endswith(".yaml")}
+    both = _bodies(old) & _bodies(new)
     before = [
         document
         for path, text in old.items()
-        for document in _read(str(directory / path), _without(text, both)).documents
+        for document in _read(str(directory / path), text, both)
         if not has_errors(kubernetes.check_object(document, version))
     ]
     after = {
-        _identity(document): document
+        identity(document.data): document
         for path, text in (new.items() if before else ())
-        for document in _read(path, _without(text, both)).documents
+        for document in _read(path, text, both)
     }
     pairs = [
-        (document, after[_identity(document)])
+        (document, after[identity(document.data)])
         for document in before
-        if _identity(document) in after
+        if identity(document.data) in after
     ]
-    return [*_only_renamed(pairs), *_told(pairs, replaced=replaced)]
+    return [*_only_renamed(pairs), *_changed(pairs, replaced=replaced)]
 
 
-def _only_renamed(pairs: Iterable[tuple[Document, Document]]) -> Iterator[Diagnostic]:
-    """A warning for jobs whose Pods get new names and are otherwise what they were."""
-    found = [
-        old
-        for old, new in pairs
-        if protocol.is_config(old.data["metadata"])
-        and is_only_another_run(*(_stored_job(document) for document in (old, new)))
-    ]
-    if found:
-        jobs = [str(document.data["metadata"]["labels"][protocol.JOB_LABEL]) for document in found]
-        place = found[0].locate(("data", protocol.STORED_JOB))
-        yield diagnose(codes.ONLY_ANOTHER_RUN, place, jobs=", ".join(jobs))
-
-
-def _stored_job(document: Document) -> str:
-    return str((document.data.get("data") or {}).get(protocol.STORED_JOB) or "")
-
-
-def _text(file: Path) -> str | None:
-    try:
-        return access.content(str(file)).decode().replace("\r\n", "\n")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _documents(files: Mapping[str, str]) -> set[str]:
+def _bodies(files: Mapping[str, str]) -> set[str]:
     return {_body(part) for text in files.values() for part in text.split(_SEPARATOR)}
-
-
-def _without(text: str, documents: set[str]) -> str:
-    """The text with blank lines for these documents: all others stay on their lines."""
-    return _SEPARATOR.join(
-        "\n" * part.count("\n") if _body(part) in documents else part
-        for part in text.split(_SEPARATOR)
-    )
 
 
 def _body(part: str) -> str:
@@ -125,40 +94,52 @@ def _body(part: str) -> str:
     return part.strip("\n")
 
 
-def _read(file: str, text: str) -> Loaded:
-    # A file that cannot be read was broken by hand; no cluster has what is in it.
-    loaded = parse(text, file=file, limits=_LIMITS)
-    named = (
-        document
-        for document in loaded.documents
-        if document.name and document.kind != "Kustomization"
+def _read(file: str, text: str, unchanged: set[str]) -> Iterator[Document]:
+    """The named documents of a text, without those that do not change."""
+    # With blank lines for these, so that all others stay on their lines.
+    text = _SEPARATOR.join(
+        "\n" * part.count("\n") if _body(part) in unchanged else part
+        for part in text.split(_SEPARATOR)
     )
-    return structs.replace(loaded, documents=tuple(named))
+    for document in parse(text, file=file, limits=_LIMITS).documents:
+        if document.name and document.kind != "Kustomization":
+            yield document
 
 
-def _identity(document: Document) -> Identity:
-    return identity(document.data)
+def _only_renamed(pairs: Iterable[tuple[Document, Document]]) -> Iterator[Diagnostic]:
+    """A warning for jobs whose Pods get new names and are otherwise what they were."""
+    renamed = []
+    for old, new in pairs:
+        if protocol.is_config(old.data["metadata"]):
+            stored = [
+                str((document.data.get("data") or {}).get(protocol.STORED_JOB) or "")
+                for document in (old, new)
+            ]
+            if is_only_another_run(*stored):
+                renamed.append(old)
+    if renamed:
+        names = [
+            str(document.data["metadata"]["labels"][protocol.JOB_LABEL]) for document in renamed
+        ]
+        place = renamed[0].locate(("data", protocol.STORED_JOB))
+        yield diagnose(codes.ONLY_ANOTHER_RUN, place, jobs=", ".join(names))
 
 
-def _told(pairs: Iterable[tuple[Document, Document]], *, replaced: bool) -> Iterator[Diagnostic]:
+def _changed(pairs: Iterable[tuple[Document, Document]], *, replaced: bool) -> Iterator[Diagnostic]:
     """One diagnostic for each field and its two values, however many objects it is in."""
-    alike: dict[tuple[str, ...], list[tuple[Document, Change]]] = {}
+    same: dict[tuple[str, ...], list[tuple[Document, Change]]] = {}
     for old, new in pairs:
         for change in changes(old.data, new.data):
-            values = (_likeness(value, old, change) for value in (change.old, change.new))
+            values = (_generalized(value, old, change) for value in (change.old, change.new))
             kind = (str(old.api_version), str(old.kind), str(old.namespace))
             key = (*kind, change.field, change.verdict, *values)
-            alike.setdefault(key, []).append((old, change))
-    for found in alike.values():
-        yield _diagnostic([old for old, _ in found], found[0][1], replaced=replaced)
+            same.setdefault(key, []).append((old, change))
+    for entries in same.values():
+        yield _diagnostic([old for old, _ in entries], entries[0][1], replaced=replaced)
 
 
-_LONG = 80
-"""Characters; a variable with more describes the job, as TF_CONFIG does."""
-
-
-def _likeness(value: object, old: Document, change: Change) -> str:
-    """A value without what is a Pod's own, such as its host name: the Pods of a role change alike.
+def _generalized(value: object, old: Document, change: Change) -> str:
+    """A value without what is a Pod's own, such as its host name, for the Pods of a role.
 
     Variables have their replica's rank in them somewhere, and long ones the whole job's hosts.
     """
@@ -170,13 +151,21 @@ def _likeness(value: object, old: Document, change: Change) -> str:
 
 def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> Diagnostic:
     first = objects[0]
-    before, after = _shown(change)
-    facts = {
-        "what": _what(objects),
-        "field": change.field,
-        "old": before,
-        "new": after,
-    }
+    what = first.label
+    if len(objects) > 1:
+        names = [str(document.name) for document in objects]
+        shown = ", ".join(names[:2] if len(names) > 3 else names[:-1])
+        rest = f"{len(names) - 2} more" if len(names) > 3 else names[-1]
+        what = f"{first.kind}s {shown} and {rest}"
+    before = after = "a value that is not shown"
+    if not change.secret:
+        before, after = (
+            "nothing" if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
+            for value in (change.old, change.new)
+        )
+        # From where they begin to differ, if they are long.
+        before, after = excerpts(before, after, _LONGEST)
+    facts = {"what": what, "field": change.field, "old": before, "new": after}
     place = first.locate(_value_path(first.data, change.path))
     labels = first.data["metadata"].get("labels", {})
     of_job = first.kind == "Pod" and protocol.JOB_LABEL in labels
@@ -186,52 +175,31 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
         return diagnose(codes.IMAGE_IN_PLACE, place, **facts, advice=advice)
     if replaced:
         return diagnose(codes.REPLACED_OBJECT, place, **facts)
-    them, names = ("them", "new names") if len(objects) > 1 else ("it", "a new name")
-    another = f"{run}, so that its Pods have new names" if of_job else f"give {them} {names}"
+    them, others = ("them", "new names") if len(objects) > 1 else ("it", "a new name")
+    another = f"{run}, so that its Pods have new names" if of_job else f"give {them} {others}"
     delete = f"delete {them} in the cluster before this is applied and pass --replace"
     return diagnose(codes.IMMUTABLE_CHANGE, place, **facts, advice=f"{another}; or {delete}")
-
-
-def _what(objects: list[Document]) -> str:
-    if len(objects) == 1:
-        return objects[0].label
-    names = [str(document.name) for document in objects]
-    shown = ", ".join(names[:2] if len(names) > 3 else names[:-1])
-    rest = f"{len(names) - 2} more" if len(names) > 3 else names[-1]
-    return f"{objects[0].kind}s {shown} and {rest}"
-
-
-def _shown(change: Change) -> tuple[str, str]:
-    """Both values, from where they begin to differ if they are long."""
-    if change.secret:
-        return ("a value that is not shown",) * 2
-    old, new = (
-        "nothing" if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
-        for value in (change.old, change.new)
-    )
-    return excerpts(old, new, _LONGEST)
 
 
 def _value_path(value: object, steps: tuple[str, ...]) -> ValuePath:
     """The steps of a field as keys and indexes of the object, as far as it has them."""
     path: list[str | int] = []
     for step in steps:
-        found: str | int = step
-        if step.startswith("[") and isinstance(value, list):
-            wanted = step[1:-1]
+        key: str | int = step
+        if isinstance(value, list) and step.startswith("["):
             named = (
                 place
                 for place, item in enumerate(value)
-                if wanted in (str(place), *(item.values() if isinstance(item, dict) else ()))
+                if step[1:-1] in (str(place), *(item.values() if isinstance(item, dict) else ()))
             )
-            found = next(named, -1)
+            key = next(named, -1)
         inner = None
         if isinstance(value, dict):
-            inner = value.get(found)
-        elif isinstance(value, list) and isinstance(found, int) and found >= 0:
-            inner = value[found]
+            inner = value.get(key)
+        elif isinstance(value, list) and isinstance(key, int) and key >= 0:
+            inner = value[key]
         if inner is None:
             break
-        path.append(found)
+        path.append(key)
         value = inner
     return tuple(path)

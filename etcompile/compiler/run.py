@@ -1,9 +1,8 @@
 """A run: all its objects, or the Pods of some of its replicas exactly as they are among these.
 
-Whoever compiles a job and whoever makes one of its Pods again come here. The two must agree byte
-for byte, or Argo CD and Flux would not take the second Pod for theirs (reference/gitops.md 1.6):
-so which of run, gang, overlays, preflight and annotations comes first stands here, once. Not in the
-backend, which knows neither overlays nor waves.
+The compiler makes a job here, and the watcher one of its Pods again. The two must agree byte for
+byte, or Argo CD and Flux would not take the second Pod for theirs (reference/gitops.md 1.6). So
+this module alone says in which order run, gang, overlays, preflight and annotations apply.
 """
 
 from collections.abc import Sequence
@@ -33,12 +32,7 @@ class Run(Struct, frozen=True):
 
 
 def run_of(job: Job, settings: Settings) -> Run:
-    """The job as the run that the settings ask for.
-
-    Args:
-        job: The job, after its intents.
-        settings: How to compile it.
-    """
+    """A job after its intents as the run that the settings name."""
     job = with_settings(job, settings)
     run = backend.run_id(job, settings.run)
     return Run(in_run(job, run), structs.replace(settings, run=run))
@@ -67,9 +61,9 @@ def objects(
     Raises:
         TemplateError: a template that the user gave does not render.
     """
-    kept = _edits_of_replicas(job, settings, edits)
-    run = run_of(with_patches(job, kept), settings)
-    stored = emit.to_yaml(stored_value(run.job, run.settings, kept))
+    of_replicas = _edits_of_replicas(job, settings, edits)
+    run = run_of(with_patches(job, of_replicas), settings)
+    stored = emit.to_yaml(stored_value(run.job, run.settings, of_replicas))
     return _patched(run, backend.lower(run.job, run.settings, texts, stored), edits), run
 
 
@@ -88,10 +82,10 @@ def _edits_of_replicas(
     ]
     if not edits:
         return []
-    found = _touching(with_first_replicas(job), settings, edits)
-    if any(edit not in found and (edit.target.name or edit.target.labels) for edit in edits):
-        found = _touching(job, settings, edits)
-    return found
+    touching = _touching(with_first_replicas(job), settings, edits)
+    if any(edit not in touching and (edit.target.name or edit.target.labels) for edit in edits):
+        touching = _touching(job, settings, edits)
+    return touching
 
 
 def _touching(job: Job, settings: Settings, edits: Sequence[overlays.Edit]) -> list[overlays.Edit]:
@@ -129,8 +123,8 @@ def pods(
     Returns:
         A Pod for each replica, in the same order.
     """
-    made = backend.lower_pods(run.job, role, members, run.settings)
-    return _patched(run, made, edits).objects
+    pods = backend.lower_pods(run.job, role, members, run.settings)
+    return _patched(run, pods, edits).objects
 
 
 def _patched(
@@ -148,10 +142,10 @@ def _patched(
 
 
 def situation(run: Run, declared: Job) -> backend.Situation:
-    """What the annotations of a run's objects depend on, beside these.
+    """What the annotations of a run's objects depend on, besides these.
 
     Args:
-        run: What `objects` or `run_of` made.
+        run: The run, from `objects` or `run_of`.
         declared: The job as its document describes it: before its intents.
     """
     around = backend.Situation.around(run.job, declared)
@@ -162,10 +156,10 @@ def situation(run: Run, declared: Job) -> backend.Situation:
 
 
 def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -> backend.Situation:
-    """The same for who annotates only some of a run's objects, with the waves of the others.
+    """The same where only some of a run's objects are annotated, with the waves of the others.
 
     Args:
-        run: What `objects` or `run_of` made.
+        run: The run, from `objects` or `run_of`.
         declared: The job as its document describes it: before its intents.
         edits: The edits that the run is stored with.
     """
@@ -174,9 +168,8 @@ def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -
         return around  # nobody else asks for them
     # Pods of a role are of one wave, unless an overlay names one of them. A wave that an overlay
     # gives to other kinds than Pods and Services is not known here: the job is stored without it.
-    few = with_first_replicas(run.job)
-    made = backend.lower(few, run.settings, backend.Texts(None), "")
-    waves = {emit.wave(value) for value in _patched(run, made, edits).objects}
+    few = backend.lower(with_first_replicas(run.job), run.settings, backend.Texts(None), "")
+    waves = {emit.wave(value) for value in _patched(run, few, edits).objects}
     return structs.replace(around, waves=tuple(sorted(waves)))
 
 

@@ -1,8 +1,7 @@
 """TrainJobs with the runtimes that they name: two documents to one.
 
-Apart from lowering, where each document stands alone. A runtime is a document of the same input,
-one of `--runtimes`, or one of those that Trainer ships; it becomes part of its jobs and is no
-object of the output.
+A runtime is a document of the same input, one of `--runtimes`, or one of those that Trainer ships;
+it becomes part of its jobs and is no object of the output.
 """
 
 import functools
@@ -68,47 +67,55 @@ def with_runtimes(
     """
     if not any(document.api_version == RUNTIME_VERSION for document in documents):
         return WithRuntimes(tuple(documents), {})
-    given = [document for document in documents if is_runtime(document)]
-    runtimes = [*given, *library]
+    of_input = [document for document in documents if is_runtime(document)]
+    runtimes = [*of_input, *library]
     broken = {runtime for runtime in runtimes if [*_broken_parts(runtime, kubernetes_version)]}
-    told: list[Diagnostic] = []
-    made: list[Document] = []
-    # Of what is part of a job, the Pod templates are looked at there.
-    looked_at: set[Document] = set()
+    problems: list[Diagnostic] = []
+    results: list[Document] = []
+    # The Pod templates of what is part of a job are checked there.
+    merged: set[Document] = set()
     sources: dict[Document, tuple[str, ...]] = {}
     for document in documents:
-        if document.api_version != RUNTIME_VERSION or document.kind != _JOB:
-            if not is_runtime(document):
-                made.append(document)
+        if is_runtime(document):
             continue
-        if is_left(document):
-            made.append(document)
+        if not _is_train_job(document) or is_left(document):
+            results.append(document)
             continue
-        overlays = _changes(document, changed_by)
-        document, former = _with_patches(document)  # noqa: PLW2901 - the same job, in words of today
-        found, problems = _found(document, runtimes)
-        told += [*former, *problems]
-        own = {key: value for key, value in document.data.items() if key != "runtime"}
-        result = document if "runtime" not in document.data else structs.replace(document, data=own)
-        if found is not None and found not in broken and not _is_faulty(document, found):
-            result, notes = _merged(document, found, kubernetes_version)
-            told += notes
-            if result is not document:
-                looked_at.add(found)
-            sources[result] = (*overlays, *_changes(found, changed_by))
-            if found in runtimes:
-                sources[result] += (found.relative,)
-        made.append(result)
+        job, warnings = _with_patches(document)
+        runtime, refusals = _runtime_of(job, runtimes)
+        problems += [*warnings, *refusals]
+        if runtime is not None and runtime not in broken and not _is_faulty(job, runtime):
+            result, notes = _merged(job, runtime, kubernetes_version)
+            problems += notes
+            if result is not job:
+                merged.add(runtime)
+            sources[result] = (*changed_by.get(document, ()), *changed_by.get(runtime, ()))
+            if runtime in runtimes:
+                sources[result] += (runtime.relative,)
+        else:
+            own = {key: value for key, value in job.data.items() if key != "runtime"}
+            result = structs.replace(job, data=own) if "runtime" in job.data else job
+        results.append(result)
     named = named_runtimes(document for document in documents if not is_left(document))
     for runtime in runtimes:
-        apart = runtime.name in named and runtime not in looked_at
-        templates = _templates(runtime) if apart else ()
-        rules = Rules(RUNTIME_SCHEMA, kubernetes_version, volumes=_claims(runtime))
-        told += findings(runtime, templates, rules)
-        for path, _ in _claim_templates(runtime):
-            told += kubernetes.check_claim_template(runtime, path, kubernetes_version)
-    told += _unnamed(documents, given)
-    return WithRuntimes(tuple(made), sources, tuple(dict.fromkeys(told)))
+        is_unmerged = runtime.name in named and runtime not in merged
+        claims = [*_claim_templates(runtime)]
+        names = (value_at(template, ("metadata", "name")) for _, template in claims)
+        volumes = tuple(name for name in names if isinstance(name, str))
+        rules = Rules(RUNTIME_SCHEMA, kubernetes_version, volumes=volumes)
+        problems += findings(runtime, _templates(runtime) if is_unmerged else (), rules)
+        for path, _ in claims:
+            problems += kubernetes.check_claim_template(runtime, path, kubernetes_version)
+    named_by_any = named_runtimes(documents)
+    for runtime in of_input if named_by_any else ():
+        if runtime.name not in named_by_any:
+            facts = {
+                "where": f"{runtime.kind} {runtime.name or ''}".strip(),
+                "reason": "no TrainJob of the input names it",
+                "advice": "name it in spec.runtimeRef, or leave it out",
+            }
+            problems.append(diagnose(codes.NO_EFFECT, runtime.locate(("kind",)), **facts))
+    return WithRuntimes(tuple(results), sources, tuple(dict.fromkeys(problems)))
 
 
 def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
@@ -131,12 +138,6 @@ def _templates(runtime: Source) -> list[Template]:
     ]
 
 
-def _claims(runtime: Document) -> tuple[str, ...]:
-    """The volumes that Pods of a runtime have by its claims."""
-    names = (value_at(template, ("metadata", "name")) for _, template in _claim_templates(runtime))
-    return tuple(name for name in names if isinstance(name, str))
-
-
 def _claim_templates(runtime: Document) -> Iterator[tuple[ValuePath, Any]]:
     """The templates of a runtime's claims, each with its place."""
     above = ("spec", "template", "spec", "volumeClaimPolicies")
@@ -147,36 +148,22 @@ def _claim_templates(runtime: Document) -> Iterator[tuple[ValuePath, Any]]:
             yield (*above, place, "templates", number), template
 
 
-def _unnamed(documents: Iterable[Document], runtimes: Iterable[Document]) -> Iterator[Diagnostic]:
-    """A warning for each runtime that none of the TrainJobs names, if there are any."""
-    named = named_runtimes(documents)
-    for runtime in runtimes if named else ():
-        if runtime.name not in named:
-            facts = {
-                "where": f"{runtime.kind} {runtime.name or ''}".strip(),
-                "reason": "no TrainJob of the input names it",
-                "advice": "name it in spec.runtimeRef, or leave it out",
-            }
-            yield diagnose(codes.NO_EFFECT, runtime.locate(("kind",)), **facts)
-
-
 def _reference(job: Document) -> Mapping[str, Any]:
     """What a TrainJob says of its runtime; empty if that cannot be read."""
     return mapping_at(job.data, ("spec", "runtimeRef"))
 
 
 def named_runtimes(documents: Iterable[Document]) -> frozenset[str | None]:
-    """The names that the TrainJobs among the documents give as their runtime's.
+    """The names of runtimes that the TrainJobs among the documents refer to.
 
-    Args:
-        documents: Documents of any kind.
-
-    Returns:
-        The names, with None for a job whose reference cannot be read.
+    There is a None among them for a job whose reference cannot be read.
     """
-    jobs = (d for d in documents if (d.api_version, d.kind) == (RUNTIME_VERSION, _JOB))
-    found = (_reference(job).get("name") for job in jobs)
-    return frozenset(name if isinstance(name, str) else None for name in found)
+    names = (_reference(job).get("name") for job in documents if _is_train_job(job))
+    return frozenset(name if isinstance(name, str) else None for name in names)
+
+
+def _is_train_job(document: Document) -> bool:
+    return document.api_version == RUNTIME_VERSION and document.kind == _JOB
 
 
 def is_runtime(document: Document) -> bool:
@@ -185,7 +172,7 @@ def is_runtime(document: Document) -> bool:
 
 
 def _is_faulty(job: Document, runtime: Document) -> bool:
-    """Whether one of the two cannot be read; what is wrong is told elsewhere."""
+    """Whether one of the two cannot be read; what is wrong is reported elsewhere."""
     faults = schema_faults(job.data, "TrainJob.json")
     return bool(faults or schema_faults(runtime.data, RUNTIME_SCHEMA)) or "runtime" in job.data
 
@@ -200,11 +187,9 @@ def _with_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
     return structs.replace(job, data=patched.value, origin=patched, path=()), [warning]
 
 
-def _changes(document: Document, changed_by: Mapping[Document, Sequence[str]]) -> tuple[str, ...]:
-    return tuple(changed_by.get(document, ()))
-
-
-def _found(job: Document, runtimes: Sequence[Document]) -> tuple[Document | None, list[Diagnostic]]:
+def _runtime_of(
+    job: Document, runtimes: Sequence[Document]
+) -> tuple[Document | None, list[Diagnostic]]:
     """The runtime that a job names, and what is wrong if there is none."""
     if "runtime" in job.data:
         facts = {"where": "runtime", "advice": "name the runtime in spec.runtimeRef"}
@@ -237,10 +222,8 @@ def _found(job: Document, runtimes: Sequence[Document]) -> tuple[Document | None
 def _in_reach(job: Document, kind: str, runtimes: Iterable[Document]) -> Iterator[Document]:
     """The runtimes of that kind that a job may name: a TrainingRuntime is one namespace's."""
     for runtime in runtimes:
-        apart = kind == RUNTIME_KINDS[0] and (runtime.namespace or job.namespace) != (
-            job.namespace or runtime.namespace
-        )
-        if runtime.kind == kind and not apart:
+        namespaces = {runtime.namespace, job.namespace} - {None}
+        if runtime.kind == kind and (kind == RUNTIME_KINDS[1] or len(namespaces) < 2):
             yield runtime
 
 
@@ -267,6 +250,6 @@ def _merged(job: Document, runtime: Document, version: str) -> tuple[Document, l
         return job, [kubernetes.diagnostic(patched, fault, version) for fault in faults]
     if problems := unsupported.refusals(job, patched):
         return job, problems
-    made = merge.merged(job, patched)
-    told = [*runtime_patches.notes(job), *unsupported.notes(job, patched)]
-    return structs.replace(job, data=made.data, origin=made, path=()), told
+    result = merge.merged(job, patched)
+    notes = [*runtime_patches.notes(job), *unsupported.notes(job, patched)]
+    return structs.replace(job, data=result.value, origin=result, path=()), notes

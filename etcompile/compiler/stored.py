@@ -84,13 +84,9 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
 
 
 def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
-    """Refuses a stored job that is not in the ConfigMap of its name.
+    """Refuses a stored job that is not in the ConfigMap of its name, whose metadata this is.
 
     Else whoever may write any ConfigMap could give any job another content.
-
-    Args:
-        job: The job that the ConfigMap holds.
-        metadata: That of the ConfigMap.
 
     Raises:
         StoredJobError: the ConfigMap has another name, or another job's label.
@@ -103,44 +99,13 @@ def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
         )
 
 
-def _check_numbers(value: Any) -> None:
-    """Refuses numbers that no clock, no counter and no object of Kubernetes can hold."""
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            _check_numbers(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_numbers(inner)
-    elif isinstance(value, int | float) and not (
-        math.isfinite(value) and -_MOST_NUMBER <= value < _MOST_NUMBER
-    ):
-        raise StoredJobError(f"{STORED_JOB} has a number that Kubernetes cannot hold")
-
-
-def _check_names(job: Job) -> None:
-    """Refuses names that no object can have: requests name objects by them."""
-    names = [job.name, job.config_name, *([job.credentials.secret] if job.credentials else [])]
-    for role in job.roles:
-        names.append(role.naming.stem)
-        names += [role.pod_name(member) for member in (role.members[:1] + role.members[-1:])]
-    for name in names:
-        if not isinstance(name, str) or not is_subdomain(name):
-            raise StoredJobError(f"{str(name)[:100]!r} is not a valid name")
-
-
 def stored_value(
     job: Job, settings: Settings, patches: Sequence[overlays.Edit] = ()
 ) -> dict[str, Any]:
-    """The stored form of a job.
+    """The stored form of a job after its intents, a JSON value.
 
-    Args:
-        job: The job, after its intents.
-        settings: The settings it is compiled with.
-        patches: The edits of overlays that touch its Pods and Services, in order.
-
-    Returns:
-        A JSON value. Members are written as runs of indexes, so that adding two workers to a
-        thousand changes one line.
+    Members are written as runs of indexes, so that adding two workers to a thousand changes one
+    line. The patches are those of overlays that touch its Pods and Services, in order.
     """
     value = {
         "apiVersion": API_VERSION,
@@ -174,6 +139,31 @@ def settings_value(settings: Settings) -> dict[str, Any]:
     return value
 
 
+def settings_of(value: Mapping[str, Any]) -> Settings:
+    """The settings that `settings_value` made a JSON value of.
+
+    Raises:
+        StoredJobError: they are none that this version of etcompile knows.
+    """
+    kind, _, name = value["secret"].partition(":")
+    run, gang, services = value.get("run"), value.get("gang", "none"), value["services"]
+    known = kind in SECRET_KINDS and gang in GANGS and services in get_args(Services)
+    if not known or (run is not None and not is_run(run)):
+        raise StoredJobError("its settings are none that this version of etcompile knows")
+    return Settings(
+        services=services,
+        secret=SecretMode(kind, name or None),
+        kubernetes_version=value["kubernetesVersion"],
+        init_image=value.get("initImage"),
+        kubectl_image=value.get("kubectlImage"),
+        cluster_domain=value["clusterDomain"],
+        profiles=tuple(value.get("profiles", ())),
+        run=run,
+        gang=gang,
+        gang_scheduler=value.get("gangScheduler"),
+    )
+
+
 def with_patches(job: Job, patches: Sequence[overlays.Edit]) -> Job:
     """The job as a run of its own, if the patches change what its Pods do."""
     changing = [
@@ -189,9 +179,6 @@ def with_patches(job: Job, patches: Sequence[overlays.Edit]) -> Job:
 def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
     """The job and the settings of a stored form.
 
-    Args:
-        value: What `stored_value` made, read back.
-
     Raises:
         StoredJobError: the value is of another version, or its document does not compile.
     """
@@ -203,7 +190,7 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
         for role in lowered.roles
     )
     job = structs.replace(lowered, roles=roles, namespace=value.get("namespace"))
-    settings = _settings(value["settings"])
+    settings = settings_of(value["settings"])
     total = sum(len(role.members) for role in roles)
     if total > MOST_PODS:
         raise StoredJobError(f"it has {total} replicas; at most {MOST_PODS} are possible")
@@ -211,23 +198,8 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
     return in_run(job, settings.run), settings
 
 
-def _check_replicas(value: Mapping[str, Any], most: int) -> None:
-    """Refuses a job of too many replicas by the numbers in it, before they take any memory."""
-    document = value["document"]
-    kind = frontends.find(document.get("apiVersion"), document.get("kind"))
-    counts_in = [value_at(document, path) for path in kind.counts_of(document)] if kind else []
-    declared = sum(count for count in counts_in if isinstance(count, int) and count > 0)
-    runs = [run for of_role in value["members"].values() for run in of_role]
-    total = max(declared, sum(max(0, run["to"] - run["from"] + 1) for run in runs))
-    if total > most:
-        raise StoredJobError(f"it has {total} replicas; there is memory for {max(0, most)}")
-
-
 def read_declared(value: Mapping[str, Any]) -> Job:
     """The job of a stored form as its document describes it: before intents, of no run.
-
-    Args:
-        value: What `stored_value` made, read back.
 
     Raises:
         StoredJobError: the value is of another version, or its document does not compile.
@@ -248,32 +220,8 @@ def read_declared(value: Mapping[str, Any]) -> Job:
 
 
 def read_patches(value: Mapping[str, Any]) -> tuple[overlays.Edit, ...]:
-    """The edits that a stored job carries, for `overlays.patched_objects`.
-
-    Args:
-        value: What `stored_value` made, read back.
-    """
+    """The edits that a stored job carries, for `run.pods`."""
     return overlays.stored_edits(_Unlocated(value), ("patches",)) if "patches" in value else ()
-
-
-def _settings(value: Mapping[str, Any]) -> Settings:
-    kind, _, name = value["secret"].partition(":")
-    run, gang, services = value.get("run"), value.get("gang", "none"), value["services"]
-    known = kind in SECRET_KINDS and gang in GANGS and services in get_args(Services)
-    if not known or (run is not None and not is_run(run)):
-        raise StoredJobError("its settings are none that this version of etcompile knows")
-    return Settings(
-        services=services,
-        secret=SecretMode(kind, name or None),
-        kubernetes_version=value["kubernetesVersion"],
-        init_image=value.get("initImage"),
-        kubectl_image=value.get("kubectlImage"),
-        cluster_domain=value["clusterDomain"],
-        profiles=tuple(value.get("profiles", ())),
-        run=run,
-        gang=gang,
-        gang_scheduler=value.get("gangScheduler"),
-    )
 
 
 def _runs(role: Role) -> Iterator[dict[str, Any]]:
@@ -283,8 +231,8 @@ def _runs(role: Role) -> Iterator[dict[str, Any]]:
         rank = None if member.rank is None else member.rank - index
         return index - place, member.labels, rank, member.relaunches, member.resources
 
-    for _, found in itertools.groupby(enumerate(role.members), key=run):
-        members = [member for _, member in found]
+    for _, group in itertools.groupby(enumerate(role.members), key=run):
+        members = [member for _, member in group]
         first = members[0]
         yield {
             "from": first.index,
@@ -320,3 +268,43 @@ class _Unlocated(Struct, frozen=True):
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:  # noqa: ARG002
         return Location("job.yaml")
+
+
+# What nobody can carry out ------------------------------------------------------------------------
+
+
+def _check_numbers(value: Any) -> None:
+    """Refuses numbers that no clock, no counter and no object of Kubernetes can hold."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            _check_numbers(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_numbers(inner)
+    elif isinstance(value, int | float) and not (
+        math.isfinite(value) and -_MOST_NUMBER <= value < _MOST_NUMBER
+    ):
+        raise StoredJobError(f"{STORED_JOB} has a number that Kubernetes cannot hold")
+
+
+def _check_names(job: Job) -> None:
+    """Refuses names that no object can have: requests name objects by them."""
+    names = [job.name, job.config_name, *([job.credentials.secret] if job.credentials else [])]
+    for role in job.roles:
+        names.append(role.naming.stem)
+        names += [role.pod_name(member) for member in (role.members[:1] + role.members[-1:])]
+    for name in names:
+        if not isinstance(name, str) or not is_subdomain(name):
+            raise StoredJobError(f"{str(name)[:100]!r} is not a valid name")
+
+
+def _check_replicas(value: Mapping[str, Any], most: int) -> None:
+    """Refuses a job of too many replicas by the numbers in it, before they take any memory."""
+    document = value["document"]
+    kind = frontends.find(document.get("apiVersion"), document.get("kind"))
+    counts_in = [value_at(document, path) for path in kind.counts_of(document)] if kind else []
+    declared = sum(count for count in counts_in if isinstance(count, int) and count > 0)
+    runs = [run for of_role in value["members"].values() for run in of_role]
+    total = max(declared, sum(max(0, run["to"] - run["from"] + 1) for run in runs))
+    if total > most:
+        raise StoredJobError(f"it has {total} replicas; there is memory for {max(0, most)}")
