@@ -42,9 +42,9 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
     """
     from etcompile.diagnostics.redaction import shown_value
     from etcompile.status import seen
+    from etcompile.status.documents import explanation_value
     from etcompile.status.text import clock
     from etcompile.status.why import explanations
-    from etcompile.status.why.documents import explanation_value
     from etcompile.status.why.text import explanation_markdown, explanation_text
 
     with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:

@@ -1,8 +1,8 @@
-"""Where the processes of ranks are, by the stacks that they write when they are asked.
+"""Where the processes of ranks are, by the stacks that they write on a signal.
 
 A rank that computes for ever, or waits for something that never comes, looks from outside like one
 that waits for it. Their stacks differ: of a run that hangs all ranks but one stand in the same
-collective. Stacks are what Python's `faulthandler.register` writes, which a signal asks for.
+collective. Stacks are what Python's `faulthandler.register` writes.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-_ASKED = re.compile(r"etcompile: process (\d{1,9}) is sent (\w{1,8}) for its stack$")
+_REQUEST = re.compile(r"etcompile: process (\d{1,9}) is sent (\w{1,8}) for its stack$")
 _THREAD = re.compile(
     r"(?:(?:Current thread|Thread) 0x[0-9a-f]+.*|Stack) \(most recent call first\):$"
 )
@@ -23,13 +23,7 @@ _DEEPEST = 12
 
 
 class Frame(Struct, frozen=True):
-    """A call.
-
-    Args:
-        file: The path of its source, as Python was given it.
-        line: Where in that file it is, from 1.
-        function: Which function, without its class.
-    """
+    """A call: the path of its source, the line there, and the function without its class."""
 
     file: str
     line: int
@@ -42,11 +36,10 @@ class Frame(Struct, frozen=True):
 
 
 class Stack(Struct, frozen=True):
-    """Where a process was.
+    """The calls of a process's main thread, the innermost first.
 
     Args:
         process: Its number in its container.
-        frames: The calls of its main thread, the innermost first.
     """
 
     process: int
@@ -74,23 +67,20 @@ class Stack(Struct, frozen=True):
     @property
     def lines(self) -> list[str]:
         """The stack as lines to keep, the innermost call first."""
-        shown = [f"  {frame.text}" for frame in self.frames[:_DEEPEST]]
-        return [f"process {self.process}, the innermost call first:", *shown]
+        calls = [f"  {frame.text}" for frame in self.frames[:_DEEPEST]]
+        return [f"process {self.process}, the innermost call first:", *calls]
 
 
 def stacks(lines: Sequence[str]) -> list[Stack]:
-    """The stacks in a log, in the order in which they were asked for.
-
-    Args:
-        lines: The log, without times, from where the first was asked for.
-    """
-    asked = [(n, int(told[1])) for n, line in enumerate(lines) if (told := _ASKED.match(line))]
-    ends = [*(n for n, _ in asked[1:]), len(lines)]
-    found = (
+    """The stacks in a log, without times, in the order in which they were requested."""
+    matches = ((n, _REQUEST.match(line)) for n, line in enumerate(lines))
+    requests = [(n, int(match[1])) for n, match in matches if match]
+    ends = [*(n for n, _ in requests[1:]), len(lines)]
+    every = (
         Stack(process, _main_thread(lines[begin + 1 : end]))
-        for (begin, process), end in zip(asked, ends, strict=False)
+        for (begin, process), end in zip(requests, ends, strict=False)
     )
-    return [stack for stack in found if stack.frames]
+    return [stack for stack in every if stack.frames]
 
 
 def _main_thread(lines: Iterable[str]) -> tuple[Frame, ...]:
@@ -110,15 +100,11 @@ def _main_thread(lines: Iterable[str]) -> tuple[Frame, ...]:
 def elsewhere(by_rank: Mapping[str, Sequence[Stack]]) -> dict[str, Stack]:
     """The ranks that are not where most of them are, each with the stack that says so.
 
-    Args:
-        by_rank: The stacks of the processes of each rank; a rank without any is not counted.
-
-    Returns:
-        None of them where no place has more than half of the ranks: then nobody can say who of
-        them waits for whom.
+    A rank without stacks is not counted. Where no place has more than half of the ranks there are
+    none: nobody can say who of them waits for whom.
     """
-    known = {rank: found for rank, found in by_rank.items() if found}
-    places = {rank: frozenset(stack.place for stack in found) for rank, found in known.items()}
+    known = {rank: own for rank, own in by_rank.items() if own}
+    places = {rank: frozenset(stack.place for stack in own) for rank, own in known.items()}
     if not places:
         return {}
     common, count = Counter(places.values()).most_common(1)[0]
@@ -126,6 +112,6 @@ def elsewhere(by_rank: Mapping[str, Sequence[Stack]]) -> dict[str, Stack]:
         return {}
     return {
         rank: next(stack for stack in known[rank] if stack.place not in common)
-        for rank, found in places.items()
-        if not found <= common
+        for rank, own in places.items()
+        if not own <= common
     }

@@ -1,11 +1,16 @@
-"""The status of jobs as JSON values for scripts."""
+"""The status of jobs, and why they are so, as JSON values for scripts."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from etcompile.goodput import Goodput
+from etcompile.k8s.objects import timestamp
 from etcompile.status.values import JobStatus
+
+if TYPE_CHECKING:
+    from etcompile.failures import Failure
+    from etcompile.goodput import Goodput, Timeline
+    from etcompile.status.why.explanation import Attempt, Explanation
 
 
 def job_value(job: JobStatus) -> dict[str, Any]:
@@ -22,7 +27,7 @@ def job_value(job: JobStatus) -> dict[str, Any]:
         "created": job.created,
         "restarts": job.restarts,
         "epoch": _value(job.epoch) if job.epoch else None,
-        "goodput": goodput_value(job.goodput),
+        "goodput": _goodput(job.goodput),
         "hosts": _value(job.hosts) if job.hosts else None,
         "roles": [_value(role) for role in job.roles],
         "replicas": [_value(replica) for replica in job.replicas],
@@ -31,8 +36,7 @@ def job_value(job: JobStatus) -> dict[str, Any]:
     }
 
 
-def goodput_value(goodput: Goodput | None) -> dict[str, Any] | None:
-    """How much of its time a run has been in training; None if that is not known."""
+def _goodput(goodput: "Goodput | None") -> dict[str, Any] | None:
     if goodput is None:
         return None
     return {
@@ -47,4 +51,90 @@ def _value(struct: Struct) -> dict[str, Any]:
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in structs.asdict(struct).items()
+    }
+
+
+def explanation_value(why: "Explanation") -> dict[str, Any]:
+    """Why a job is as it is, as a JSON value."""
+    status = why.status
+    return {
+        "namespace": status.namespace,
+        "name": status.name,
+        "kind": status.kind or None,
+        "phase": status.phase,
+        "because": status.because,
+        "verdict": why.verdict or None,
+        "first": _failure(why.last.first) if why.last else None,
+        "attempts": [_attempt(attempt) for attempt in why.attempts],
+        "waiting": [
+            {
+                "pods": list(held.names),
+                "state": held.state,
+                "reason": held.reason or None,
+                "message": held.message,
+            }
+            for held in why.held
+        ],
+        "notCreated": [
+            {"reason": event.reason, "message": event.message, "objects": list(event.objects)}
+            for event in why.refused
+        ],
+        "nodes": {node: dict(causes) for node, causes in why.nodes},
+        "avoidedNodes": list(why.avoided),
+        "preflightWarnings": list(why.warned),
+        "goodput": _goodput(status.goodput),
+        "timeline": _timeline(status.timeline) if status.timeline is not None else None,
+        "restarts": why.restarts,
+        "restartLimit": why.limit,
+        "logKept": why.kept,
+        "advice": list(why.advice),
+    }
+
+
+def _timeline(timeline: "Timeline") -> dict[str, Any]:
+    return {
+        "began": timestamp(timeline.began),
+        "attempts": [
+            {
+                "attempt": attempt.number + 1,
+                "began": timestamp(attempt.began),
+                "ended": timestamp(attempt.ended) if attempt.ended else None,
+                "why": attempt.why or None,
+            }
+            for attempt in timeline.attempts
+        ],
+        "inTraining": [[timestamp(begin), timestamp(end)] for begin, end in timeline.times],
+        "earlierSeconds": round(timeline.before, 1),
+    }
+
+
+def _attempt(attempt: "Attempt") -> dict[str, Any]:
+    return {
+        "attempt": attempt.number + 1,
+        "first": _failure(attempt.first),
+        "failedInTheSameSecond": [_failure(failure) for failure in attempt.alike],
+        "stillRunning": list(attempt.running),
+        "followed": dict(attempt.followed),
+        "failedAgain": attempt.again,
+        "others": [_failure(failure) for failure in attempt.others],
+    }
+
+
+def _failure(failure: "Failure") -> dict[str, Any]:
+    cause = failure.cause
+    return {
+        "pod": failure.pod,
+        "role": failure.role,
+        "index": failure.index,
+        "node": failure.node or None,
+        "at": timestamp(failure.at) if failure.at is not None else None,
+        "cause": cause.name,
+        "blame": cause.blame,
+        "says": cause.line or None,
+        "container": failure.container or None,
+        "exitCode": failure.code,
+        "signal": failure.signal or None,
+        "reason": failure.reason or None,
+        "message": failure.message or None,
+        "tail": failure.tail or None,
     }

@@ -1,6 +1,6 @@
 """Why a job is as it is: what its run died of first, or what keeps it from starting.
 
-`explanation` finds it, and is pure; `text` and `documents` are the words for it, and `page` shows
+`explanation` finds it, and is pure; `text` is the words for it, and `page` shows
 them as a page.
 """
 
