@@ -32,8 +32,8 @@ from rich.text import Text
 
 import etcompile
 from etcompile.status import statuses
+from etcompile.status.explanation_page import explanation_page
 from etcompile.status.text import job_text
-from etcompile.status.why.page import explanation_page
 from status.explained import NOW, of_many_ranks
 
 SOURCES = Path(__file__).resolve().parent / "sources"

@@ -43,9 +43,9 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
     from etcompile.diagnostics.redaction import shown_value
     from etcompile.status import seen
     from etcompile.status.documents import explanation_value
+    from etcompile.status.explanation_text import explanation_markdown, explanation_text
+    from etcompile.status.explanations import explanations
     from etcompile.status.text import clock
-    from etcompile.status.why import explanations
-    from etcompile.status.why.text import explanation_markdown, explanation_text
 
     with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:
         view = seen(cluster, options.job, cluster.namespace)
@@ -55,7 +55,7 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
         elif options.output == "markdown":
             write(explanation_markdown(why, clock(), lines=options.lines))
         elif options.output == "html":
-            from etcompile.status.why.page import explanation_page
+            from etcompile.status.explanation_page import explanation_page
 
             write(explanation_page(why, clock(), lines=options.lines))
         else:

@@ -14,12 +14,12 @@ from etcompile.failures.log import (
     Failure,
     FailureLog,
     avoided_nodes,
-    ended_alike,
     failures_of,
     first_causes,
     log_text,
     read_log,
     tail_of,
+    tied_with,
 )
 from etcompile.failures.stacks import Frame, Stack, elsewhere, stacks
 
@@ -37,7 +37,6 @@ __all__ = [
     "avoided_nodes",
     "cause_of",
     "elsewhere",
-    "ended_alike",
     "failures_of",
     "first_causes",
     "log_text",
@@ -45,4 +44,5 @@ __all__ = [
     "read_log",
     "stacks",
     "tail_of",
+    "tied_with",
 ]

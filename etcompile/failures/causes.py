@@ -278,11 +278,8 @@ def _spoken(text: str, job: str) -> Cause | None:
             return cause
         has_raised = has_raised or raised
     # Of several lines about lost peers one may name the peer.
-    named = [
-        cause
-        for cause in followed
-        if _ADDRESS.search(cause.line) or (job and f"{job}-" in cause.line)
-    ]
+    peer = re.compile(rf"{re.escape(job)}-" if job else _ADDRESS.pattern)
+    named = [cause for cause in followed if peer.search(cause.line) or _ADDRESS.search(cause.line)]
     errors = [cause for cause in followed if _BARE_EXCEPTION.match(cause.line)]
     return next(iter((*named, *errors, *followed, *vague)), None)
 

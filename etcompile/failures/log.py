@@ -217,7 +217,7 @@ def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
     What has lost a peer is a consequence, whenever it ended, and a sidecar that is started again
     ends nothing. Of the rest the earliest counts.
     Kubelets report whole seconds: of what ended in the same one, a cause comes before a bare exit
-    code. What is alike in all that is not ordered by this (`ended_alike`).
+    code. Of what is equal in all that none is the first (`tied_with`).
 
     Args:
         failures: Entries, in any order.
@@ -228,7 +228,7 @@ def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
     return firsts
 
 
-def ended_alike(first: Failure, failures: Iterable[Failure]) -> list[Failure]:
+def tied_with(first: Failure, failures: Iterable[Failure]) -> list[Failure]:
     """The failures of other replicas that are as likely to be the first as `first` is."""
     rank = _likelihood(first)[:3]
     return [

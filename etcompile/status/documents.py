@@ -10,7 +10,7 @@ from etcompile.status.values import JobStatus
 if TYPE_CHECKING:
     from etcompile.failures import Failure
     from etcompile.goodput import Goodput, Timeline
-    from etcompile.status.why.explanation import Attempt, Explanation
+    from etcompile.status.explanations import Attempt, Explanation
 
 
 def job_value(job: JobStatus) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _attempt(attempt: "Attempt") -> dict[str, Any]:
     return {
         "attempt": attempt.number + 1,
         "first": _failure(attempt.first),
-        "failedInTheSameSecond": [_failure(failure) for failure in attempt.alike],
+        "failedInTheSameSecond": [_failure(failure) for failure in attempt.tied],
         "stillRunning": list(attempt.running),
         "followed": dict(attempt.followed),
         "failedAgain": attempt.again,

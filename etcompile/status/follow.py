@@ -24,11 +24,11 @@ _Change = tuple[str, Event] | tuple[str, list[LiveObject]] | ClusterError
 """The kind, and a change of one of its objects, or all of them anew; or why a watch ended."""
 
 
-def follow(cluster: Cluster, found: Seen, *, every: float | None = None) -> Iterator[Seen]:
+def follow(cluster: Cluster, snapshot: Seen, *, every: float | None = None) -> Iterator[Seen]:
     """Keeps what was seen up to date, and yields it after each change.
 
     Args:
-        found: What was seen; it is changed in place.
+        snapshot: What was seen; it is changed in place.
         every: Seconds after which it is yielded although nothing has changed; None for never.
 
     Raises:
@@ -36,29 +36,29 @@ def follow(cluster: Cluster, found: Seen, *, every: float | None = None) -> Iter
     """
     changes: queue.Queue[_Change] = queue.Queue()
     watches = []
-    for source in found.sources:
+    for source in snapshot.sources:
         # The watcher's ConfigMaps need not carry a label: all are watched, and others passed over.
         labels = "" if source.resource.kind == "ConfigMap" else source.labels
         watches.append(
-            cluster.watch(source.resource, source.version, found.namespace, labels=labels)
+            cluster.watch(source.resource, source.version, snapshot.namespace, labels=labels)
         )
     ended = threading.Event()
-    for source, watch in zip(found.sources, watches, strict=True):
+    for source, watch in zip(snapshot.sources, watches, strict=True):
         threading.Thread(
-            target=_listen, args=(cluster, found, source, watch, changes, ended), daemon=True
+            target=_listen, args=(cluster, snapshot, source, watch, changes, ended), daemon=True
         ).start()
     try:
         while True:
             try:
-                _take_in(found, changes.get(timeout=every))
+                _take_in(snapshot, changes.get(timeout=every))
             except queue.Empty:
-                yield found
+                yield snapshot
                 continue
             end = time.monotonic() + _TOGETHER
             with contextlib.suppress(queue.Empty):
                 while (left := end - time.monotonic()) > 0:
-                    _take_in(found, changes.get(timeout=left))
-            yield found
+                    _take_in(snapshot, changes.get(timeout=left))
+            yield snapshot
     finally:
         ended.set()
         for watch in watches:
@@ -67,7 +67,7 @@ def follow(cluster: Cluster, found: Seen, *, every: float | None = None) -> Iter
 
 def _listen(
     cluster: Cluster,
-    found: Seen,
+    snapshot: Seen,
     source: Source,
     watch: Watch,
     changes: "queue.Queue[_Change]",
@@ -86,7 +86,7 @@ def _listen(
                     changes.put(error)
                 return
         try:
-            listing = cluster.list(source.resource, found.namespace, labels=source.labels)
+            listing = cluster.list(source.resource, snapshot.namespace, labels=source.labels)
         except ClusterError as error:
             changes.put(error)
             return
@@ -94,19 +94,19 @@ def _listen(
         watch.resource_version = listing.resource_version
 
 
-def _take_in(found: Seen, change: _Change) -> None:
+def _take_in(snapshot: Seen, change: _Change) -> None:
     if isinstance(change, ClusterError):
         raise change
     kind, what = change
     if isinstance(what, Event):
-        if found.concerns(what.object):
-            (found.drop if what.type == "DELETED" else found.put)(what.object)
+        if snapshot.concerns(what.object):
+            (snapshot.drop if what.type == "DELETED" else snapshot.put)(what.object)
         return
     still = {key(value) for value in what}
-    for known in [*found.objects.values(), *found.events.values()]:
+    for known in [*snapshot.objects.values(), *snapshot.events.values()]:
         # A list by label does not have the watcher's ConfigMaps, which may carry none.
         listed = kind == "Event" or JOB_LABEL in (known["metadata"].get("labels") or {})
         if known["kind"] == kind and listed and key(known) not in still:
-            found.drop(known)
+            snapshot.drop(known)
     for value in what:
-        found.put(value)
+        snapshot.put(value)

@@ -44,7 +44,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.protocol import is_config as names_config
 from etcompile.model.run_record import DIGITS, UNREADABLE, RunRecord, written_record
-from etcompile.status.replicas import labelled_replica, made_by, replicas_of, state
+from etcompile.status.replicas import labelled_replica, owning_job, replicas_of, state
 from etcompile.status.values import (
     ALIVE,
     ENDED,
@@ -118,7 +118,7 @@ def statuses(
     for event in events:
         of = event.get("involvedObject") or {}
         about[of.get("namespace") or "", of.get("name") or ""].append(event)
-    found = []
+    every = []
     for config in configs:
         namespace = config["metadata"]["namespace"]
         job = config["metadata"]["labels"][JOB_LABEL]
@@ -129,8 +129,8 @@ def statuses(
             maps.get((namespace, hosts_name(job)), {}),
             maps.get((namespace, status_name(job)), {}),
         )
-        found.append(_status(its, about, at))
-    return sorted(found, key=lambda status: (status.namespace, status.name))
+        every.append(_status(its, about, at))
+    return sorted(every, key=lambda status: (status.namespace, status.name))
 
 
 def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: float) -> JobStatus:
@@ -210,7 +210,7 @@ def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> Iterator[str]:
     batches = {role.pod_name(member) for role in job.roles if role.batch for member in role.members}
     for name, pod in sorted(its.pods.items()):
         of_run = (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) or own
-        if name in declared or made_by(pod) in batches:
+        if name in declared or owning_job(pod) in batches:
             if of_run != own:
                 yield f"{name} ({state(pod)}, of another run, {of_run})"
             continue
@@ -273,11 +273,11 @@ def newest_events(events: Iterable[LiveObject]) -> tuple[JobEvent, ...]:
         words = message.replace(name, "*") if name else message
         key = event.get("type") or "", event.get("reason") or "", words
         groups.setdefault(key, []).append(event)
-    found = []
+    newest = []
     for group in [*groups.values()][:_NEWEST]:
         about = [event.get("involvedObject") or {} for event in group]
         counts = [e.get("count") or (e.get("series") or {}).get("count") or 1 for e in group]
-        found.append(
+        newest.append(
             JobEvent(
                 at=event_time(group[0]),
                 warning=group[0].get("type") == "Warning",
@@ -287,7 +287,7 @@ def newest_events(events: Iterable[LiveObject]) -> tuple[JobEvent, ...]:
                 count=sum(map(int, counts)),
             )
         )
-    return tuple(found)
+    return tuple(newest)
 
 
 # The phase --------------------------------------------------------------------------------------

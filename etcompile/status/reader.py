@@ -140,11 +140,11 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
         NoSuchJobError: no job of that name is there.
         ClusterError: something cannot be read.
     """
-    found = Seen(job, namespace)
+    snapshot = Seen(job, namespace)
     selector = JOB_LABEL if job is None else f"{JOB_LABEL}={job}"
     for version, kind in _KINDS:
-        _take_in(found, cluster, cluster.resource(version, kind), selector)
-    configs = [value for value in found.objects.values() if is_config(value)]
+        _take_in(snapshot, cluster, cluster.resource(version, kind), selector)
+    configs = [value for value in snapshot.objects.values() if is_config(value)]
     if job is not None and not configs:
         raise NoSuchJobError(job, namespace, _known(cluster, namespace))
     of_watchers = [
@@ -154,21 +154,21 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
         for end in _WATCHERS
     ]
     for value in Live(cluster).get(of_watchers):
-        found.put(dict(value))
+        snapshot.put(dict(value))
     parents = cluster.list(
         cluster.resource("v1", "ConfigMap"), namespace, labels=applysets.SET, metadata_only=True
     )
-    found.orphans = applysets.orphans(parents.items)
+    snapshot.orphans = applysets.orphans(parents.items)
     if job is not None:
-        _take_in(found, cluster, cluster.resource(*_EVENT), "")
-    return found
+        _take_in(snapshot, cluster, cluster.resource(*_EVENT), "")
+    return snapshot
 
 
-def _take_in(found: Seen, cluster: Cluster, resource: Resource, selector: str) -> None:
-    listing = cluster.list(resource, found.namespace, labels=selector)
+def _take_in(snapshot: Seen, cluster: Cluster, resource: Resource, selector: str) -> None:
+    listing = cluster.list(resource, snapshot.namespace, labels=selector)
     for value in listing.items:
-        found.put(value)
-    found.sources.append(Source(resource, selector, listing.resource_version))
+        snapshot.put(value)
+    snapshot.sources.append(Source(resource, selector, listing.resource_version))
 
 
 def _known(cluster: Cluster, namespace: str | None) -> list[tuple[str, str]]:
@@ -181,8 +181,6 @@ def _known(cluster: Cluster, namespace: str | None) -> list[tuple[str, str]]:
             if error.status != 403:
                 raise
             continue
-        found = [value["metadata"] for value in listing.items]
-        return sorted(
-            {(metadata["namespace"], metadata["labels"][JOB_LABEL]) for metadata in found}
-        )
+        jobs = [value["metadata"] for value in listing.items]
+        return sorted({(metadata["namespace"], metadata["labels"][JOB_LABEL]) for metadata in jobs})
     return []

@@ -158,7 +158,7 @@ def replicas_of(
         if declared is None:
             replica = _replica(name, "Missing", _MISSING)
         elif role.batch:
-            replica = _of_job(declared, [pod for pod in pods.values() if made_by(pod) == name])
+            replica = _of_job(declared, [pod for pod in pods.values() if owning_job(pod) == name])
         else:
             replica = _of_pod(declared)
         yield structs.replace(replica, role=role.name, index=member.index)
@@ -187,7 +187,7 @@ def _ranks(
     return ranks
 
 
-def made_by(pod: LiveObject) -> str | None:
+def owning_job(pod: LiveObject) -> str | None:
     """The Job of Kubernetes that made a Pod; None if none did."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((owner["name"] for owner in owners if owner.get("kind") == "Job"), None)

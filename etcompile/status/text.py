@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
 from etcompile.naming import shortened
-from etcompile.status.values import JobStatus, Phase, alike
+from etcompile.status.values import JobStatus, Phase, grouped
 
 _STYLES: dict[Phase, str] = {
     "Succeeded": "32",
@@ -80,7 +80,7 @@ def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
     Names give way to the state where lines are cut after `width` columns, but never their ends
     with the indexes.
     """
-    for replicas in alike(job.not_ready):
+    for replicas in grouped(job.not_ready):
         first = replicas[0]
         separator = ": " if first.reason in ("", first.state) else ", "
         why = f"{first.state}{separator}{first.why}".removesuffix(separator)

@@ -62,7 +62,7 @@ class Replica(Struct, frozen=True):
         return ": ".join(filter(None, (word, self.message)))
 
 
-def alike(replicas: Iterable[Replica]) -> list[list[Replica]]:
+def grouped(replicas: Iterable[Replica]) -> list[list[Replica]]:
     """Replicas of a role in the same state, for the same reason, but for whom it is about."""
     groups: dict[tuple[str, str, str, str], list[Replica]] = {}
     for replica in replicas:

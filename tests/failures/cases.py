@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from etcompile.status.why import Explanation, explanations
-from etcompile.status.why.text import explanation_text
+from etcompile.status.explanation_text import explanation_text
+from etcompile.status.explanations import Explanation, explanations
 from status.explained import objects
 
 CASES: list[dict[str, Any]] = yaml.safe_load(
@@ -149,7 +149,7 @@ def check(case: dict[str, Any], why: Explanation) -> None:
         assert name == first.pod if first is not None else name in held, text
     if "same" in expected:
         assert why.last is not None, text
-        same = {failure.pod for failure in (why.last.first, *why.last.alike)}
+        same = {failure.pod for failure in (why.last.first, *why.last.tied)}
         assert same == {f"train-{name}" for name in expected["same"]}, text
     if "container" in expected:
         assert first is not None

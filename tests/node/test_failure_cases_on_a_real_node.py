@@ -9,7 +9,7 @@ import pytest
 
 from etcompile.kubeapi import connect
 from etcompile.status import seen
-from etcompile.status.why import Explanation, explanations
+from etcompile.status.explanations import Explanation, explanations
 from failures.cases import case_of, check, job, names
 from node.real_cluster import KUBECONFIG, Cluster
 from node.real_gang import Watcher, eventually

@@ -7,7 +7,7 @@ import etcompile
 from etcompile.failures import Failure, FailureLog, log_text
 from etcompile.goodput import Attempt, Timeline, timeline_text
 from etcompile.model.run_record import RunRecord, record_data
-from etcompile.status.why import Explanation, explanations
+from etcompile.status.explanations import Explanation, explanations
 from specs import kubeflow_job
 
 NOW = datetime(2026, 11, 23, 10, 10, tzinfo=UTC)

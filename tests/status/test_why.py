@@ -8,9 +8,9 @@ from defects.test_trainer import with_data
 from etcompile.failures import FailureLog
 from etcompile.goodput import Attempt, Timeline, timeline_text
 from etcompile.status.documents import explanation_value, job_value
+from etcompile.status.explanation_text import explanation_markdown, explanation_text
+from etcompile.status.explanations import Explanation, explanations
 from etcompile.status.text import job_text
-from etcompile.status.why import Explanation, explanations
-from etcompile.status.why.text import explanation_markdown, explanation_text
 from specs import kubeflow_job, training_job
 from status.explained import AT, NOW, failure, objects, of_all_pods_gone, record, run_of
 

@@ -11,9 +11,9 @@ import pytest
 from watched import Place, eventually
 
 from etcompile.status import seen
+from etcompile.status.explanation_text import explanation_text
+from etcompile.status.explanations import Explanation, explanations
 from etcompile.status.text import clock
-from etcompile.status.why import Explanation, explanations
-from etcompile.status.why.text import explanation_text
 from specs import kubeflow_job
 
 FIRST = "mnist-worker-2"

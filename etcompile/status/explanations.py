@@ -24,11 +24,11 @@ from etcompile.failures import (
     FailureLog,
     avoided_nodes,
     cause_of,
-    ended_alike,
     failures_of,
     first_causes,
     missing_object,
     read_log,
+    tied_with,
 )
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, seconds
@@ -46,7 +46,7 @@ from etcompile.model.protocol import (
 from etcompile.model.run_record import RunRecord, written_record
 from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.status.job_status import is_config, statuses, stored_job
-from etcompile.status.values import ENDED, JobEvent, JobStatus, Replica, alike
+from etcompile.status.values import ENDED, JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
@@ -81,7 +81,7 @@ class Attempt(Struct, frozen=True):
     Args:
         number: Which; 0 for the first.
         first: What failed first.
-        alike: What failed in the same second and is as likely to be the first.
+        tied: What failed in the same second and is as likely to be the first.
         followed: What followed from it, each with how often: `lost the connection to another rank`.
         others: The failures that are known besides.
         again: How often the replica failed again that had failed first, and came back.
@@ -90,7 +90,7 @@ class Attempt(Struct, frozen=True):
 
     number: int
     first: Failure
-    alike: tuple[Failure, ...] = ()
+    tied: tuple[Failure, ...] = ()
     followed: tuple[tuple[str, int], ...] = ()
     others: tuple[Failure, ...] = ()
     again: int = 0
@@ -262,34 +262,28 @@ def _attempts(
         failures += [structs.replace(failure, attempt=current) for failure in early]
         firsts = first_causes(failures)
     for number, first in sorted(firsts.items(), reverse=True):
+        whose = first.role, first.index, first.container
         others = [f for f in failures if f.attempt == number and f is not first]
         others.sort(key=lambda failure: failure.at if failure.at is not None else inf)
-        same = ended_alike(first, others)
-        again = [o for o in others if (o.role, o.index) == (first.role, first.index)]
-        # A connection that broke after something else had failed was to whatever failed.
-        lost = cause_of("PeerLost").text
-        followed = Counter(
-            lost
-            if other.cause.name == "Connection" and not first.cause.may_follow
-            else other.cause.text
-            for other in others
-            if other not in again and other not in same
-        )
+        same = tied_with(first, others)
+        again, followed = 0, Counter[str]()
+        for other in others:
+            cause = other.cause
+            if (other.role, other.index, other.container) == whose:
+                again += 1
+            elif cause.name == "Connection" and not first.cause.may_follow:
+                # It broke after something else had failed, so it was to that.
+                followed[cause_of("PeerLost").text] += 1
+            elif other not in same:
+                followed[cause.text] += 1
         if more := (log.left_out if log is not None else {}).get(str(number), 0):
             followed["failed as well"] += more
         running: tuple[str, ...] = ()
         if first.cause.is_consequence and number == current:
             working = ("Running", "Ready")
             running = tuple(r.name for r in status.replicas if r.state in working)
-        yield Attempt(
-            number,
-            first,
-            tuple(same),
-            tuple(followed.most_common()),
-            tuple(others),
-            len(again),
-            running,
-        )
+        ordered = tuple(followed.most_common())
+        yield Attempt(number, first, tuple(same), ordered, tuple(others), again, running)
 
 
 def _ended_early(
@@ -387,7 +381,7 @@ def _held(
             message = warnings.get(replica.name, message)
         message = unsupervised.get(replica.name, message)
         waiting.append(structs.replace(replica, message=message))
-    for replicas in alike(waiting):
+    for replicas in grouped(waiting):
         first = replicas[0]
         pods_held = tuple(replica.name for replica in replicas)
         yield Held(pods_held, first.state, first.reason, first.message)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from etcompile.diagnostics.redaction import shown
 from etcompile.failures import Failure
 from etcompile.model.protocol import PREFLIGHT
+from etcompile.status.explanations import Attempt, Explanation
 from etcompile.status.text import age, in_training, some
-from etcompile.status.why.explanation import Attempt, Explanation
 
 _LINES = 20
 """So many of the last lines are shown."""
@@ -109,9 +109,9 @@ def what_is_known(attempt: Attempt, now: datetime) -> list[str]:
         lines.append(f"It says: {shown(cause.line)}")
     if cause.is_vague:
         lines.append("The cause is unknown: this is all that was seen.")
-    if attempt.alike:
-        others = [failure_line(other, now) for other in attempt.alike[:_EARLIER]]
-        more = f" and {len(attempt.alike) - _EARLIER} more" if len(attempt.alike) > _EARLIER else ""
+    if attempt.tied:
+        others = [failure_line(other, now) for other in attempt.tied[:_EARLIER]]
+        more = f" and {len(attempt.tied) - _EARLIER} more" if len(attempt.tied) > _EARLIER else ""
         lines.append(f"Failed in the same second: {'; '.join(others)}{more}.")
         lines.append("Which of them was first is not known.")
     if cause.is_consequence:

@@ -10,10 +10,7 @@ from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Timeline
 from etcompile.model.run_record import ranges
 from etcompile.pages import page
-from etcompile.status.text import age, lasting
-from etcompile.status.values import Replica
-from etcompile.status.why.explanation import Explanation
-from etcompile.status.why.text import (
+from etcompile.status.explanation_text import (
     causes_of_node,
     failure_line,
     goodput_line,
@@ -25,6 +22,9 @@ from etcompile.status.why.text import (
     what_followed,
     what_is_known,
 )
+from etcompile.status.explanations import Explanation
+from etcompile.status.text import age, lasting
+from etcompile.status.values import Replica
 
 Outcome = Literal["first", "failed", "ended", "ready", "waiting", "done"]
 _SIGNS: dict[Outcome, tuple[str, str]] = {
@@ -223,7 +223,7 @@ def replica_grid(why: Explanation) -> Grid:
     for attempt in reversed(why.attempts):
         for failure in (*attempt.others, attempt.first):
             key = failure.role, failure.index
-            is_first = failure is attempt.first or failure in attempt.alike
+            is_first = failure is attempt.first or failure in attempt.tied
             failed[key][attempt.number] = "first" if is_first else "failed"
             nodes[key] = failure.node or nodes.get(key, "")
     replicas = {(replica.role, replica.index or 0): replica for replica in why.status.replicas}
