@@ -107,7 +107,7 @@ class Case(Struct, frozen=True):
     record: RunRecord | None
 
 
-class ActionExecutor:
+class ActionExecutor(Struct, frozen=True):
     """Does what was decided; safe to share between threads.
 
     Args:
@@ -119,26 +119,14 @@ class ActionExecutor:
         memory: What was refused, and is not sent again before its time.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        store: Store,
-        may_act: Callable[[], bool],
-        metrics: Metrics,
-        events: EventRecorder,
-        pool: Executor,
-        hurry: Callable[[JobKey], bool],
-        memory: Memory,
-    ) -> None:
-        self._cluster = cluster
-        self._store = store
-        self._may_act = may_act
-        self._metrics = metrics
-        self._events = events
-        self._pool = pool
-        self._hurry = hurry
-        self._memory = memory
-        self._logs = LogReader(cluster, store, events, pool)
+    cluster: Cluster
+    store: Store
+    may_act: Callable[[], bool]
+    metrics: Metrics
+    events: EventRecorder
+    pool: Executor
+    hurry: Callable[[JobKey], bool]
+    memory: Memory
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
@@ -158,7 +146,7 @@ class ActionExecutor:
         touched_pods = late = unrecorded = False
         problem: Exception | None = None
         events = [action for action in actions if isinstance(action, EmitEvent)]
-        ledger = self._memory.of(case.key).ledger
+        ledger = self.memory.of(case.key).ledger
         ledger.retain({_request(case, action) for action in actions})
         for phase, group in groupby(actions, key=phase_of):
             these = [action for action in group if not ledger.holds(_request(case, action))]
@@ -171,7 +159,7 @@ class ActionExecutor:
                 )
             elif phase == "pods" and unrecorded:
                 continue
-            elif phase == "lists" and touched_pods and self._hurry(case.key):
+            elif phase == "lists" and touched_pods and self.hurry(case.key):
                 late = True
             else:
                 outcome = "all"
@@ -204,7 +192,7 @@ class ActionExecutor:
 
     def _try(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
         """Sends a request, and holds the next one like it if it was refused or changed nothing."""
-        ledger = self._memory.of(case.key).ledger
+        ledger = self.memory.of(case.key).ledger
         longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
         try:
             changed = request()
@@ -222,11 +210,12 @@ class ActionExecutor:
         version = str(status.version if status else 0)
         for action in actions:
             if isinstance(action, EmitEvent) and action.reason == REPLACED:
-                self._events.emit(case.key[0], action, metadata, version)  # logged once it is
+                self.events.emit(case.key[0], action, metadata, version)  # logged once it is
             elif isinstance(action, EmitEvent):
-                self._events.report(case.key, action, metadata, version)
+                self.events.report(case.key, action, metadata, version)
             elif isinstance(action, ReadLog | ReadTail | ReadEpochs):
-                self._logs.read(case.key, action)
+                logs = LogReader(self.cluster, self.store, self.events, self.pool)
+                logs.read(case.key, action)
 
     def create_secrets(self, case: Case) -> None:
         """Creates the Secrets that a job's Pods wait for, if they are not there.
@@ -277,7 +266,7 @@ class ActionExecutor:
             ClusterError: a request failed.
             NotLeaderError: this watcher may not act.
         """
-        since = self._cluster.now() - _JUST_CREATED
+        since = self.cluster.now() - _JUST_CREATED
         pods = [
             pod.view
             for pod in seen.pods.values()
@@ -287,7 +276,7 @@ class ActionExecutor:
             return
         # Is there a job, as the API server knows it now?
         labels = f"{JOB_LABEL}={key[1]}"
-        maps = self._cluster.list(self._maps, key[0], labels=labels, metadata_only=True).items
+        maps = self.cluster.list(self._maps, key[0], labels=labels, metadata_only=True).items
         if any(is_config(value["metadata"]) for value in maps):
             return
         for pod in pods:
@@ -315,7 +304,7 @@ class ActionExecutor:
     def _remove(self, key: JobKey, version: str, kind: str, names: AbstractSet[str]) -> None:
         """Deletes objects of a kind that are still the job's and not protected."""
         try:
-            resource = self._cluster.resource(version, kind)
+            resource = self.cluster.resource(version, kind)
         except ClusterError as error:
             if error.not_found:
                 return  # the cluster has no such kind any more
@@ -324,14 +313,14 @@ class ActionExecutor:
         if kind == "Secret":
             # The watcher may read none.
             for name in sorted(names):
-                unread = partial(self._cluster.delete_labelled, resource, name, labels, namespace)
+                unread = partial(self.cluster.delete_labelled, resource, name, labels, namespace)
                 self._send("delete", kind, unread)
             return
-        listed = self._cluster.list(resource, namespace, labels=labels, metadata_only=True)
+        listed = self.cluster.list(resource, namespace, labels=labels, metadata_only=True)
         for metadata in (value["metadata"] for value in listed.items):
             if metadata["name"] in names and not _is_protected(metadata):
                 name, uid = metadata["name"], metadata["uid"]
-                delete = partial(self._cluster.delete, resource, name, namespace, uid=uid)
+                delete = partial(self.cluster.delete, resource, name, namespace, uid=uid)
                 self._send("delete", kind, delete)
 
     # ---- ConfigMaps ----------------------------------------------------------------------------
@@ -354,7 +343,7 @@ class ActionExecutor:
                 self._take_in(case, body)
             # What is there now is on its way here: the stream shows every change.
             raise OutdatedError(name) from error
-        self._store.saw_map(live, answer=True)
+        self.store.saw_map(live, answer=True)
         if isinstance(action, WriteStatus):
             self._count(case, action)
         return True
@@ -365,13 +354,13 @@ class ActionExecutor:
         if action.record.epoch:
             same = record is not None and record.run == action.record.run
             begun = (record.epoch or 0) if record is not None and same else 0
-            self._metrics.epochs.inc(max(0, action.record.epoch - begun))
+            self.metrics.epochs.inc(max(0, action.record.epoch - begun))
         if action.failures is not None:
             log = read_log(case.seen.status.data) if case.seen.status is not None else None
             before = {failure.uid for failure in log.failures} if log is not None else set()
             for failure in action.failures.failures:
                 if failure.uid not in before:
-                    self._metrics.failures.labels(failure.cause.name).inc()
+                    self.metrics.failures.labels(failure.cause.name).inc()
 
     def _take_in(self, case: Case, body: Mapping[str, Any]) -> None:
         """Labels the ConfigMap that has the name, so that it is seen: people make it without.
@@ -381,7 +370,7 @@ class ActionExecutor:
         """
         name, namespace = body["metadata"]["name"], case.key[0]
         # To get one would be a right more, and nothing else needs it.
-        maps = self._cluster.list(self._maps, namespace, fields=f"metadata.name={name}").items
+        maps = self.cluster.list(self._maps, namespace, fields=f"metadata.name={name}").items
         if not maps or is_labelled(maps[0], case.run.job.name):
             return
         if reason := why_foreign(maps[0], body, case.seen.config):
@@ -392,8 +381,8 @@ class ActionExecutor:
         labels = {"labels": body["metadata"]["labels"], "resourceVersion": version}
         live = self._patch(self._maps, name, {"metadata": labels}, namespace)
         message = f"it had no label {JOB_LABEL}={case.run.job.name}: added, and read from now on"
-        self._events.emit(namespace, EmitEvent("LabelAdded", message), live["metadata"], version)
-        self._store.saw_map(live, answer=True)
+        self.events.emit(namespace, EmitEvent("LabelAdded", message), live["metadata"], version)
+        self.store.saw_map(live, answer=True)
 
     # ---- Pods ----------------------------------------------------------------------------------
 
@@ -420,10 +409,10 @@ class ActionExecutor:
         if len(actions) == 1:
             self._try(case, actions[0], partial(self._on_pod, case, actions[0], compiled))
             return
-        running = [self._pool.submit(on_pod, action) for action in actions]
+        running = [self.pool.submit(on_pod, action) for action in actions]
         problems = [future.exception() for future in running]
         for role in hopeless:
-            self._memory.of(case.key).ledger.failed_together(
+            self.memory.of(case.key).ledger.failed_together(
                 [
                     _request(case, action)
                     for action in actions
@@ -464,11 +453,11 @@ class ActionExecutor:
             if not error.not_found:
                 raise
             return False  # that Pod is gone
-        self._store.saw_pod(live, answer=True)
+        self.store.saw_pod(live, answer=True)
         return True
 
     def _delete(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
-        delete = partial(self._cluster.delete, self._pods, name, key[0], uid=uid, grace=grace)
+        delete = partial(self.cluster.delete, self._pods, name, key[0], uid=uid, grace=grace)
         try:
             there = self._send("delete", "Pod", delete)
         except ClusterError as error:
@@ -478,7 +467,7 @@ class ActionExecutor:
             if live is not None and live["metadata"]["uid"] == uid:
                 raise OutdatedError(name) from error
             return False  # another Pod has the name, or none: the one that was to go is gone
-        self._store.leaves(key, name, uid)
+        self.store.leaves(key, name, uid)
         return bool(there)
 
     def _create_pod(self, case: Case, action: ReplacePod | CreatePod, compiled: _Compiled) -> bool:
@@ -498,8 +487,8 @@ class ActionExecutor:
                 raise
             self._check_name(case, value)
             return False
-        self._store.saw_pod(live, answer=True)
-        self._metrics.replacements.labels(action.reason).inc()
+        self.store.saw_pod(live, answer=True)
+        self.metrics.replacements.labels(action.reason).inc()
         before = action.lost if isinstance(action, CreatePod) and action.lost else action.name
         # The last Pod of that name, and when it was seen to fail or to go.
         view, lost = None, None
@@ -509,8 +498,8 @@ class ActionExecutor:
             view, lost = gone.pod, gone.at
         took = ""
         if lost is not None:
-            seconds = max(0.0, self._cluster.now() - lost)
-            self._metrics.replacement_seconds.observe(seconds)
+            seconds = max(0.0, self.cluster.now() - lost)
+            self.metrics.replacement_seconds.observe(seconds)
             took = f" in {seconds:.1f} s"
         what = "recreated" if before == action.name else f"{action.name} created instead"
         ended = how_it_ended(view, action.reason) if view is not None else "missing"
@@ -522,20 +511,20 @@ class ActionExecutor:
         """Looks up the Services by which a new Pod is found; no replacement waits for that."""
         about, spec = pod["metadata"], pod["spec"]
         names = {about["name"], spec.get("hostname"), spec.get("subdomain")}
-        memory = self._memory.of(case.key)
+        memory = self.memory.of(case.key)
         for service in case.run.service_names & names:
             # All Pods of a job may have the same.
             if service not in memory.run.services:
                 memory.run.services.add(service)
-                self._pool.submit(self._report_service, case.key, memory, service, about)
+                self.pool.submit(self._report_service, case.key, memory, service, about)
 
     def _report_service(
         self, key: JobKey, memory: JobMemory, name: str, pod: Mapping[str, Any]
     ) -> None:
         """Reports once that a Service is missing: only Git, or who applies the job, creates it."""
         try:
-            resource = self._cluster.resource("v1", "Service")
-            service = self._cluster.get(resource, name, key[0], metadata_only=True)
+            resource = self.cluster.resource("v1", "Service")
+            service = self.cluster.get(resource, name, key[0], metadata_only=True)
         except ClusterError:
             return  # nothing is known
         finally:
@@ -548,7 +537,7 @@ class ActionExecutor:
                 "apply`, or the tool that syncs Git, creates it again"
             )
             event = EmitEvent("MissingService", message, pod["name"], pod["uid"], warning=True)
-            self._events.report(key, event, {}, pod["uid"])
+            self.events.report(key, event, {}, pod["uid"])
 
     def _avoiding(
         self, case: Case, value: Mapping[str, Any], action: ReplacePod | CreatePod
@@ -564,7 +553,7 @@ class ActionExecutor:
         )
         event = EmitEvent("NodeNotAvoided", message, warning=True)
         metadata = case.seen.config.metadata if case.seen.config else {}
-        self._events.emit(case.key[0], event, metadata, action.name)
+        self.events.emit(case.key[0], event, metadata, action.name)
         return value
 
     def _check_name(self, case: Case, wanted: Mapping[str, Any]) -> None:
@@ -585,25 +574,25 @@ class ActionExecutor:
             raise NameTakenError(f"{lacks}: put it back, or delete the Pod")
 
     def _look(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        live = self._cluster.get(self._pods, name, namespace)
+        live = self.cluster.get(self._pods, name, namespace)
         if live is not None:
-            self._store.saw_pod(live, answer=True)
+            self.store.saw_pod(live, answer=True)
         return live
 
     # ---- requests ------------------------------------------------------------------------------
 
     @property
     def _pods(self) -> Any:
-        return self._cluster.resource("v1", "Pod")
+        return self.cluster.resource("v1", "Pod")
 
     @property
     def _maps(self) -> Any:
-        return self._cluster.resource("v1", "ConfigMap")
+        return self.cluster.resource("v1", "ConfigMap")
 
     def _create(self, value: Mapping[str, Any], *, dry_run: bool = False) -> Any:
         # What was accepted from Git once must be accepted again, and nobody reads its warnings.
         create = partial(
-            self._cluster.create,
+            self.cluster.create,
             value,
             field_manager=WATCHER,
             field_validation="Ignore",
@@ -615,14 +604,14 @@ class ActionExecutor:
         self, resource: Any, name: str, change: Any, namespace: str, kind: str = "ConfigMap"
     ) -> Any:
         patch = partial(
-            self._cluster.patch, resource, name, change, namespace, field_manager=WATCHER
+            self.cluster.patch, resource, name, change, namespace, field_manager=WATCHER
         )
         return self._send("patch", kind, patch)
 
     def _send(self, verb: str, kind: str, request: Callable[[], Any]) -> Any:
-        if not self._may_act():
+        if not self.may_act():
             raise NotLeaderError
-        counted = self._metrics.writes.labels
+        counted = self.metrics.writes.labels
         try:
             answer = request()
         except ClusterError as error:

@@ -160,32 +160,19 @@ class Ledger:
             return met
 
 
-class DeclaredRun(Struct, frozen=True):
-    """What a version of a job's ConfigMap says.
+class ReadRun(Struct, frozen=True):
+    """What a version of a job's ConfigMap says, or of the copy beside the run record.
 
     Args:
-        version: The version, and why its data is not kept.
-        run: The run; None if the ConfigMap cannot be read, or the selector does not match it.
+        run: None if it cannot be read, or the selector does not match the job.
         problem: Why it cannot be read.
         retries: How often there has been memory again for what had none before.
     """
 
-    version: tuple[int, str]
-    run: StoredRun | None
-    problem: str
-    retries: int
-
-
-class PreviousRun(Struct, frozen=True):
-    """The run of the Pods of a job that describes another one.
-
-    Args:
-        version: Of the ConfigMap and of the copy beside the run record.
-        run: The run; None if there is no copy of it.
-    """
-
     version: str
     run: StoredRun | None
+    problem: str = ""
+    retries: int = 0
 
 
 class RunMemory(Struct):
@@ -210,11 +197,16 @@ class RunMemory(Struct):
 
 
 class JobMemory(Struct):
-    """What is remembered of a job."""
+    """What is remembered of a job.
+
+    Args:
+        declared: What its ConfigMap says.
+        previous: The run of its Pods, if the ConfigMap describes another one.
+    """
 
     ledger: Ledger
-    declared: DeclaredRun | None = None
-    previous: PreviousRun | None = None
+    declared: ReadRun | None = None
+    previous: ReadRun | None = None
     run: RunMemory = field(default_factory=RunMemory)
 
 

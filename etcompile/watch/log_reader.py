@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
+from msgspec import Struct
+
 from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.supervision import UNSUPERVISED, UNSUPERVISED_EVENT, epoch_line
@@ -24,34 +26,31 @@ _MOST_EPOCHS = 16
 """Lines about epochs that are kept of a log."""
 
 
-class LogReader:
+class LogReader(Struct, frozen=True):
     """Reads logs in the threads of a pool; safe to share between threads."""
 
-    def __init__(
-        self, cluster: Cluster, store: Store, events: EventRecorder, pool: Executor
-    ) -> None:
-        self._cluster = cluster
-        self._store = store
-        self._events = events
-        self._pool = pool
+    cluster: Cluster
+    store: Store
+    events: EventRecorder
+    pool: Executor
 
     def read(self, key: JobKey, action: ReadLog | ReadTail | ReadEpochs) -> None:
         """Has a log read, and does not wait; that it is being read is known at once."""
-        saw = partial(self._store.saw_log, key, action.name, action.uid)
+        saw = partial(self.store.saw_log, key, action.name, action.uid)
         match action:
             case ReadLog():
-                saw(read_at=self._cluster.now(), at=None, line="", news=False)
-                self._pool.submit(self._read_activity, key, action, saw)
+                saw(read_at=self.cluster.now(), at=None, line="", news=False)
+                self.pool.submit(self._read_activity, key, action, saw)
             case ReadTail():
                 saw(tail_of=action.of, tail=None, news=False)
-                self._pool.submit(self._read_tail, key, action, saw)
+                self.pool.submit(self._read_tail, key, action, saw)
             case ReadEpochs():
                 saw(epochs_due=action.known.epochs_due, news=False)
-                self._pool.submit(self._read_epochs, key, action, saw)
+                self.pool.submit(self._read_epochs, key, action, saw)
 
     def _read_activity(self, key: JobKey, action: ReadLog, saw: Callable[..., None]) -> None:
         try:
-            line = self._cluster.last_line(action.name, action.container, key[0])
+            line = self.cluster.last_line(action.name, action.container, key[0])
             time, _, text = line.partition(" ")
             at = seconds(time) if line else 0.0
         except (ClusterError, ValueError) as error:
@@ -63,7 +62,7 @@ class LogReader:
         lines: tuple[str, ...] = ()
         try:
             lines = tuple(
-                self._cluster.last_lines(action.name, action.container, action.most, key[0])
+                self.cluster.last_lines(action.name, action.container, action.most, key[0])
             )
         except ClusterError as error:
             if error.status == 403:
@@ -76,7 +75,7 @@ class LogReader:
         known, time = action.known, action.since
         lines = [*known.epochs]
         try:
-            for line in self._cluster.log(
+            for line in self.cluster.log(
                 action.name, action.container, key[0], since=time, limit=_EPOCHS_AT_ONCE
             ):
                 time, _, text = line.partition(" ")
@@ -85,13 +84,13 @@ class LogReader:
                     event = EmitEvent(
                         UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True
                     )
-                    self._events.report(key, event, {}, UNSUPERVISED, f"unsupervised: {why}")
+                    self.events.report(key, event, {}, UNSUPERVISED, f"unsupervised: {why}")
                 if (epoch := epoch_line(text, seconds(time) or 0.0)) is not None:
                     lines.append(epoch)
         except ClusterError as error:
             reason = "the watcher may not read its log" if error.status == 403 else str(error)
             say(logging.INFO, key, f"epochs cannot be read: {reason}", pod=action.name)
-            saw(epochs_due=self._cluster.now() + _EPOCHS_AFTER_FAILURE, news=False)
+            saw(epochs_due=self.cluster.now() + _EPOCHS_AFTER_FAILURE, news=False)
             return
         new = tuple(dict.fromkeys(lines))[-_MOST_EPOCHS:]
         until = time if seconds(time) is not None else action.since

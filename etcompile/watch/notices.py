@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from msgspec import Struct
+
 from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
 from etcompile.model.run_record import VERSION, newer_version
@@ -27,25 +29,23 @@ from etcompile.watch.workqueue import JobKey
 _log = logging.getLogger("etcompile.watch")
 
 
-class Notices:
+class Notices(Struct):
     """What was reported of jobs; safe to share between threads that look at different jobs.
 
     Args:
         cluster: Whose policies say whom the watcher trusts.
+        checked: The namespaces of which that was reported.
     """
 
-    def __init__(
-        self, cluster: Cluster, store: Store, events: EventRecorder, memory: Memory
-    ) -> None:
-        self._cluster = cluster
-        self._store = store
-        self._events = events
-        self._memory = memory
-        self._checked: set[str] = set()
+    cluster: Cluster
+    store: Store
+    events: EventRecorder
+    memory: Memory
+    checked: AbstractSet[str] = frozenset()
 
     def of_failure(self, key: JobKey, reason: str, message: str) -> None:
         """Reports once what keeps the watcher from looking after a job, and that it does."""
-        ledger, line = self._memory.of(key).ledger, f"not supervised: {message}"
+        ledger, line = self.memory.of(key).ledger, f"not supervised: {message}"
         new = ledger.unsupervised(reason)
         # Another number is no other refusal: replicas and quotas have many.
         text = re.sub(r"[0-9]+", "#", message) if reason == "Refused" else message
@@ -56,7 +56,7 @@ class Notices:
 
     def of_supervision(self, key: JobKey, run: StoredRun) -> None:
         """Says once that a job is supervised, or is again."""
-        ledger = self._memory.of(key).ledger
+        ledger = self.memory.of(key).ledger
         lost = ledger.supervised()
         if lost is None:
             return
@@ -68,17 +68,17 @@ class Notices:
 
     def of_end(self, key: JobKey, message: str) -> None:
         """Says once that a job is not this watcher's any more."""
-        if self._memory.of(key).ledger.ended():
+        if self.memory.of(key).ledger.ended():
             say(logging.INFO, key, f"no longer supervised: {message}", reason="Gone")
 
     def of_job(self, key: JobKey, event: EmitEvent, line: str, version: str = "") -> None:
         """Reports a job, by an Event about its ConfigMap and a line of the log."""
-        seen = self._store.job(key)
+        seen = self.store.job(key)
         config = seen.config if seen is not None else None
         if config is None:
             say(logging.WARNING, key, line or event.message, reason=event.reason)
         else:
-            self._events.report(key, event, config.metadata, version, line)
+            self.events.report(key, event, config.metadata, version, line)
 
     def of_actions(self, key: JobKey, actions: Sequence[Action]) -> None:
         """Logs what was decided about a job; what has happened is logged as it is done."""
@@ -89,14 +89,14 @@ class Notices:
 
     def of_trust(self, namespaces: AbstractSet[str]) -> None:
         """Says once whom the watcher trusts in namespaces: all that it has jobs in."""
-        new = namespaces - self._checked
-        self._checked = {*namespaces}
+        new = namespaces - self.checked
+        self.checked = frozenset(namespaces)
         if new:
-            authorization.report_trust(self._cluster, sorted(new))
+            authorization.report_trust(self.cluster, sorted(new))
 
     def of_maps(self, key: JobKey, seen: SeenJob) -> None:
         """Reports once which ConfigMaps do not count, and why."""
-        ledger = self._memory.of(key).ledger
+        ledger = self.memory.of(key).ledger
         bad = [
             (config_map, "UnreadableJob", f"cannot be read: {config_map.problem}")
             for config_map in seen.maps
@@ -112,7 +112,7 @@ class Notices:
             if ledger.is_news("map", f"{about.get('uid')} {message}"):
                 event = EmitEvent(reason, message, warning=True)
                 line = f"ConfigMap {config_map.name}: {message}"
-                self._events.report(key, event, about, f"{config_map.version} {reason}", line)
+                self.events.report(key, event, about, f"{config_map.version} {reason}", line)
         if not bad:
             ledger.resolved("map")
 
@@ -127,21 +127,21 @@ class Notices:
             "watcher, or delete this ConfigMap to begin a new run"
         )
         self.of_record(key, status, message)
-        self._memory.of(key).ledger.unsupervised("NewerRecord")
+        self.memory.of(key).ledger.unsupervised("NewerRecord")
         return True
 
     def of_record(self, key: JobKey, status: SeenMap, message: str) -> None:
         """Reports once that a run record cannot be read."""
         version = str(status.version)
-        if self._memory.of(key).ledger.is_news("record", version):
+        if self.memory.of(key).ledger.is_news("record", version):
             event = EmitEvent("UnreadableRecord", message, warning=True)
             line = f"ConfigMap {status.name}: {message}"
-            self._events.report(key, event, status.metadata, version, line)
+            self.events.report(key, event, status.metadata, version, line)
 
     def of_strangers(self, key: JobKey, strangers: Mapping[str, tuple[PodView, str]]) -> None:
         """Reports once each Pod that carries the marks of a run and is not of it, and why."""
         for uid, (pod, why) in strangers.items():
-            if self._memory.of(key).ledger.is_news("stranger", uid):
+            if self.memory.of(key).ledger.is_news("stranger", uid):
                 message = f"does not count for the run of {key[1]}: {why}"
                 event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
-                self._events.report(key, event, {}, pod.uid)
+                self.events.report(key, event, {}, pod.uid)

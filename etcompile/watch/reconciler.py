@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.compiler.stored import StoredJobError
 from etcompile.failures import read_log
@@ -65,7 +65,7 @@ _LOOKS = 8
 """Looks at one job in a row; then others have their turn."""
 
 
-class Reconciler:
+class Reconciler(Struct, frozen=True):
     """Looks at jobs; safe to share between threads that look at different ones.
 
     Args:
@@ -73,30 +73,19 @@ class Reconciler:
         stopping: Whether the watcher is to stop.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        store: Store,
-        executor: ActionExecutor,
-        runs: Runs,
-        notices: Notices,
-        memory: Memory,
-        timeouts: Timeouts,
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._cluster = cluster
-        self._store = store
-        self._executor = executor
-        self._runs = runs
-        self._notices = notices
-        self._memory = memory
-        self._timeouts = timeouts
-        self._stopping = stopping
+    cluster: Cluster
+    store: Store
+    executor: ActionExecutor
+    runs: Runs
+    notices: Notices
+    memory: Memory
+    timeouts: Timeouts
+    stopping: Callable[[], bool]
 
     def goodputs(self) -> Iterator[tuple[JobKey, Goodput]]:
         """Of each job whose run has begun, how much of its time it has been in training."""
-        now = self._cluster.now()
-        for key, memory in self._memory.jobs().items():
+        now = self.cluster.now()
+        for key, memory in self.memory.jobs().items():
             view = memory.run.view
             if view is None or (record := view.own_record) is None:
                 continue
@@ -105,7 +94,7 @@ class Reconciler:
 
     def quota_changed(self, namespace: str) -> Iterator[JobKey]:
         """The jobs of a namespace whose Pods a quota refused: it may have room again."""
-        for key, memory in self._memory.jobs().items():
+        for key, memory in self.memory.jobs().items():
             if key[0] == namespace and memory.run.over_quota:
                 memory.ledger.retry_soon()  # the quota's change is on its way
                 yield key
@@ -120,7 +109,7 @@ class Reconciler:
             When to look again, in seconds since 1970, None if nothing calls for it; and what came
             of it.
         """
-        memory = self._memory.of(key)
+        memory = self.memory.of(key)
         try:
             again = self._settle(key, memory, since)
         except NotLeaderError:
@@ -128,13 +117,13 @@ class Reconciler:
         except OutdatedError:
             return self._later(memory), "again"
         except NameTakenError as error:
-            self._notices.of_failure(key, "NameTaken", str(error))
+            self.notices.of_failure(key, "NameTaken", str(error))
             return self._later(memory), "again"
         except NotRemovedError as error:
-            self._notices.of_failure(key, "NotRemoved", f"what is left of the job stays: {error}")
-            return self._cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
+            self.notices.of_failure(key, "NotRemoved", f"what is left of the job stays: {error}")
+            return self.cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
         except ClusterError as error:
-            if error.reason == "Interrupted" or self._stopping():
+            if error.reason == "Interrupted" or self.stopping():
                 return None, "stopped"
             if error.terminating:
                 return self._until_terminated(key, memory), "stopped"
@@ -142,96 +131,96 @@ class Reconciler:
                 memory.run.over_quota = True
             # Did the API server say no, rather than nothing or later?
             if error.status is not None and 400 <= error.status < 500 and error.status != 429:
-                self._notices.of_failure(key, "Refused", str(error))
+                self.notices.of_failure(key, "Refused", str(error))
             else:
                 say(logging.WARNING, key, str(error))
-            return max(self._later(memory), self._cluster.now() + (error.retry_after or 0)), "again"
+            return max(self._later(memory), self.cluster.now() + (error.retry_after or 0)), "again"
         except StoredJobError as error:
             # It could be read, and Pods cannot be made of it.
-            self._notices.of_failure(key, "UnreadableJob", f"cannot be read: {error}")
+            self.notices.of_failure(key, "UnreadableJob", f"cannot be read: {error}")
             _log.warning("%s/%s: %s", *key, error, exc_info=error.__cause__)
-            return self._cluster.now() + AFTER_A_BUG, "again"
+            return self.cluster.now() + AFTER_A_BUG, "again"
         except Exception:
             # One job that nobody thought of must not take all others down (reference defect 3).
             _log.exception("%s/%s: this is a bug", *key)
-            self._notices.of_failure(key, "InternalError", _BUG)
-            return self._cluster.now() + AFTER_A_BUG, "again"
+            self.notices.of_failure(key, "InternalError", _BUG)
+            return self.cluster.now() + AFTER_A_BUG, "again"
         wait = memory.ledger.wait()
         if wait is None:
             memory.ledger.look_succeeded()
             memory.run.over_quota = False
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
-        due = self._cluster.now() + wait
+        due = self.cluster.now() + wait
         return due if again is None else min(again, due), "again"
 
     def _settle(self, key: JobKey, memory: JobMemory, since: float) -> float | None:
         """Decides and acts until the rules have nothing more; when they want to be asked again."""
         for _ in range(_LOOKS):
-            seen = self._store.job(key)
+            seen = self.store.job(key)
             if seen is None:
                 self._forget(key, memory, None)
                 return None
-            self._notices.of_maps(key, seen)
-            declared = self._runs.declared(key, seen)
+            self.notices.of_maps(key, seen)
+            declared = self.runs.declared(key, seen)
             # Of a job that is not this watcher's nothing is read.
-            ours = declared is not None or self._runs.unreadable(key)
+            ours = declared is not None or self.runs.unreadable(key)
             record = read_record(seen.status.data) if seen.status and ours else None
-            previous = self._runs.previous(key, seen, declared, record)
+            previous = self.runs.previous(key, seen, declared, record)
             run = declared or previous
             if seen.config is None or run is None:
                 self._forget(key, memory, seen)
                 return None
-            if seen.status is not None and self._notices.of_newer_record(key, seen.status):
+            if seen.status is not None and self.notices.of_newer_record(key, seen.status):
                 return None
             if any(config_map.problem for config_map in seen.maps):
                 memory.ledger.unsupervised("ForeignConfigMap")
                 return None
             uid, until = memory.run.paused
-            if uid == run.uid and (until is None or self._cluster.now() < until):
+            if uid == run.uid and (until is None or self.cluster.now() < until):
                 return until
             most = _MOST_GONE + sum(len(role.members) for role in run.job.roles)
             if len(seen.gone) > most:
-                self._store.forget_gone(key, most)
+                self.store.forget_gone(key, most)
             case = Case(key, previous or run, seen, record)
             self._create_secrets(case, memory)
             foreign = strangers(case.run, seen)
-            if self._executor.learn_admitted(case, [pod for pod, _ in foreign.values()]):
+            if self.executor.learn_admitted(case, [pod for pod, _ in foreign.values()]):
                 foreign = strangers(case.run, seen)
-            self._notices.of_strangers(key, foreign)
+            self.notices.of_strangers(key, foreign)
             memory.run.view = view(
                 case,
                 foreign,
-                self._timeouts,
+                self.timeouts,
                 since=since,
                 superseded=previous is not None,
-                unreadable=self._runs.unreadable(key),
+                unreadable=self.runs.unreadable(key),
                 reannotated=reannotated(seen, declared) if previous is not None else (),
             )
             if record is None and seen.status is not None and seen.status.data.get("record"):
                 # It is written anew.
                 message = "the run record cannot be read: what it said of the run so far is lost"
-                self._notices.of_record(key, seen.status, message)
-            actions = decide(memory.run.view, self._cluster.now())
-            self._notices.of_actions(key, actions)
+                self.notices.of_record(key, seen.status, message)
+            actions = decide(memory.run.view, self.cluster.now())
+            self.notices.of_actions(key, actions)
             again = min(
                 (action.at for action in actions if isinstance(action, Requeue)), default=None
             )
             memory.run.requeue = again
-            outcome = self._executor.act(case, actions)
+            outcome = self.executor.act(case, actions)
             if any(isinstance(action, RemoveJob) for action in actions):
                 memory.run.paused = run.uid, None
             if outcome == "nothing":
-                if previous is None and self._runs.is_lost(key):
+                if previous is None and self.runs.is_lost(key):
                     # Its Pods are of a run that nobody can read any more.
                     memory.ledger.unsupervised(ANOTHER_RUN)
                 elif any(pod.view.uid in foreign for pod in seen.pods.values()):
                     memory.ledger.unsupervised("ForeignPod")
                 elif memory.ledger.wait() is None:
-                    self._notices.of_supervision(key, run)
+                    self.notices.of_supervision(key, run)
                 return again
             if outcome == "some":
-                return self._cluster.now()
+                return self.cluster.now()
         # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
         raise OutdatedError
 
@@ -240,17 +229,17 @@ class Reconciler:
         memory.run = RunMemory()
         memory.ledger.retain()
         if seen is not None and seen.config is not None:
-            if self._runs.unreadable(key):
+            if self.runs.unreadable(key):
                 memory.ledger.unsupervised("UnreadableJob")
             else:
-                self._notices.of_end(key, "the selector does not match it")
+                self.notices.of_end(key, "the selector does not match it")
             return
         memory.declared = memory.previous = None
-        self._notices.of_end(key, "its ConfigMap is gone")
+        self.notices.of_end(key, "its ConfigMap is gone")
         if seen is None:
-            self._memory.forget(key)
+            self.memory.forget(key)
         else:
-            self._executor.take_back(key, seen)
+            self.executor.take_back(key, seen)
 
     def _create_secrets(self, case: Case, memory: JobMemory) -> None:
         """Creates the job's key pair, once; where a Pod has started there is one."""
@@ -260,7 +249,7 @@ class Reconciler:
         if case.run.job.run.suspended:
             return
         if all(pod.view.phase == "Pending" for pod in case.seen.pods.values()):
-            self._executor.create_secrets(case)
+            self.executor.create_secrets(case)
         memory.run.secrets = case.run.uid, ssh.secret
 
     def _until_terminated(self, key: JobKey, memory: JobMemory) -> float:
@@ -268,8 +257,8 @@ class Reconciler:
 
         Every Pod of it that goes is an event, and none of them can come back.
         """
-        again = self._cluster.now() + _WHILE_TERMINATING
-        seen = self._store.job(key)
+        again = self.cluster.now() + _WHILE_TERMINATING
+        seen = self.store.job(key)
         if seen is not None and seen.config is not None:
             memory.run.paused = seen.config.metadata["uid"], again
         _log.info("%s/%s: its namespace is being deleted: nothing is created in it any more", *key)
@@ -278,7 +267,7 @@ class Reconciler:
     def _later(self, memory: JobMemory) -> float:
         """When to look again at a job after something failed."""
         wait = backoff(memory.ledger.look_failed())
-        now = self._cluster.now()
+        now = self.cluster.now()
         if memory.run.requeue is not None:
             # What the rules want to be asked at does not wait for what has failed.
             wait = max(min(wait, memory.run.requeue - now), _FIRST_WAIT)

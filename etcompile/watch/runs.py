@@ -8,7 +8,10 @@ has the hash that the Pods carry.
 """
 
 import threading
+from contextlib import AbstractContextManager
 from typing import Any
+
+from msgspec import Struct, field
 
 from etcompile.compiler.stored import StoredJobError
 from etcompile.kubeapi import Cluster
@@ -17,7 +20,7 @@ from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import LARGEST_COPY
-from etcompile.watch.ledger import DeclaredRun, Memory, PreviousRun
+from etcompile.watch.ledger import Memory, ReadRun
 from etcompile.watch.memory_limits import REPLICA_BYTES
 from etcompile.watch.notices import Notices
 from etcompile.watch.pod_view import PodView
@@ -26,7 +29,7 @@ from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 
 
-class Runs:
+class Runs(Struct, frozen=True):
     """The runs of jobs; safe to share between threads that look at different jobs.
 
     Args:
@@ -37,48 +40,40 @@ class Runs:
         memory: Keeps what was compiled, so that each version of a ConfigMap is compiled once.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        store: Store,
-        selector: Selector,
-        notices: Notices,
-        memory: Memory,
-    ) -> None:
-        self._cluster = cluster
-        self._store = store
-        self._selector = selector
-        self._notices = notices
-        self._memory = memory
-        # Reading a large job takes many times its size for a moment.
-        self._one_at_a_time = threading.Lock()
+    cluster: Cluster
+    store: Store
+    selector: Selector
+    notices: Notices
+    memory: Memory
+    # Reading a large job takes many times its size for a moment.
+    one_at_a_time: AbstractContextManager[object] = field(default_factory=threading.Lock)
 
     def declared(self, key: JobKey, seen: SeenJob) -> StoredRun | None:
         """The job as its ConfigMap says; None for one that is not ours or cannot be read."""
-        config, memory = seen.config, self._memory.of(key)
+        config, memory = seen.config, self.memory.of(key)
         if config is None:
             memory.declared = None
             return None
-        known, retries = memory.declared, self._store.retries
-        version = config.version, config.problem
+        known, retries = memory.declared, self.store.retries
+        version = f"{config.version} {config.problem}"
         # What was refused is looked at again when memory was freed.
         if known is not None and known.version != version:
             known = None
         if known is not None and (not known.problem or known.retries == retries):
             return known.run
         run, problem = None, ""
-        if self._selector.selects(config.metadata.get("labels") or {}):
+        if self.selector.selects(config.metadata.get("labels") or {}):
             try:
                 if config.problem:
                     raise StoredJobError(config.problem)
-                with self._one_at_a_time:
-                    run = StoredRun(config.value, self._store.most_replicas(key[0]))
+                with self.one_at_a_time:
+                    run = StoredRun(config.value, self.store.most_replicas(key[0]))
                     self._reserve(key, run)
             except StoredJobError as error:
                 run, problem = None, str(error)
                 event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
-                self._notices.of_job(key, event, f"not supervised: {error}")
-        memory.declared = DeclaredRun(version, run, problem, retries)
+                self.notices.of_job(key, event, f"not supervised: {error}")
+        memory.declared = ReadRun(version, run, problem, retries)
         return run
 
     def previous(
@@ -89,7 +84,7 @@ class Runs:
         None, and reported, too if nobody knows any more what that run was. A job that cannot be
         read describes another one; one that is too large, or not this watcher's, is left alone.
         """
-        memory = self._memory.of(key)
+        memory = self.memory.of(key)
         known, memory.previous = memory.previous, None
         is_readable = run is not None or not self.unreadable(key)
         if seen.config is None or seen.config.problem or (run is None and is_readable):
@@ -100,29 +95,29 @@ class Runs:
         version = f"{seen.config.version} {seen.status.data.get(RUN, '')}"
         if known is None or known.version != version:
             try:
-                copy = self._copy(seen, wanted, self._store.most_replicas(key[0]))
+                copy = self._copy(seen, wanted, self.store.most_replicas(key[0]))
                 self._reserve(key, copy, run)
-                known = PreviousRun(version, copy)
+                known = ReadRun(version, copy)
             except StoredJobError as error:
-                known = PreviousRun(version, None)
+                known = ReadRun(version, None)
                 describes = f"describes run {run.spec_hash}" if run else "cannot be read"
                 message = (
                     f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
                     f"looked after any more: {error}"
                 )
                 reason = ANOTHER_RUN if run else UNREADABLE
-                self._notices.of_job(key, EmitEvent(reason, message, warning=True), "", version)
+                self.notices.of_job(key, EmitEvent(reason, message, warning=True), "", version)
         memory.previous = known
         return known.run
 
     def is_lost(self, key: JobKey) -> bool:
         """Whether its Pods are of another run, of which there is no copy."""
-        previous = self._memory.of(key).previous
+        previous = self.memory.of(key).previous
         return previous is not None and previous.run is None
 
     def unreadable(self, key: JobKey) -> str:
         """Why a job's ConfigMap cannot be read; empty if it can, or if it is not asked for."""
-        known = self._memory.of(key).declared
+        known = self.memory.of(key).declared
         return known.problem if known else ""
 
     def _reserve(self, key: JobKey, *runs: StoredRun | None) -> None:
@@ -132,7 +127,7 @@ class Runs:
             StoredJobError: there is not as much.
         """
         replicas = sum(len(role.members) for run in runs if run for role in run.job.roles)
-        if not self._store.reserve(key, replicas * REPLICA_BYTES):
+        if not self.store.reserve(key, replicas * REPLICA_BYTES):
             raise StoredJobError(f"the watcher has no room for its {replicas} replicas")
 
     def _copy(self, seen: SeenJob, spec_hash: str, most: int) -> StoredRun:
@@ -148,8 +143,8 @@ class Runs:
         if seen.status is None or seen.config is None or RUN not in seen.status.data:
             raise StoredJobError("no copy of it was kept")
         name, namespace = seen.status.name, seen.status.metadata["namespace"]
-        maps = self._cluster.resource("v1", "ConfigMap")
-        copies = self._cluster.list(maps, namespace, fields=f"metadata.name={name}").items
+        maps = self.cluster.resource("v1", "ConfigMap")
+        copies = self.cluster.list(maps, namespace, fields=f"metadata.name={name}").items
         texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in copies]
         if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
             raise StoredJobError("no copy of it was kept")

@@ -25,6 +25,7 @@ import pytest
 from etcompile.goodput import Goodput
 from etcompile.watch.controller import Choices, Watcher
 from etcompile.watch.endpoints import Endpoints
+from etcompile.watch.reconciler import Reconciler
 from watcher_series import metrics
 
 ROOT = Path(__file__).parents[2]
@@ -201,7 +202,7 @@ def test_a_real_prometheus_answers_each_query(require: Callable[..., str], tmp_p
 
     jobs = [(("ml", "bert"), Goodput(90.0, 100.0)), (("nlp", "llama"), Goodput(10.0, 100.0))]
     with (
-        patch.object(watcher._reconciler, "goodputs", lambda: jobs),  # noqa: SLF001
+        patch.object(Reconciler, "goodputs", lambda _self: jobs),
         Endpoints("127.0.0.1", 0, metrics.text, {}) as endpoints,
     ):
         # It gives the names of its own labels to whatever it scrapes, as an operator would.

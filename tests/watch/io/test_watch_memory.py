@@ -30,14 +30,15 @@ def kept(root: Any) -> dict[str, int]:
             found[path] = len(value)
             return
         if type(value).__module__.startswith("etcompile.watch"):
-            for name, one in vars(value).items() if hasattr(value, "__dict__") else ():
-                walk(one, f"{path}.{name}")
+            fields = getattr(value, "__struct_fields__", None) or getattr(value, "__dict__", ())
+            for name in fields:
+                walk(getattr(value, name), f"{path}.{name}")
 
     walk(root, "watcher")
     return found
 
 
-STEADY = ("_streams", "_quotas", "_threads", "_waiting", "_timers", "_checked")
+STEADY = ("_streams", "_quotas", "_threads", "_waiting", "_timers", "checked")
 """What depends on namespaces alone, empties by itself, or has a bound (test_queueing)."""
 
 
