@@ -37,6 +37,7 @@ from etcompile.plan.step import (
     reference,
     unmanaged,
 )
+from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import (
@@ -48,9 +49,8 @@ from etcompile.rollout.live import (
     parents,
     pods_of,
 )
+from etcompile.rollout.machine.messages import Key
 from etcompile.rollout.machine.reasons import ObjectState
-from etcompile.rollout.machine.targets import Key
-from etcompile.rollout.preflight.dryrun import DryRun, under_another_name
 from etcompile.rollout.refusals import quota_of
 
 

@@ -17,9 +17,7 @@ from etcompile.plan.groups import listed
 from etcompile.plan.step import FieldChange, Plan, Step
 from etcompile.rollout import Choices, Outcome, Refusal, Rollout, StepEvent
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.machine.outcome import after, unbegun
-from etcompile.rollout.preflight.permissions import denied, needs
-from etcompile.rollout.preflight.writes import refusals
+from etcompile.rollout.preflight import denied, needs, refusals
 from etcompile.rollout.writer import Writer
 
 _CODES = {
@@ -118,9 +116,9 @@ def execute(
             )
             with during(rollout):
                 reached = rollout.run()
-            outcome = reached if not place else after(outcome, reached)
+            outcome = reached.after(outcome) if place else reached
             if outcome.code:
-                outcome = unbegun(outcome, parts[place + 1 :])
+                outcome = outcome.without(parts[place + 1 :])
                 break
     finally:
         sets.release(reachable=not any(refusal.fatal for refusal in outcome.refusals))

@@ -10,9 +10,8 @@ from etcompile.k8s.objects import Object
 from etcompile.plan.schedule import ring
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import JobSet, ObjectRef, Plan, reference
-from etcompile.rollout.machine.outcome import Outcome
+from etcompile.rollout.machine.messages import Key, Outcome
 from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
-from etcompile.rollout.machine.targets import Key
 
 
 class Proposal(Struct, frozen=True, kw_only=True):

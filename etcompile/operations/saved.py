@@ -14,12 +14,12 @@ from etcompile.plan.classes import matched
 from etcompile.plan.plan_file import PlanError, read_plan
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import REMOVES, ObjectKey, Plan, Step, reference
+from etcompile.rollout.dryrun import DryRun
 from etcompile.rollout.live import Live, cluster_identity, is_same_cluster
-from etcompile.rollout.preflight.dryrun import DryRun
 
 if TYPE_CHECKING:
+    from etcompile.rollout.machine.messages import Key
     from etcompile.rollout.machine.reasons import ObjectState
-    from etcompile.rollout.machine.targets import Key
 
 _ANYTHING = Rights(replace=True, adopt=True, prune=True, take_ownership=frozenset("*"))
 

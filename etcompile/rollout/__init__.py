@@ -3,16 +3,15 @@
     rollout = Rollout(cluster, plan, ...)
     outcome = rollout.run()
 
-What may be read alone: `machine` decides what happens next, and what an object waits for; it is
-pure. `executor` carries its decisions out: it has `writer` do the steps and `watches` follow
-objects. `preflight` asks the API server about all of them before anything is written, and
-`refusals` says what its answers mean. `inventory` keeps the ApplySet of a job, and `live` reads the
-objects that are there.
+Each part can be read alone. `machine` decides what happens next, and what an object waits for; it
+is pure. `executor` carries its decisions out: it has `writer` do the steps and `watches` follow
+objects. `preflight` tries all of them before anything is written, `dryrun` asks the API server
+where only it knows whether two objects differ, and `refusals` says what its answers mean.
+`inventory` and `lease` write the inventory of a job, and `live` reads the objects that are there.
 """
 
 from etcompile.rollout.executor import Rollout
-from etcompile.rollout.machine.outcome import Outcome, StepEvent, Unready
-from etcompile.rollout.machine.states import Choices
+from etcompile.rollout.machine.messages import Choices, Outcome, StepEvent, Unready
 from etcompile.rollout.refusals import Refusal
 
 __all__ = ["Choices", "Outcome", "Refusal", "Rollout", "StepEvent", "Unready"]

@@ -7,41 +7,50 @@ in that queue. Nothing is remembered between runs: the next run makes its plan f
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.inventory import Inventories, members_left
 from etcompile.rollout.machine.messages import (
+    Choices,
     Command,
     Event,
     Find,
     Follow,
     FollowEvents,
     Interrupted,
+    Key,
     Lost,
     NotWritten,
+    Outcome,
+    StepEvent,
     Tick,
     Vanished,
     Write,
     Wrote,
 )
-from etcompile.rollout.machine.outcome import Outcome, StepEvent
 from etcompile.rollout.machine.reasons import ObjectState
-from etcompile.rollout.machine.states import Choices
 from etcompile.rollout.machine.steps import Machine
-from etcompile.rollout.machine.targets import Key
 from etcompile.rollout.refusals import Refusal, RefusedError, refusal
 from etcompile.rollout.watches import Watches
-from etcompile.rollout.writer import Mistake, Writer, WriterPool
+from etcompile.rollout.writer import Writer
 
 _TICK = 0.25
 """Seconds between looks at the clock."""
 _PATIENCE = 10.0
 """Seconds that requests under way may take once the rollout is stopped."""
+
+
+class _Mistake(Struct, frozen=True):
+    """A mistake of ours that ended a write; it is raised again where the rollout is run."""
+
+    error: BaseException
 
 
 class Rollout:
@@ -51,8 +60,7 @@ class Rollout:
         plan: The plan, without refusals and without a ring.
         writer: Does single steps.
         sets: The ApplySets of its jobs.
-        choices: How.
-        tell: Is told of each change of state, from the thread that calls `run`.
+        tell: Is called for each change of state, from the thread that calls `run`.
         seen: How far objects were when the plan was made.
         deciding: By job, whose success is the run's (`JobObjects.deciding`).
         kept: By job, the members of its set that are not declared and stay; those that the plan
@@ -78,13 +86,16 @@ class Rollout:
         self._plan = plan
         self._sets = sets
         self._tell = tell
-        self._kept = members_left(plan) if kept is None else kept
-        self._queue: queue.SimpleQueue[Event | Mistake] = queue.SimpleQueue()
-        self._machine = Machine(
-            plan, choices, cluster.namespace, seen=seen or {}, deciding=deciding or {}
-        )
+        self._members = members_left(plan) if kept is None else kept
+        self._queue: queue.SimpleQueue[Event | _Mistake] = queue.SimpleQueue()
+        self._machine = Machine(plan, choices, cluster.namespace, seen=seen, deciding=deciding)
         self._watches = Watches(cluster, plan, self._queue.put)
-        self._writers = WriterPool(writer, sets, choices.concurrency, self._queue.put)
+        self._writer = writer
+        self._concurrency = choices.concurrency
+        self._pool = ThreadPoolExecutor(choices.concurrency, "etcompile-write")
+        self._backlog: deque[Write] = deque()
+        self._under_way = 0
+        """Writes whose result did not come yet."""
         self._stopped_at: float | None = None
         self._is_last = last
         self._refused: list[Refusal] | None = None
@@ -100,39 +111,44 @@ class Rollout:
             What came of it; nothing raises but a mistake of ours.
         """
         tick = 0.0
+        machine = self._machine
         try:
-            self._do(self._machine.begin(time.monotonic()))
-            while not self._is_over():
-                self._hear()
+            self._do(machine.begin(time.monotonic()))
+            while self._under_way or not (
+                machine.stopping or (machine.settled and not self._backlog)
+            ):
+                self._take_events()
                 if time.monotonic() >= tick:  # it looks at every step that is under way
                     self._advance(Tick())
                     tick = time.monotonic() + _TICK
-                self._be_patient()
-                if self._machine.is_written and self._writers.idle:
+                if machine.stopping:
+                    self._stopped_at = self._stopped_at or time.monotonic()
+                    if not self._is_patient():
+                        self._cluster.close()  # requests may be refused again and again
+                if machine.is_written and not self._under_way and not self._backlog:
                     self._narrow()  # it may take days until all is ready
             self._narrow()
             # Events say what objects wait for that do not say it themselves.
-            asks = self._machine.can_ask and self._is_patient()
-            warnings = self._watches.warnings(self._machine.vague) if asks else {}
-            return self._machine.outcome(warnings, self._refused or ())
+            answers = self._is_patient() and not machine.is_fatal
+            warnings = self._watches.warnings(machine.vague) if answers else {}
+            return machine.outcome(warnings, self._refused or ())
         finally:
             self._watches.close()
-            self._writers.close()
+            self._backlog.clear()
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _is_over(self) -> bool:
-        if self._machine.stopping:
-            return not self._writers.flying
-        return self._writers.idle and self._machine.settled
+    def _is_patient(self) -> bool:
+        return self._stopped_at is None or time.monotonic() - self._stopped_at <= _PATIENCE
 
-    def _hear(self) -> None:
-        """Hears what there is to hear, for which it waits a moment."""
+    def _take_events(self) -> None:
+        """Handles the events that are there, or waits a moment for one."""
         try:
             event = self._queue.get(timeout=_TICK)
             while True:
-                if isinstance(event, Mistake):
+                if isinstance(event, _Mistake):
                     raise event.error
                 if isinstance(event, Wrote | NotWritten):
-                    self._writers.landed()
+                    self._under_way -= 1
                 self._advance(event)
                 event = self._queue.get_nowait()
         except queue.Empty:
@@ -146,47 +162,49 @@ class Rollout:
         for command in commands:
             match command:
                 case Write():
-                    self._writers.add(command)
+                    self._backlog.append(command)
                 case StepEvent():
                     self._tell(structs.replace(command, moment=time.time()))
                 case FollowEvents(namespace):
                     self._watches.follow_events(namespace)
-                case Follow():
-                    answers += self._follow(command)
-                case Find():
-                    answers += self._find(command)
+                case Follow(ref, step, labels):
+                    try:
+                        if step is None:
+                            self._watches.follow(ref)
+                        else:
+                            self._watches.follow_object(ref, labels)
+                    except ClusterError as error:
+                        answers.append(Lost(ref, error, step))
+                case Find(step, uid):
+                    try:
+                        if not self._watches.is_there(step.ref, uid):
+                            answers.append(Vanished(step))
+                    except ClusterError as error:
+                        answers.append(Lost(step.ref, error))
         for answer in answers:
             self._advance(answer)
-        if not self._machine.stopping:
-            self._writers.go_on()
+        while self._backlog and self._under_way < self._concurrency and not self._machine.stopping:
+            self._under_way += 1
+            self._pool.submit(self._write, self._backlog.popleft())
 
-    def _follow(self, command: Follow) -> Iterator[Event]:
+    def _write(self, write: Write) -> None:
+        """Does a part of a step, in a thread of the pool, and reports what it came to."""
+        step = write.step
         try:
-            if command.step is None:
-                self._watches.follow(command.ref)
+            if step.ref.kind != "Namespace":  # the inventory itself may need it
+                self._sets.widen(step.job)
+            if write.phase == "delete":
+                written = self._writer.delete(step.ref, step.uid)
+            elif write.phase == "create":
+                written = self._writer.create(step)
             else:
-                self._watches.follow_object(command.ref, command.labels)
-        except ClusterError as error:
-            yield Lost(command.ref, error, command.step)
-
-    def _find(self, command: Find) -> Iterator[Event]:
-        try:
-            if not self._watches.is_there(command.step.ref, command.uid):
-                yield Vanished(command.step)
-        except ClusterError as error:
-            yield Lost(command.step.ref, error)
-
-    # ---- the end --------------------------------------------------------------------------------
-
-    def _be_patient(self) -> None:
-        """Ends requests that are refused again and again, a while after the rollout was stopped."""
-        if self._machine.stopping:
-            self._stopped_at = self._stopped_at or time.monotonic()
-            if not self._is_patient():
-                self._cluster.close()
-
-    def _is_patient(self) -> bool:
-        return self._stopped_at is None or time.monotonic() - self._stopped_at <= _PATIENCE
+                written = self._writer.update(step)
+        except (ClusterError, RefusedError) as error:
+            self._queue.put(NotWritten(step, write.phase, error))
+        except BaseException as error:
+            self._queue.put(_Mistake(error))
+        else:
+            self._queue.put(Wrote(step, write.phase, written))
 
     def _narrow(self) -> None:
         """Lets the inventories name what is there, of jobs all of whose steps are done."""
@@ -198,7 +216,7 @@ class Rollout:
             if job is None or job in left:
                 continue
             try:
-                self._sets.narrow(job, self._kept.get(job, ()))
+                self._sets.narrow(job, self._members.get(job, ()))
             except RefusedError as error:
                 self._refused.append(error.refusal)
             except ClusterError as error:

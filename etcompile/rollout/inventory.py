@@ -8,6 +8,7 @@ A parent also holds the lease of whoever changes its job (`rollout.lease`). Each
 version of the parent that it was decided on, so that only one of two rollouts gets the lease.
 """
 
+import contextlib
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -92,7 +93,8 @@ class Inventories:
             for step in plan.steps
             if step.ref.kind == "Namespace" and step.action == "create"
         }
-        self._found: dict[str, Object | None] = {}
+        self._parents: dict[str, Object | None] = {}
+        """The parents as they were read or written last, by job."""
         self._before: dict[str, set[ObjectRef]] = {}
         self._after: dict[str, set[ObjectRef]] = {}
         for step in plan.steps:
@@ -128,12 +130,7 @@ class Inventories:
 
     def refusals(self) -> list[Refusal]:
         """Which parents are not ours to write."""
-        found = []
-        for job in self._before:
-            live = self._live(job)
-            if live is not None and (refused := self._refused(self.parent(job), live)):
-                found.append(refused)
-        return found
+        return [refused for job in self._before if (refused := self._foreign(job))]
 
     def take(self, concurrency: int) -> list[Refusal]:
         """Takes the leases of all jobs that are written to, or says why it has taken none.
@@ -141,9 +138,19 @@ class Inventories:
         Args:
             concurrency: How many requests at once.
         """
+
+        def taken(job: str) -> Refusal | None:
+            try:
+                self._take(job)
+            except RefusedError as error:
+                return error.refusal
+            except ClusterError as error:
+                return None if may_pass(error) else refusal(self.parent(job), error)
+            return None
+
         jobs = [job for job in self._writing if self.parent(job).namespace not in self._coming]
         with ThreadPoolExecutor(concurrency) as pool:
-            refused = [found for found in pool.map(self._refusal, jobs) if found]
+            refused = [*filter(None, pool.map(taken, jobs))]
         if refused:
             self.release()
         else:
@@ -167,21 +174,21 @@ class Inventories:
             raise self._conflict(job, "the lease of the job could not be renewed", _AGAIN)
         self._prior.pop(job, None)
 
-    def narrow(self, job: str, kept: Iterable[ObjectRef]) -> None:
+    def narrow(self, job: str, left: Iterable[ObjectRef]) -> None:
         """Lets the parent name exactly what is there, and gives the lease of the job away.
 
         Args:
             job: The title of the job: namespace and name.
-            kept: Members that are not declared, and still there.
+            left: Members that are not declared, and still there.
         """
         with self._lock:
-            members = self._after.get(job, set()) | set(kept)
+            members = self._after.get(job, set()) | set(left)
             live = self._live(job)
             try:
                 if job not in self._held:
                     self._check(job, live)
                 if members:
-                    self._write(job, _kinds(members), _namespaces(members))
+                    self._write(job, *_places(members))
                 else:
                     self._remove(job, live)
             except RefusedError:
@@ -204,7 +211,7 @@ class Inventories:
                     if job in self._prior and prior is None:
                         self._remove(job, self._live(job))
                     else:
-                        self._write(job, *_said(prior or self._live(job)), prior=prior)
+                        self._write(job, *_named(prior or self._live(job)), prior=prior)
                 except RefusedError:
                     pass
                 except ClusterError as error:
@@ -212,43 +219,31 @@ class Inventories:
                         return
                 del self._held[job]
 
-    def _refusal(self, job: str) -> Refusal | None:
-        try:
-            self._take(job)
-        except RefusedError as error:
-            return error.refusal
-        except ClusterError as error:
-            return None if may_pass(error) else refusal(self.parent(job), error)
-        return None
-
     def _take(self, job: str) -> None:
         live = self._live(job)
         if live is None and not self._after.get(job):
             return  # deleting makes no inventory
         self._check(job, live)
-        kinds, namespaces = _said(live)
-        members = self._before.get(job, set())
-        kinds, namespaces = kinds | _kinds(members), namespaces | _namespaces(members)
-        begun = steady()
-        self._write(job, kinds, namespaces, self._lasting())
+        kinds, namespaces = _named(live)
+        more_kinds, more_namespaces = _places(self._before.get(job, ()))
+        self._hold(job, kinds | more_kinds, namespaces | more_namespaces)
         self._prior[job] = live
-        self._held[job] = begun + self._seconds * 0.8
 
-    def _lasting(self) -> JobLease:
-        return structs.replace(self._lease, until=self._cluster.now() + self._seconds)
+    def _hold(self, job: str, kinds: set[str], namespaces: set[str]) -> None:
+        """Writes a parent with a lease of ours, which lasts from now on."""
+        begun = steady()
+        until = self._cluster.now() + self._seconds
+        self._write(job, kinds, namespaces, structs.replace(self._lease, until=until))
+        self._held[job] = begun + self._seconds * 0.8
 
     def _renew(self) -> None:
         while not self._released.wait(self._seconds / 3):
             for job in [*self._held]:
-                with self._lock:
-                    begun = steady()
-                    if begun >= self._held.get(job, 0.0):
-                        continue  # given away, or lost for good
-                    try:
-                        self._write(job, *_said(self._live(job)), self._lasting())
-                    except (ClusterError, RefusedError):
-                        continue  # it is tried again, or runs out
-                    self._held[job] = begun + self._seconds * 0.8
+                # One that was given away, or lost for good, is not taken again. What fails is tried
+                # again, or runs out.
+                with self._lock, contextlib.suppress(ClusterError, RefusedError):
+                    if steady() < self._held.get(job, 0.0):
+                        self._hold(job, *_named(self._live(job)))
 
     def _check(self, job: str, live: Object | None) -> None:
         """Refuses to write a parent that is not ours, or that somebody else was at.
@@ -256,7 +251,7 @@ class Inventories:
         Raises:
             RefusedError: it is not to be written.
         """
-        if live is not None and (refused := self._refused(self.parent(job), live)):
+        if refused := self._foreign(job):
             raise RefusedError(refused)
         lease, now = lease_of(live), self._cluster.now()
         is_ours = lease is not None and lease.id == self._lease.id
@@ -296,7 +291,7 @@ class Inventories:
         prior: Object | None = None,
     ) -> None:
         ref = self.parent(job)
-        own = self._cluster.namespace if not ref.namespace else ref.namespace
+        own = ref.namespace or self._cluster.namespace
         annotations = {
             TOOLING: f"{_TOOL}/v{__version__}",
             KINDS: ",".join(sorted(kinds)),
@@ -306,7 +301,7 @@ class Inventories:
             INVENTORY_ID: applyset_id(ref),
             "app.kubernetes.io/managed-by": "etcompile",
         }
-        live = self._found.get(job)
+        live = self._parents.get(job)
         set_labels, set_annotations = belonging(prior) if prior else self._belonging(job, live)
         labels |= set_labels
         annotations |= set_annotations
@@ -334,26 +329,26 @@ class Inventories:
         }
         # Only its own annotations, and only of a set that is ours or given to us.
         try:
-            written = self._cluster.server_side_apply(value, field_manager=MANAGER, force=True)
+            self._parents[job] = self._cluster.server_side_apply(
+                value, field_manager=MANAGER, force=True
+            )
         except ClusterError as error:
             if not error.conflict and not error.not_found:
                 raise
-            del self._found[job]
+            del self._parents[job]
             there = self._live(job)
             if there == live:
                 raise
-            found = (there or {}).get("metadata") or {}
+            written = (there or {}).get("metadata") or {}
             if (
                 error.attempts > 1
-                and _has(found.get("labels"), labels)
-                and _has(found.get("annotations"), annotations)
+                and _has(written.get("labels"), labels)
+                and _has(written.get("annotations"), annotations)
                 and lease_of(there) == lease
             ):
                 return  # the answer to an earlier attempt was lost
             self._check(job, there)
             self._write(job, kinds, namespaces, lease, prior)
-        else:
-            self._found[job] = written
 
     def _belonging(self, job: str, live: Object | None) -> tuple[dict[str, str], dict[str, str]]:
         """The labels and annotations that say which set of jobs a job is in."""
@@ -373,18 +368,19 @@ class Inventories:
         return {SET: self._job_set.id}, annotations
 
     def _live(self, job: str) -> Object | None:
-        if job not in self._found:
+        if job not in self._parents:
             ref = self.parent(job)
             resource = self._cluster.resource(ref.api_version, ref.kind)
-            found = self._cluster.get(resource, ref.name, ref.namespace, metadata_only=True)
-            self._found[job] = found and {
-                **found,
-                "apiVersion": ref.api_version,
-                "kind": ref.kind,
-            }
-        return self._found[job]
+            live = self._cluster.get(resource, ref.name, ref.namespace, metadata_only=True)
+            kind = {"apiVersion": ref.api_version, "kind": ref.kind}
+            self._parents[job] = live and {**live, **kind}
+        return self._parents[job]
 
-    def _refused(self, ref: ObjectRef, live: Object) -> Refusal | None:
+    def _foreign(self, job: str) -> Refusal | None:
+        """Why the parent of a job is not ours to write."""
+        ref, live = self.parent(job), self._live(job)
+        if live is None:
+            return None
         if not is_parent(live, ref):
             words = f"it has the name of the ApplySet parent, but not the label {INVENTORY_ID}"
             return Refusal(ref, "conflict", (words,), hint="rename it, or the job")
@@ -407,15 +403,13 @@ def members_left(plan: Plan) -> dict[str, list[ObjectRef]]:
     return left
 
 
-def _kinds(members: Iterable[ObjectRef]) -> set[str]:
-    return {f"{ref.kind}.{ref.group}" if ref.group else ref.kind for ref in members}
+def _places(members: Collection[ObjectRef]) -> tuple[set[str], set[str]]:
+    """The kinds of members as a parent names them, and their namespaces."""
+    kinds = {f"{ref.kind}.{ref.group}" if ref.group else ref.kind for ref in members}
+    return kinds, {ref.namespace for ref in members}
 
 
-def _namespaces(members: Iterable[ObjectRef]) -> set[str]:
-    return {ref.namespace for ref in members}
-
-
-def _said(live: Object | None) -> tuple[set[str], set[str]]:
+def _named(live: Object | None) -> tuple[set[str], set[str]]:
     """The kinds and the namespaces that a parent names."""
     annotations = (live["metadata"].get("annotations") or {}) if live else {}
     return {*listed(annotations.get(KINDS))}, {*listed(annotations.get(NAMESPACES))}

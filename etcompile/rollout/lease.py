@@ -32,7 +32,6 @@ class JobLease(Struct, frozen=True):
         id: Which rollout holds it.
         holder: Who runs that: `user@host`.
         since: When it began, in seconds since 1970.
-        until: When the lease runs out.
         machine: The machine, boot and process namespace; empty if unknown.
         process: The process id there.
     """
@@ -46,19 +45,16 @@ class JobLease(Struct, frozen=True):
 
     def is_held(self, now: float) -> bool:
         """Whether its holder may still write."""
-        sound = 0 <= self.since <= self.until <= now + _MOST
-        return sound and now < self.until and not self._is_dead()
-
-    def _is_dead(self) -> bool:
-        if not self.machine or self.machine != _machine():
+        if not 0 <= self.since <= self.until <= now + _MOST or now >= self.until:
             return False
-        try:
-            os.kill(self.process, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            return False  # another user's
-        return False
+        if self.machine and self.machine == _machine():
+            try:
+                os.kill(self.process, 0)
+            except ProcessLookupError:
+                return False
+            except OSError:
+                return True  # another user's
+        return True
 
     @property
     def words(self) -> str:

@@ -1,10 +1,10 @@
-"""The objects that are in a cluster: those that a plan asks for, and those that a job has.
+"""The objects that are in a cluster: those that a plan names, and those that a job has.
 
-`Live` reads what a plan compares, and decides how to ask: many objects of a kind and namespace are
-listed page by page, a few are asked for one by one.
+`Live` reads what a plan compares, and decides how: many objects of a kind and namespace are listed
+page by page, a few are read one by one.
 
-A job's own objects are the members of its ApplySet, and those that carry its label. The labels are
-asked for too, because a key pair and the live host list are in no set, and because a job may have
+A job's own objects are the members of its ApplySet, and those that carry its label. The labels
+count too, because a key pair and the live host list are in no set, and because a job may have
 been applied by another tool from rendered files. A set of jobs also has orphans: jobs that nothing
 declares any more, with all that belongs to them.
 """
@@ -33,7 +33,7 @@ from etcompile.plan.applysets import (
 from etcompile.plan.step import JobSet, ObjectRef
 
 _FEW = 8
-"""So many objects are asked for one by one, in less time than a page of others takes."""
+"""So many objects are read one by one, in less time than a page of others takes."""
 
 
 class Live:
@@ -45,9 +45,9 @@ class Live:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._versions: dict[str, str] = {}
-        """The version in which objects of a group were asked for by name."""
+        """The version in which objects of a group were read by name."""
         self._passed: dict[tuple[str, str, str], list[Object]] = {}
-        """Of what was listed as a whole: members of an ApplySet that nobody had asked for."""
+        """Of what was listed as a whole: members of an ApplySet that `get` did not look for."""
 
     @property
     def namespace(self) -> str:
@@ -69,8 +69,8 @@ class Live:
             self._versions[version.rpartition("/")[0]] = version
             if len(names) <= _FEW:
                 for name in sorted(names):
-                    if (found := self._cluster.get(resource, name, namespace)) is not None:
-                        yield found
+                    if (live := self._cluster.get(resource, name, namespace)) is not None:
+                        yield live
                 continue
             passed: list[Object] = []
             for page in self._cluster.pages(resource, namespace, one_moment=False):
@@ -141,12 +141,12 @@ def cluster_identity(cluster: Cluster) -> str:
     server with a digest of its CA.
     """
     try:
-        found = cluster.get(cluster.resource("v1", "Namespace"), "kube-system", metadata_only=True)
+        system = cluster.get(cluster.resource("v1", "Namespace"), "kube-system", metadata_only=True)
     except ClusterError as error:
         if error.status not in (401, 403):
             raise
-        found = None
-    return f"{found['metadata']['uid'] if found else '-'} {cluster.address}"
+        system = None
+    return f"{system['metadata']['uid'] if system else '-'} {cluster.address}"
 
 
 def is_same_cluster(one: str, other: str) -> bool:
@@ -176,78 +176,59 @@ _KINDS = (
 def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
     """The parent of a job's ApplySet, if etcompile, or kubectl for it, has applied the job.
 
-    Args:
-        cluster: Where the job was applied.
-        job: The job's name.
-        namespace: Where the job is; its parent is there, too.
-
     Raises:
         ClusterError: it cannot be read.
     """
     ref = applysets.parent(job, namespace)
     maps = cluster.resource("v1", "ConfigMap")
-    found = cluster.get(maps, ref.name, namespace, metadata_only=True)
-    if found is None or not applysets.is_parent(found, ref):
+    live = cluster.get(maps, ref.name, namespace, metadata_only=True)
+    if live is None or not applysets.is_parent(live, ref):
         return None
-    return {**found, "apiVersion": ref.api_version, "kind": ref.kind}
+    return {**live, "apiVersion": ref.api_version, "kind": ref.kind}
 
 
 def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
     """The live objects of a job, each once; of Secrets their metadata only.
 
     Args:
-        cluster: Where the job was applied.
-        job: The job's name.
         namespace: Where the job is; its set may name others.
 
     Raises:
         ClusterError: what the inventory names cannot be read. Kinds that it does not name and
             that may not be read are left out.
     """
-    ref = applysets.parent(job, namespace)
-    maps = cluster.resource("v1", "ConfigMap")
-    parent = cluster.get(maps, ref.name, namespace, metadata_only=True)
-    named: list[Resource] = []
-    places = [namespace]
-    if parent is not None and applysets.is_parent(parent, ref):
-        kinds, places = applysets.members(parent)
-        # A kind that is not served any more has no objects.
-        named = [found for kind in kinds if (found := cluster.served(*kind)) is not None]
-    usual = [(resource, False) for resource in _usual(cluster)]
-    selectors = (f"{PART_OF}={applyset_id(ref)}", f"{JOB_LABEL}={job}")
-    seen: set[str] = set()
-    for resource, must in dict([*usual, *((resource, True) for resource in named)]).items():
-        for selector, where in itertools.product(selectors, dict.fromkeys(places)):
-            try:
-                for value in _listed(cluster, resource, where or namespace, selector):
-                    if (uid := value["metadata"]["uid"]) not in seen:
-                        seen.add(uid)
-                        yield value
-            except ClusterError as error:
-                if must or error.status not in (403, 404):
-                    raise
-
-
-def _usual(cluster: Cluster) -> Iterator[Resource]:
-    """The kinds that a job's objects are of, as far as they are served and may be asked for."""
+    parent = inventory_of(cluster, job, namespace)
+    kinds, places = applysets.members(parent) if parent is not None else ([], [namespace])
+    must_be_read: dict[Resource, bool] = {}
     for version, kind in _KINDS:
         try:
-            yield cluster.resource(version, kind)
+            must_be_read[cluster.resource(version, kind)] = False
         except ClusterError as error:
             if error.status not in (403, 404):
                 raise
-
-
-def _listed(
-    cluster: Cluster, resource: Resource, namespace: str, selector: str
-) -> Iterator[Object]:
-    version, kind = resource.api_version, resource.kind
-    where = namespace if resource.namespaced else None
-    bare = kind == "Secret"
-    for page in cluster.pages(
-        resource, where, labels=selector, metadata_only=bare, one_moment=False
-    ):
-        yield from ({**item, "apiVersion": version, "kind": kind} for item in page.items)
+    for group, kind in kinds:
+        # A kind that is not served any more has no objects.
+        if (resource := cluster.served(group, kind)) is not None:
+            must_be_read[resource] = True
+    set_id = applyset_id(applysets.parent(job, namespace))
+    selectors = (f"{PART_OF}={set_id}", f"{JOB_LABEL}={job}")
+    seen: set[str] = set()
+    for resource, must in must_be_read.items():
+        of_kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+        for labels, place in itertools.product(selectors, dict.fromkeys(places)):
+            where = (place or namespace) if resource.namespaced else None
+            bare = resource.kind == "Secret"
+            try:
+                for page in cluster.pages(
+                    resource, where, labels=labels, metadata_only=bare, one_moment=False
+                ):
+                    for item in page.items:
+                        if (uid := item["metadata"]["uid"]) not in seen:
+                            seen.add(uid)
+                            yield {**item, **of_kind}
+            except ClusterError as error:
+                if must or error.status not in (403, 404):
+                    raise
 
 
 # Orphans ----------------------------------------------------------------------------------------
@@ -276,7 +257,6 @@ def orphans(
     """The orphans of a set.
 
     Args:
-        cluster: Where the set was applied.
         job_set: The jobs that a folder declares.
         declared: Namespace and name of the jobs that are declared now.
         namespaces: Where to look if not all namespaces may be listed; those that jobs of the set
@@ -287,21 +267,20 @@ def orphans(
     """
     places = set(namespaces)
     jobs = {
-        job: {**found, "apiVersion": "v1", "kind": "ConfigMap"}
-        for found in parents(cluster, job_set.id, places)
-        if (job := orphan_job(found, declared)) and is_covered(found, places)
+        job: {**parent, "apiVersion": "v1", "kind": "ConfigMap"}
+        for parent in parents(cluster, job_set.id, places)
+        if (job := orphan_job(parent, declared)) and is_covered(parent, places)
     }
     return [
-        Orphan(f"{namespace}/{name}", jobs[namespace, name], found)
-        for namespace, name in sorted(jobs)
-        for found in [tuple(belongings(cluster, name, namespace))]
+        Orphan(f"{where}/{name}", jobs[where, name], tuple(belongings(cluster, name, where)))
+        for where, name in sorted(jobs)
     ]
 
 
-def is_covered(found: Object, namespaces: Collection[str]) -> bool:
+def is_covered(parent: Object, namespaces: Collection[str]) -> bool:
     """Whether a job is one of this apply, and not of one with another default namespace."""
-    where = found["metadata"]["namespace"]
-    annotations = found["metadata"].get("annotations") or {}
+    where = parent["metadata"]["namespace"]
+    annotations = parent["metadata"].get("annotations") or {}
     return where in namespaces or annotations.get(DEFAULT_NAMESPACE) not in (None, where)
 
 
@@ -316,19 +295,15 @@ def parents(cluster: Cluster, set_id: str, namespaces: Iterable[str]) -> Iterato
             raise
     else:
         return
-    waiting = list(dict.fromkeys(namespaces))
-    asked: set[str] = set()
-    while waiting:
-        namespace = waiting.pop()
-        if namespace in asked:
-            continue
-        asked.add(namespace)
+    places = list(dict.fromkeys(namespaces))
+    for namespace in places:  # it grows by those that parents name
         try:
-            found = cluster.list(maps, namespace, labels=selector, metadata_only=True).items
+            listing = cluster.list(maps, namespace, labels=selector, metadata_only=True)
         except ClusterError as error:
             if error.status != 403:
                 raise
             continue
-        for value in found:
-            waiting += listed((value["metadata"].get("annotations") or {}).get(SPREAD))
+        for value in listing.items:
+            spread = listed((value["metadata"].get("annotations") or {}).get(SPREAD))
+            places += [other for other in spread if other not in places]
             yield value

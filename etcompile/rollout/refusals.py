@@ -42,11 +42,9 @@ class Refusal(Struct, frozen=True):
     """A step that must not be done, or that could not be.
 
     Args:
-        ref: The object.
         cause: Whose business it is.
         reasons: In plain words.
         changes: The fields it is about, with their values and managers.
-        hint: What to do about it.
         fatal: Nothing else will work either: the server cannot be reached, or does not know us.
         full: A quota has no room for it now.
         passes: The plan itself makes room before it is done.
@@ -84,12 +82,16 @@ def refusal(
 
     Args:
         ref: The object that was to be written.
-        error: The answer.
         desired: What was sent.
         live: What is there, for the other side of a conflict.
     """
-    if of_namespace(error):
-        return _without_namespace(ref, error)
+    if clause := of_namespace(error):
+        # It is about the namespace, and the same for all objects in it.
+        namespace = ObjectRef("v1", "Namespace", "", ref.namespace)
+        hint = "wait until it is gone and create it again, or apply to another namespace"
+        if error.not_found:
+            hint = f"kubectl create namespace {ref.namespace}"
+        return Refusal(namespace, "namespace", (f"it {clause}",), hint=hint, clause=clause)
     if error.conflicts:
         changes = tuple(
             _change(ref, conflict, desired or {}, live or {}) for conflict in error.conflicts
@@ -138,20 +140,14 @@ def may_pass(error: ClusterError) -> bool:
     When others make room in a quota, or when the ServiceAccount that each namespace has is there,
     which is made a moment after the namespace.
     """
-    if error.status != 403:
-        return False
-    return of_quota(error) or bool(_NO_ACCOUNT_YET.search(error.message))
+    no_account = error.status == 403 and _NO_ACCOUNT_YET.search(error.message)
+    return error.over_quota or bool(no_account)
 
 
 def full(ref: ObjectRef, error: ClusterError) -> Refusal:
     """The refusal of a quota that has no room for an object now."""
     hint = "apply tries it again for ten minutes; raise the quota, or end what else uses it"
     return Refusal(ref, "cluster", (_short(error.message),), hint=hint, full=True)
-
-
-def of_quota(error: ClusterError) -> bool:
-    """Whether a quota is full."""
-    return error.status == 403 and "exceeded quota" in error.message
 
 
 def no_dry_run(error: ClusterError) -> bool:
@@ -161,38 +157,27 @@ def no_dry_run(error: ClusterError) -> bool:
 
 def quota_of(error: ClusterError) -> Object | None:
     """The quota that refuses an object, as far as the API server's words tell of it."""
-    found = _FULL.search(error.message) if of_quota(error) else None
-    if found is None:
+    words = _FULL.search(error.message) if error.over_quota else None
+    if words is None:
         return None
     hard, used = (
-        dict(entry.partition("=")[::2] for entry in found[part].split(","))
+        dict(entry.partition("=")[::2] for entry in words[part].split(","))
         for part in ("hard", "used")
     )
-    return {"metadata": {"name": found["name"]}, "status": {"hard": hard, "used": used}}
+    return {"metadata": {"name": words["name"]}, "status": {"hard": hard, "used": used}}
 
 
 def of_namespace(error: ClusterError) -> str:
     """What is wrong with the object's namespace, in a clause; empty if it is not to blame."""
     if error.not_found:
         return "does not exist" if error.message.startswith("namespaces ") else ""
-    going = any(cause.reason == "NamespaceTerminating" for cause in error.causes)
-    return "is being deleted" if going else ""
-
-
-def _without_namespace(ref: ObjectRef, error: ClusterError) -> Refusal:
-    """The refusal of all objects of a namespace alike, which is about the namespace."""
-    namespace = ObjectRef("v1", "Namespace", "", ref.namespace)
-    hint = "wait until it is gone and create it again, or apply to another namespace"
-    if error.not_found:
-        hint = f"kubectl create namespace {ref.namespace}"
-    clause = of_namespace(error)
-    return Refusal(namespace, "namespace", (f"it {clause}",), hint=hint, clause=clause)
+    return "is being deleted" if error.terminating else ""
 
 
 def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Object) -> FieldChange:
     path = conflict.field.removeprefix(".")
-    found = place(desired, conflict.field)
-    steps = found.steps if found else tuple(path.split("."))
+    ours = place(desired, conflict.field)
+    steps = ours.steps if ours else tuple(path.split("."))
     before, after = value_at(live, conflict.field), value_at(desired, conflict.field)
     return FieldChange(
         path,

@@ -1,4 +1,4 @@
-"""Carries out steps as requests, with a limited number of threads.
+"""Carries out steps as requests.
 
 Each request names what it expects, so that no object is overwritten that the plan has not seen: a
 create expects no object, an update or a deletion expects that very UID. If something else exists,
@@ -7,12 +7,10 @@ the rules of the plan decide, or the step is refused.
 
 import copy
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct
+from msgspec import structs
 
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.path import overlap
@@ -25,8 +23,7 @@ from etcompile.plan.classes import matched
 from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
-from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.machine.messages import Effect, NotWritten, Write, Written, Wrote
+from etcompile.rollout.machine.messages import Effect, Written
 from etcompile.rollout.refusals import Refusal, RefusedError, refusal
 
 _NOTHING_YET = "1"
@@ -47,7 +44,6 @@ class Writer:
     Every method raises ClusterError or RefusedError.
 
     Args:
-        rights: What may be done.
         secrets: The Secrets with values: no plan carries them.
         inventory: The id of the ApplySet of a job, by its title.
     """
@@ -82,38 +78,30 @@ class Writer:
         body = self.body(step)
         if wants_key_pair(body):
             return self._key_pair(step, body)
-        self._wait_until_served(step.ref)
+        # A definition is Established a moment before the API server's discovery has its kind. A
+        # kind without a definition has been refused before anything was written.
+        last = time.monotonic() + _DISCOVERY
+        while True:
+            try:
+                self._cluster.resource(step.ref.api_version, step.ref.kind)
+                break
+            except ClusterError as error:
+                if not error.not_found or time.monotonic() > last:
+                    raise
+            time.sleep(_POLL)
         for _ in range(_TRIES):
             try:
                 live = self._cluster.server_side_apply(_with(body, resourceVersion=_NOTHING_YET))
+                return Written("created", live)
             except ClusterError as error:
                 # Also one of field managers: the object is there, made by somebody else meanwhile,
                 # and perhaps as we would have made it, as the watcher makes Pods.
                 if not error.conflict:
                     raise
-            else:
-                return Written("created", live)
-            found = self._get(step.ref)
-            if found is not None:
-                return self._judge(step, body, found)
+            there = self._get(step.ref)
+            if there is not None:
+                return self._judge(step, body, there)
         raise _unsteady(step.ref)
-
-    def _wait_until_served(self, ref: ObjectRef) -> None:
-        """Waits for a kind whose definition is new.
-
-        A definition is Established a moment before the API server's discovery has its kind. A kind
-        without a definition has been refused before anything was written.
-        """
-        last = time.monotonic() + _DISCOVERY
-        while True:
-            try:
-                self._cluster.resource(ref.api_version, ref.kind)
-            except ClusterError as error:
-                if not error.not_found or time.monotonic() > last:
-                    raise
-                time.sleep(_POLL)
-            else:
-                return
 
     def update(self, step: Step) -> Written:
         """Changes an object that the plan has seen, or takes it over."""
@@ -130,7 +118,7 @@ class Writer:
             return Written(status, self._take_ownership(step, body, error))
 
     def delete(self, ref: ObjectRef, uid: str | None, *, dry_run: bool = False) -> Written:
-        """Deletes that very object, if it is still there; or only asks whether it may."""
+        """Deletes that very object, if it is still there; a dry run only tries whether it may."""
         try:
             resource = self._cluster.resource(ref.api_version, ref.kind)
         except ClusterError as error:
@@ -161,8 +149,8 @@ class Writer:
         """What is left of the conflicts of an apply: None if all may be taken over."""
         if not error.conflicts:
             return error
-        taken = self._rights.take_ownership
-        if all(conflict.manager in taken or "*" in taken for conflict in error.conflicts):
+        losers = self._rights.take_ownership
+        if "*" in losers or all(conflict.manager in losers for conflict in error.conflicts):
             return None
         live = self._get(step.ref) if step.ref.kind != "Secret" else None
         return refusal(step.ref, error, self.body(step), live)
@@ -177,20 +165,22 @@ class Writer:
             return Written("created", self._get(step.ref, metadata_only=True))
         return Written("created", {key: live[key] for key in ("apiVersion", "kind", "metadata")})
 
-    def _judge(self, step: Step, body: Object, found: Object) -> Written:
-        if is_going(found):
+    def _judge(self, step: Step, body: Object, there: Object) -> Written:
+        """What the plan would have done about an object that stands in the place of a new one."""
+        if is_going(there):
             raise _unsteady(step.ref)
         inventory = self._inventory(step.job)
         ids = frozenset({inventory} if inventory else ())
-        judged = matched(body, found, step.ref, self._rights, inventory, ids)
+        judged = matched(body, there, step.ref, self._rights, inventory, ids)
         if judged.action == "unchanged":
-            return Written("created", found)
+            return Written("created", there)
         if judged.action in ("update", "adopt") and not judged.needs:
-            return self.update(_same(step, judged))
-        cause: Literal["conflict", "replace"] = (
-            "replace" if judged.action == "replace" else "conflict"
-        )
+            uid, version = judged.uid, judged.resource_version
+            return self.update(
+                structs.replace(step, action=judged.action, uid=uid, resource_version=version)
+            )
         reasons = ("it was created by another client in the meantime", *judged.reasons)
+        cause = judged.action if judged.action == "replace" else "conflict"
         raise RefusedError(Refusal(step.ref, cause, reasons, judged.changes))
 
     def _take_ownership(self, step: Step, body: Object, error: ClusterError) -> Object:
@@ -252,25 +242,13 @@ class Writer:
     def _get(self, ref: ObjectRef, *, metadata_only: bool = False) -> Object | None:
         resource = self._cluster.resource(ref.api_version, ref.kind)
         namespace = ref.namespace or None
-        found = self._cluster.get(resource, ref.name, namespace, metadata_only=metadata_only)
-        return found and {**found, "apiVersion": ref.api_version, "kind": ref.kind}
-
-
-def _same(step: Step, judged: Step) -> Step:
-    """The step for what was found in an object's place."""
-    return Step(
-        judged.action,
-        step.ref,
-        manifest=step.manifest,
-        job=step.job,
-        uid=judged.uid,
-        resource_version=judged.resource_version,
-    )
+        live = self._cluster.get(resource, ref.name, namespace, metadata_only=metadata_only)
+        return live and {**live, "apiVersion": ref.api_version, "kind": ref.kind}
 
 
 def _with(body: Object, **metadata: str | None) -> dict[str, Any]:
-    given = {name: value for name, value in metadata.items() if value}
-    return {**body, "metadata": {**body["metadata"], **given}}
+    fields = {name: value for name, value in metadata.items() if value}
+    return {**body, "metadata": {**body["metadata"], **fields}}
 
 
 def _is_client_side(entry: Mapping[str, Any]) -> bool:
@@ -284,9 +262,6 @@ def _unsteady(ref: ObjectRef) -> RefusedError:
     )
 
 
-# Conflicts about nothing ------------------------------------------------------------------------
-
-
 def shared(
     desired: Mapping[str, Any], live: Mapping[str, Any], error: ClusterError
 ) -> dict[str, Any] | None:
@@ -297,15 +272,10 @@ def shared(
     (seen with two server-side applies of one manifest). Who sends the value as it is there becomes
     its second owner, and nothing is taken from the first.
 
-    Args:
-        desired: What was sent.
-        live: What is there.
-        error: The conflicts.
-
     Returns:
         The object; None if any conflict is about a real difference.
     """
-    differing = [found.path for found in compared(desired, live, NOBODY).places]
+    differing = [changed.path for changed in compared(desired, live, NOBODY).places]
     body: dict[str, Any] = copy.deepcopy(dict(desired))
     for conflict in error.conflicts:
         ours, theirs = place(body, conflict.field), place(live, conflict.field)
@@ -315,80 +285,3 @@ def shared(
             return None
         ours.holder[ours.key] = theirs.value
     return body
-
-
-# Threads that write -----------------------------------------------------------------------------
-
-
-class Mistake(Struct, frozen=True):
-    """A mistake of ours that ended a write; it is raised again where the rollout is run."""
-
-    error: BaseException
-
-
-class WriterPool:
-    """Threads that write.
-
-    Args:
-        writer: Does single steps.
-        sets: The inventories, which must name an object before it is made.
-        concurrency: How many writes at once.
-        post: Takes the results, from any thread.
-    """
-
-    def __init__(
-        self,
-        writer: Writer,
-        sets: Inventories,
-        concurrency: int,
-        post: Callable[[Wrote | NotWritten | Mistake], None],
-    ) -> None:
-        self._writer = writer
-        self._sets = sets
-        self._concurrency = concurrency
-        self._post = post
-        self._pool = ThreadPoolExecutor(concurrency, "etcompile-write")
-        self._backlog: deque[Write] = deque()
-        self.flying = 0
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is under way, nor waits to be."""
-        return not self.flying and not self._backlog
-
-    def add(self, write: Write) -> None:
-        """Takes a write on; it begins with `go_on`."""
-        self._backlog.append(write)
-
-    def go_on(self) -> None:
-        """Begins as many writes as may be under way."""
-        while self._backlog and self.flying < self._concurrency:
-            self.flying += 1
-            self._pool.submit(self._work, self._backlog.popleft())
-
-    def landed(self) -> None:
-        """Takes note that the result of a write was heard."""
-        self.flying -= 1
-
-    def close(self) -> None:
-        """Begins nothing more."""
-        self._backlog.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _work(self, write: Write) -> None:
-        step = write.step
-        try:
-            if step.ref.kind != "Namespace":  # the inventory itself may need it
-                self._sets.widen(step.job)
-            if write.phase == "delete":
-                written = self._writer.delete(step.ref, step.uid)
-            elif write.phase == "create":
-                written = self._writer.create(step)
-            else:
-                written = self._writer.update(step)
-        except (ClusterError, RefusedError) as error:
-            self._post(NotWritten(step, write.phase, error))
-        except BaseException as error:
-            self._post(Mistake(error))
-        else:
-            self._post(Wrote(step, write.phase, written))

@@ -7,13 +7,14 @@ import pytest
 from apply.kubelet import ended, ready, unschedulable, waiting
 from etcompile.k8s.serverpath import value_at
 from etcompile.kubeapi.errors import Cause, ClusterError
-from etcompile.plan.step import ObjectRef
+from etcompile.plan.step import ObjectRef, Plan, Step
+from etcompile.rollout.machine.messages import Choices, Seen, Written, Wrote
 from etcompile.rollout.machine.reasons import ObjectState, object_state
-from etcompile.rollout.machine.targets import Targets
+from etcompile.rollout.machine.steps import Machine
+from etcompile.rollout.machine.targets import Target
 from etcompile.rollout.refusals import refusal
 
 POD = ObjectRef("v1", "Pod", "ml", "w-0")
-KEY = ("v1", "Pod", "ml", "w-0")
 
 
 def pod(status, **spec):
@@ -28,7 +29,7 @@ def pod(status, **spec):
 
 
 def one(kind, status, **more):
-    return {"kind": kind, "metadata": {"name": "x"}, "status": status, **more}
+    return {"kind": kind, "metadata": {"name": "x"}, "status": status} | more
 
 
 def conditions(**given):
@@ -86,13 +87,8 @@ def test_an_object_that_is_being_deleted_says_what_keeps_it():
 
 
 @pytest.fixture
-def targets():
-    return Targets({})
-
-
-@pytest.fixture
-def target(targets):
-    return targets.add(POD, KEY, "ml/j", "create Pod ml/w-0", 0.0, decides=False)
+def target():
+    return Target(POD, ("v1", "Pod", "ml", "w-0"), "ml/j", "create Pod ml/w-0", "ready", 0.0)
 
 
 def test_a_pod_that_no_node_takes_is_waited_for_as_long_as_it_takes(target):
@@ -136,13 +132,20 @@ def test_trouble_that_is_over_is_forgotten(target):
     ],
 )
 def test_whose_success_is_the_runs(groups, ends, success):
-    targets = Targets({"ml/j": groups})
-    for name in ("w-0", "w-1", "w-2"):
-        ref = ObjectRef("v1", "Pod", "ml", name)
-        one = targets.add(ref, ("v1", "Pod", "ml", name), "ml/j", name, 0.0, decides=True)
-        one.see(ObjectState(ends.get(name, "ready")), 1.0)
-    over = [*targets.settled_runs()]
-    assert over == ([] if success is None else [("ml/j", success)])
+    names = ("w-0", "w-1", "w-2")
+    steps = [Step("create", ObjectRef("v1", "Pod", "ml", name), job="ml/j") for name in names]
+    choices, deciding = Choices(wait="complete"), {"ml/j": groups}
+    machine = Machine(Plan((*steps,)), choices, "ml", deciding=deciding)
+    machine.begin(0.0)
+    for step in steps:
+        live = one("Pod", {}, metadata={"name": step.ref.name, "uid": step.ref.name})
+        machine.advance(Wrote(step, "create", Written("created", live)), 1.0)
+    for name in names:
+        state = ObjectState(ends.get(name, "ready"))
+        machine.advance(Seen(("v1", "Pod", "ml"), name, name, state), 2.0)
+    assert machine.settled is (success is not None)
+    if success is not None:
+        assert (machine.outcome({}, ()).unready == ()) is success
 
 
 def test_a_field_is_found_where_the_server_says_it_is():

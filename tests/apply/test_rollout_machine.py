@@ -10,6 +10,7 @@ from msgspec import Struct
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import (
+    Choices,
     Command,
     Event,
     Find,
@@ -19,16 +20,15 @@ from etcompile.rollout.machine.messages import (
     Lost,
     NotWritten,
     Seen,
+    StepEvent,
     Tick,
     Vanished,
     Write,
     Written,
     Wrote,
 )
-from etcompile.rollout.machine.outcome import StepEvent
 from etcompile.rollout.machine.reasons import ObjectState
-from etcompile.rollout.machine.states import Choices, Done, Failed, Held, Queued, Waiting
-from etcompile.rollout.machine.steps import Machine
+from etcompile.rollout.machine.steps import Done, Failed, Held, Machine, Queued, Waiting
 
 JOB = "ml/bert"
 READY = ObjectState("ready")

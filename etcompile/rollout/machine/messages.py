@@ -1,23 +1,27 @@
-"""What a rollout hears, and what it has done: the values between deciding and doing.
+"""The values that go into and come out of a rollout's decisions, and what it comes to.
 
-`machine` takes the events and gives the commands; `executor` carries the commands out and hears
-the events from threads that write and watch.
+`steps` takes the events and gives the commands; `executor` carries the commands out and reports
+the events of threads that write and watch. What people and programs see of it are `StepEvent`
+while it runs, and `Outcome` at its end.
 """
 
 from collections.abc import Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from etcompile.exitcodes import INTERRUPTED, NOT_READY
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.step import ObjectRef, Step
-from etcompile.rollout.machine.outcome import StepEvent
+from etcompile.plan.step import IDLE, ObjectRef, Plan, Step
 from etcompile.rollout.machine.reasons import ObjectState
-from etcompile.rollout.refusals import RefusedError
+from etcompile.rollout.refusals import Refusal, RefusedError
 
 Place = tuple[str, str, str]
 """API version, kind and namespace; the latter is empty for kinds that have none."""
+
+Key = tuple[str, str, str, str]
+"""API version, kind, namespace and name."""
 
 Phase = Literal["create", "update", "delete"]
 """Which part of a step is written: a replacement is a deletion and then a creation."""
@@ -25,17 +29,32 @@ Phase = Literal["create", "update", "delete"]
 Effect = Literal["created", "updated", "adopted", "released", "deleted", "deleting"]
 """What a write has done."""
 
+Status = Effect | Literal["waiting", "running", "ready", "succeeded", "held", "kept", "failed"]
 
-# Events ---------------------------------------------------------------------------------------
+
+class Choices(Struct, frozen=True):
+    """How to roll out.
+
+    Args:
+        wait: For objects to be ready; for the run to end; or only where the order needs it.
+        timeout: Seconds for all of it; None for no limit.
+        drain: Seconds for a Pod to drain that left the host list; None for the plan's.
+        concurrency: How many writes at once.
+        lease: Seconds after which others may change the jobs if this process is killed.
+    """
+
+    wait: Literal["ready", "complete", "none"] = "ready"
+    timeout: float | None = None
+    drain: float | None = None
+    concurrency: int = 16
+    lease: float = 45.0
+
+
+# Events ------------------------------------------------------------------------------------------
 
 
 class Written(Struct, frozen=True):
-    """What a request came to.
-
-    Args:
-        status: What was done.
-        live: The object as it is now; None if it is gone.
-    """
+    """What a request came to, with the object as it is now; None if it is gone."""
 
     status: Effect
     live: Object | None
@@ -64,7 +83,6 @@ class Seen(Struct, frozen=True):
         place: Where it is watched.
         observed: How far it is; None if it is gone.
         going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
-        grace: Seconds that it has to end, if it is being deleted.
         half_deleted: Its deletion was begun and never finished (`k8s.pods.is_half_deleted`).
     """
 
@@ -73,17 +91,11 @@ class Seen(Struct, frozen=True):
     uid: str
     observed: ObjectState | None
     going: str = ""
-    grace: int = 0
     half_deleted: bool = False
 
 
 class Listed(Struct, frozen=True):
-    """All that is there, at the beginning of a watch.
-
-    Args:
-        place: Where.
-        uids: UIDs by name.
-    """
+    """All that is there, at the beginning of a watch: UIDs by name."""
 
     place: Place
     uids: Mapping[str, str]
@@ -93,10 +105,6 @@ class Hint(Struct, frozen=True):
     """What a Kubernetes Event says about an object.
 
     Args:
-        namespace: The object's.
-        kind: The object's.
-        name: The object's.
-        text: The Event's message.
         unbound: A claim that is bound when its first Pod is there, so nothing waits for it.
         uid: The object's; empty if the Event does not say.
     """
@@ -119,8 +127,7 @@ class Lost(Struct, frozen=True):
     """Something that the rollout cannot do without failed.
 
     Args:
-        ref: What could not be watched or asked for.
-        error: Why.
+        ref: What could not be watched or read.
         step: The step that it was for; None if nobody can say any more what happens.
     """
 
@@ -140,7 +147,7 @@ class Tick(Struct, frozen=True):
 Event = Wrote | NotWritten | Seen | Listed | Hint | Vanished | Lost | Interrupted | Tick
 
 
-# Commands -------------------------------------------------------------------------------------
+# Commands ----------------------------------------------------------------------------------------
 
 
 class Write(Struct, frozen=True):
@@ -151,12 +158,12 @@ class Write(Struct, frozen=True):
 
 
 class Follow(Struct, frozen=True):
-    """Tell from now on how far objects of this kind and namespace are.
+    """Report from now on how far objects of this kind and namespace are.
 
     Args:
         ref: An object that must be among them.
         step: The step that waits for it; None if the object is known to have our labels.
-        labels: The object's labels; None if they are to be asked for.
+        labels: The object's labels; None if they have to be read.
     """
 
     ref: ObjectRef
@@ -165,7 +172,7 @@ class Follow(Struct, frozen=True):
 
 
 class FollowEvents(Struct, frozen=True):
-    """Tell from now on what Kubernetes Events say about objects of a namespace."""
+    """Report from now on what Kubernetes Events say about objects of a namespace."""
 
     namespace: str
 
@@ -177,5 +184,83 @@ class Find(Struct, frozen=True):
     uid: str | None
 
 
+class StepEvent(Struct, frozen=True):
+    """A change of state of an object, for whoever looks on.
+
+    Args:
+        action: The step's.
+        reason: Why, or what it waits for.
+        job: The title of the job it belongs to.
+        moment: When, in seconds since the epoch; the executor fills it in.
+    """
+
+    ref: ObjectRef
+    action: str
+    status: Status
+    reason: str = ""
+    job: str | None = None
+    moment: float = 0.0
+
+
 Command = Write | Follow | FollowEvents | Find | StepEvent
-"""A `StepEvent` is told to whoever looks on, who gets the moment with it."""
+
+
+# The end -----------------------------------------------------------------------------------------
+
+
+class Unready(Struct, frozen=True):
+    """An object that is there but not as it should be.
+
+    Args:
+        reason: Why, as far as anybody knows.
+        failed: It will not get there by itself.
+        job: The title of the job it belongs to.
+        over: Its run has failed; only a new one can succeed.
+    """
+
+    ref: ObjectRef
+    reason: str
+    failed: bool
+    job: str | None = None
+    over: bool = False
+
+
+class Outcome(Struct, frozen=True):
+    """What a rollout came to.
+
+    Args:
+        done: The steps that wrote something, and are done.
+        deleted: Steps that were to replace an object, have deleted it, and have made no new one.
+        left: The steps that were not done, each with the reason.
+        unready: Objects that are not ready, and why.
+        refusals: What could not be done.
+        interrupted: Somebody stopped it.
+        timed_out: Its time is over.
+    """
+
+    done: tuple[Step, ...] = ()
+    deleted: tuple[Step, ...] = ()
+    left: tuple[tuple[Step, str], ...] = ()
+    unready: tuple[Unready, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    interrupted: bool = False
+    timed_out: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        if self.interrupted:
+            return INTERRUPTED
+        if self.refusals:
+            return min(refusal.code for refusal in self.refusals)
+        return NOT_READY if self.unready or self.left or self.timed_out else 0
+
+    def after(self, first: "Outcome") -> "Outcome":
+        """This one, of a plan that was done when the first was, with what the first has done."""
+        return structs.replace(self, done=(*first.done, *self.done))
+
+    def without(self, plans: tuple[Plan, ...]) -> "Outcome":
+        """This one, with plans that were not begun because of it."""
+        words = "not started, because an earlier step was not done"
+        left = [(step, words) for plan in plans for step in plan.steps if step.action not in IDLE]
+        return structs.replace(self, left=(*self.left, *left))

@@ -1,6 +1,6 @@
-"""A live object to how far it is, and what keeps it: the rules of reference/gitops.md 4.3.
+"""A live object to how far it is, and what it waits for: the rules of reference/gitops.md 4.3.
 
-Pure, and a function per kind. What a rule says is for the person who waits: the container, the
+Pure; a row of `_KINDS` is a kind. What a rule says is for the person who waits: the container, the
 image, the Secret that is missing. How long a reason may last before it counts as a failure is
 part of it: an image that cannot be pulled may appear, a Pod that finds no node may wait for one
 for days.
@@ -26,17 +26,6 @@ _BY_TAINT = "DeletionByTaintManager"
 """Why a Pod has to go whose node is tainted `NoExecute`, as one is that does not answer."""
 _NOT_READY = 60.0
 """Seconds that the source of a Secret may say that it has a problem."""
-_POD = 600.0
-
-LIMITS: Mapping[str, float] = {
-    "CustomResourceDefinition": 60.0,
-    "ExternalSecret": 120.0,
-    "Namespace": 60.0,
-    "PersistentVolumeClaim": 300.0,
-    "Pod": _POD,
-    "SealedSecret": 120.0,
-}
-"""Seconds until an object should be ready, by kind. A Job has none: its user sets that."""
 
 
 class ObjectState(Struct, frozen=True):
@@ -70,13 +59,23 @@ def object_state(value: Object) -> ObjectState:
     """How far a live object is. One of a kind without a rule is ready as soon as it is there."""
     if is_going(value):
         return ObjectState("waiting", deleting(value))
-    rule = _RULES.get(value["kind"])
-    return rule(value) if rule else READY
+    kind = _KINDS.get(value["kind"])
+    return kind.rule(value) if kind else READY
 
 
 def has_rule(kind: str) -> bool:
     """Whether objects of the kind take time to become ready."""
-    return kind in _RULES
+    return kind in _KINDS
+
+
+def is_barrier(kind: str) -> bool:
+    """Whether others need objects of the kind to be ready: what comes later waits for them."""
+    return kind in _KINDS and _KINDS[kind].is_barrier
+
+
+def limit(kind: str) -> float | None:
+    """Seconds until an object of the kind should be ready."""
+    return _KINDS[kind].limit if kind in _KINDS else None
 
 
 def deleting(value: Object) -> str:
@@ -85,16 +84,19 @@ def deleting(value: Object) -> str:
         name = value["metadata"]["name"]
         return f"its deletion was begun and never finished: kubectl delete pod {name} finishes it"
     finalizers = value["metadata"].get("finalizers") or ()
-    kept = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
+    blocked = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
     why = disruption(value)
-    target = condition(status_of(value), "DisruptionTarget")
     is_pod = value["kind"] == "Pod"
     silent = is_pod and bool(pods.unreachable_since(value))
     if silent and not why:
         why = _unreachable(value)
+    target = condition(status_of(value), "DisruptionTarget")
     if (silent or (is_pod and target.get("reason") == _BY_TAINT)) and not finalizers:
-        why += f"; nothing can replace it before it has gone: {_by_force(value)}"
-    return f"it is being deleted{kept}" + (f": {why}" if why else "")
+        why += (
+            "; nothing can replace it before it has gone: if its node is gone for good,"
+            f" kubectl delete pod {value['metadata']['name']} --force --grace-period=0"
+        )
+    return f"it is being deleted{blocked}" + (f": {why}" if why else "")
 
 
 def _unreachable(pod: Object) -> str:
@@ -106,16 +108,8 @@ def _unreachable(pod: Object) -> str:
     )
 
 
-def _by_force(pod: Object) -> str:
-    """How a Pod goes whose node will never say that it has gone."""
-    return (
-        "if its node is gone for good,"
-        f" kubectl delete pod {pod['metadata']['name']} --force --grace-period=0"
-    )
-
-
 def deleted(value: Object) -> str:
-    """That an object is gone, and why, as far as it told before."""
+    """That an object is gone, and why, as far as it said before."""
     why = disruption(value)
     return f"it was deleted: {why}" if why else "it was deleted"
 
@@ -126,10 +120,10 @@ def disruption(value: Object) -> str:
     Args:
         value: The Pod; another object says nothing of the kind.
     """
-    found = pods.disruption(value)
-    if found is None:
+    words = pods.disruption(value)
+    if words is None:
         return ""
-    word, explanation, message = found
+    word, explanation, message = words
     return _joined(_joined(word, explanation), message)
 
 
@@ -151,10 +145,10 @@ def _pod(value: Object) -> ObjectState:
         names = ", ".join(str(gate.get("name")) for gate in gates)
         return ObjectState("waiting", f"held by the scheduling gate {names}", math.inf)
     if (unscheduled := pods.unscheduled(value)) is not None:
-        told = unscheduled.get("message") or unscheduled.get("reason") or ""
-        return ObjectState("waiting", f"cannot be scheduled: {told}", math.inf)
-    for found in _containers(value):
-        return found
+        words = unscheduled.get("message") or unscheduled.get("reason") or ""
+        return ObjectState("waiting", f"cannot be scheduled: {words}", math.inf)
+    if (state := next(_containers(value), None)) is not None:
+        return state
     if not spec.get("nodeName"):
         return ObjectState("waiting", "not scheduled yet", vague=True)
     return ObjectState("waiting", "the kubelet has not started it yet", vague=True)
@@ -169,37 +163,36 @@ def _containers(value: Object) -> Iterator[ObjectState]:
         for part in ("initContainers", "containers")
         for container in spec.get(part) or ()
     }
-    told = [(container, pods.waiting(container)) for container in (*inits, *others)]
-    for container, waiting in told:
-        name = container.get("name")
+    states = [(container, pods.waiting(container)) for container in (*inits, *others)]
+    for container, waiting in states:
+        name = f"container {container.get('name')}"
         reason, message = waiting.get("reason") or "", waiting.get("message") or ""
-        image = images.get(name) or container.get("image")
+        image = images.get(container.get("name")) or container.get("image")
         if reason in ("InvalidImageName", "ErrImageNeverPull"):
-            yield ObjectState("failed", _joined(f"container {name}: {reason} {image}", message))
+            yield ObjectState("failed", _joined(f"{name}: {reason} {image}", message))
         elif reason in ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"):
-            words = _joined(f"container {name}: cannot pull the image {image}", message)
+            words = _joined(f"{name}: cannot pull the image {image}", message)
             yield ObjectState("waiting", words, BACKING_OFF)
         elif reason == "CrashLoopBackOff":
             ended = (container.get("lastState") or {}).get("terminated") or {}
-            words = f"container {name}: keeps crashing{_exit(ended)}"
-            yield ObjectState("waiting", words, BACKING_OFF)
+            yield ObjectState("waiting", f"{name}: keeps crashing{_exit(ended)}", BACKING_OFF)
         elif reason == "CreateContainerConfigError":
-            yield ObjectState("waiting", _joined(f"container {name}: cannot be created", message))
+            yield ObjectState("waiting", _joined(f"{name}: cannot be created", message))
         elif reason and not pods.is_on_its_way(reason):
-            yield ObjectState(
-                "waiting", _joined(f"container {name}: {reason}", message), BACKING_OFF
-            )
+            yield ObjectState("waiting", _joined(f"{name}: {reason}", message), BACKING_OFF)
     for container in inits:
         if pods.is_running(container):
             yield ObjectState("waiting", f"init container {container.get('name')} is running")
-    for container, waiting in told:
+    for container, waiting in states:
         if waiting:
             reason = waiting.get("reason") or "waiting"
             yield ObjectState("waiting", f"container {container.get('name')}: {reason}", vague=True)
     for container in others:
         if not container.get("ready"):
             ended = pods.terminated(container)
-            words = _ended(ended) if ended else _at_work(value, container.get("name"))
+            words = _at_work(value, container.get("name"))
+            if ended:
+                words = f"ended{_exit(ended)}" if ended.get("exitCode") else "completed"
             yield ObjectState("waiting", f"container {container.get('name')}: {words}")
 
 
@@ -220,26 +213,15 @@ def _at_work(pod: Object, name: object) -> str:
 
 
 def _why_failed(value: Object) -> str:
-    """Why a Pod failed: who ended it, and how its containers ended."""
-    status, ended = status_of(value), _how_ended(value)
+    """Why a Pod failed: who ended it, and how the first container ended that did not end well."""
+    ended = next(
+        (f"container {one.get('name')} ended{_exit(end)}" for one, end in pods.failures(value)), ""
+    )
     if words := disruption(value):
         return f"{words}; {ended}" if ended else words
-    if ended:
-        return ended
-    words = _joined(status.get("reason") or "", status.get("message") or "")
+    status = status_of(value)
+    words = ended or _joined(status.get("reason") or "", status.get("message") or "")
     return words or "it failed without a reason"
-
-
-def _how_ended(pod: Object) -> str:
-    """How the first container ended that did not end well; empty if none tells."""
-    for container, ended in pods.failures(pod):
-        return f"container {container.get('name')} ended{_exit(ended)}"
-    return ""
-
-
-def _ended(ended: Object) -> str:
-    """What became of a container that has terminated."""
-    return f"ended{_exit(ended)}" if ended.get("exitCode") else "completed"
 
 
 def _exit(ended: Object) -> str:
@@ -264,22 +246,6 @@ def _job(value: Object) -> ObjectState:
     return ObjectState("waiting", "it has created no Pod yet", vague=True)
 
 
-def _claim(value: Object) -> ObjectState:
-    phase = status_of(value).get("phase")
-    if phase == "Bound":
-        return READY
-    if phase == "Lost":
-        return ObjectState("failed", "its PersistentVolume is lost")
-    return ObjectState("waiting", "not bound to a PersistentVolume yet", vague=True)
-
-
-def _namespace(value: Object) -> ObjectState:
-    phase = status_of(value).get("phase")
-    if phase == "Terminating":
-        return ObjectState("failed", "it is being deleted")
-    return READY if phase == "Active" else ObjectState("waiting", "not active yet")
-
-
 def _definition(value: Object) -> ObjectState:
     status = status_of(value)
     if is_true(status, "Established"):
@@ -290,17 +256,24 @@ def _definition(value: Object) -> ObjectState:
     return ObjectState("waiting", "not served by the API server yet")
 
 
-def _by(wanted: str) -> Callable[[Object], ObjectState]:
+def _by_phase(
+    phases: Mapping[str, ObjectState], otherwise: ObjectState
+) -> Callable[[Object], ObjectState]:
+    """The rule of a kind whose phase says all."""
+    return lambda value: phases.get(status_of(value).get("phase") or "", otherwise)
+
+
+def _by_condition(name: str) -> Callable[[Object], ObjectState]:
     """The rule of a kind that says in a condition whether it is ready."""
 
     def rule(value: Object) -> ObjectState:
-        found = condition(status_of(value), wanted)
-        words = _joined(found.get("reason") or "", found.get("message") or "")
-        if found.get("status") == "True":
+        ready = condition(status_of(value), name)
+        words = _joined(ready.get("reason") or "", ready.get("message") or "")
+        if ready.get("status") == "True":
             return READY
-        if found.get("status") == "False":
-            return ObjectState("waiting", words or f"not {wanted}", _NOT_READY)
-        return ObjectState("waiting", f"not {wanted} yet")
+        if ready.get("status") == "False":
+            return ObjectState("waiting", words or f"not {name}", _NOT_READY)
+        return ObjectState("waiting", f"not {name} yet")
 
     return rule
 
@@ -317,20 +290,43 @@ def _replicas(value: Object) -> ObjectState:
     return ObjectState("waiting", f"{ready} of {wanted} replicas are ready")
 
 
-_RULES: Mapping[str, Callable[[Object], ObjectState]] = {
-    "CustomResourceDefinition": _definition,
-    "Deployment": _replicas,
-    "ExternalSecret": _by("Ready"),
-    "Job": _job,
-    "Namespace": _namespace,
-    "PersistentVolumeClaim": _claim,
-    "Pod": _pod,
-    "SealedSecret": _by("Synced"),
-    "StatefulSet": _replicas,
-}
+class _Kind(Struct, frozen=True):
+    """How objects of a kind become ready.
 
-BARRIERS = frozenset({"CustomResourceDefinition", "ExternalSecret", "Namespace", "SealedSecret"})
-"""Kinds that others cannot do without once they are there: what comes later waits for them."""
+    Args:
+        limit: Seconds until one should be ready; None where its user sets that.
+        is_barrier: Others cannot do without it once it is there.
+    """
+
+    rule: Callable[[Object], ObjectState]
+    limit: float | None = None
+    is_barrier: bool = False
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "CustomResourceDefinition": _Kind(_definition, 60.0, is_barrier=True),
+    "Deployment": _Kind(_replicas),
+    "ExternalSecret": _Kind(_by_condition("Ready"), 120.0, is_barrier=True),
+    "Job": _Kind(_job),
+    "Namespace": _Kind(
+        _by_phase(
+            {"Active": READY, "Terminating": ObjectState("failed", "it is being deleted")},
+            ObjectState("waiting", "not active yet"),
+        ),
+        60.0,
+        is_barrier=True,
+    ),
+    "PersistentVolumeClaim": _Kind(
+        _by_phase(
+            {"Bound": READY, "Lost": ObjectState("failed", "its PersistentVolume is lost")},
+            ObjectState("waiting", "not bound to a PersistentVolume yet", vague=True),
+        ),
+        300.0,
+    ),
+    "Pod": _Kind(_pod, 600.0),
+    "SealedSecret": _Kind(_by_condition("Synced"), 120.0, is_barrier=True),
+    "StatefulSet": _Kind(_replicas),
+}
 
 
 def _joined(first: str, message: str) -> str:

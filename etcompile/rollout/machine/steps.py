@@ -1,47 +1,54 @@
 """The steps of a plan, from state to state: `Machine.advance` decides what happens next.
 
-It knows the order of the steps (`plan.schedule`) and what waits for what, and asks `readiness`
-about objects. Answers and watches may tell the same twice, in either order: a step whose state does
-not wait for what is heard stays as it is.
+Every step is in one state of a few, each a value that says all there is to know of it:
+
+    Queued -> Writing -> Done                    an object is made, and nothing needs it
+                 |  ^
+                 v  |
+                Held                             a quota is full: tried again later
+    Writing -> Waiting -> Done                   it has to be ready, or has to be gone
+    Waiting (gone) -> Writing (create) -> Done   a replacement
+    any of them -> Failed
+
+The machine knows the order of the steps (`plan.schedule`) and what waits for what; `targets` knows
+the objects. Answers and watches may report the same twice, in either order: a step whose state does
+not wait for an event stays as it is.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
 
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.schedule import DRAIN, Schedule, drains
 from etcompile.plan.step import IDLE, MAKES, Plan, Step
 from etcompile.rollout.machine.messages import (
+    Choices,
     Command,
     Event,
     Find,
     Follow,
     Hint,
     Interrupted,
+    Key,
     Listed,
     Lost,
     NotWritten,
+    Outcome,
+    Phase,
     Seen,
+    Status,
+    StepEvent,
     Tick,
     Vanished,
     Write,
     Wrote,
 )
-from etcompile.rollout.machine.outcome import Outcome, Status, StepEvent
-from etcompile.rollout.machine.readiness import Readiness
-from etcompile.rollout.machine.reasons import BARRIERS, ObjectState, deleting
-from etcompile.rollout.machine.states import (
-    Choices,
-    Done,
-    Failed,
-    Held,
-    Queued,
-    StepState,
-    Waiting,
-    Writing,
-)
-from etcompile.rollout.machine.targets import Key, Target
+from etcompile.rollout.machine.reasons import ObjectState, deleting, is_barrier
+from etcompile.rollout.machine.targets import Targets
 from etcompile.rollout.refusals import Refusal, RefusedError, may_pass, refusal
 
 _HOLD = 5.0
@@ -51,6 +58,75 @@ _HELD = 600.0
 _AFTER_GRACE = 60.0
 """Seconds that an object may take to go beyond its own grace."""
 
+
+class Queued(Struct, frozen=True):
+    """Its turn has not come."""
+
+
+class Writing(Struct, frozen=True):
+    """A write of it is under way, or the next one to begin.
+
+    Args:
+        phase: Which part is written.
+        since: When it was refused for the first time; None if it never was.
+        reason: Why it was refused last.
+    """
+
+    phase: Phase
+    since: float | None = None
+    reason: str = ""
+
+
+class Held(Struct, frozen=True):
+    """It is refused for now, and tried again.
+
+    Args:
+        phase: Which part is to be written.
+        since: When it was refused for the first time.
+        again: When it is tried again.
+    """
+
+    phase: Phase
+    since: float
+    reason: str
+    again: float
+
+
+class Waiting(Struct):
+    """It waits for something to be seen.
+
+    Args:
+        key: The object.
+        uid: The one of that name that is meant; None for whichever is there.
+        until: When waiting ends; None for never.
+        why: What was last seen of the object.
+        requested: The object's deletion, which somebody began, was requested again.
+    """
+
+    what: Literal["ready", "gone", "drained"]
+    key: Key
+    uid: str | None
+    until: float | None
+    why: str = ""
+    requested: bool = False
+
+
+class Done(Struct, frozen=True):
+    """Nothing is left to do."""
+
+
+class Failed(Struct, frozen=True):
+    """It is not going to be done.
+
+    Args:
+        phase: Which part was not written.
+    """
+
+    reason: str
+    phase: Phase | None = None
+
+
+StepState = Queued | Writing | Held | Waiting | Done | Failed
 
 _QUEUED, _DONE = Queued(), Done()
 
@@ -62,7 +138,6 @@ class Machine:
 
     Args:
         plan: The plan, without refusals and without a ring.
-        choices: How.
         namespace: That of objects which name none.
         seen: How far objects were when the plan was made.
         deciding: By job, whose success is the run's (`JobObjects.deciding`).
@@ -93,7 +168,7 @@ class Machine:
         self._waiting: dict[Key, dict[str, Step]] = defaultdict(dict)
         self._commands: list[Command] = []
         self._now = 0.0
-        self._objects = Readiness(
+        self._targets = Targets(
             plan,
             namespace,
             waits=choices.wait != "none",
@@ -104,23 +179,14 @@ class Machine:
         )
 
     def begin(self, now: float) -> list[Command]:
-        """What is to be done first.
-
-        Args:
-            now: Seconds of the clock that all times here are of.
-        """
+        """What is to be done first."""
         self._now = now
         self._end = None if self._choices.timeout is None else now + self._choices.timeout
-        self._objects.resume(now)
+        self._targets.resume(now)
         return self._commands_so_far()
 
     def advance(self, event: Event, now: float) -> list[Command]:
-        """What is to be done after something was heard, in this order.
-
-        Args:
-            event: What was heard.
-            now: Seconds of the clock that all times here are of.
-        """
+        """What is to be done after an event, in this order."""
         self._now = now
         match event:
             case Wrote():
@@ -128,21 +194,29 @@ class Machine:
             case NotWritten():
                 self._not_written(event)
             case Seen():
-                self._objects.see(event, now)
+                self._targets.see(event, now)
                 self._see(event)
-            case Listed():
-                self._list(event)
+            case Listed(place, uids):
+                for key in [key for key in self._waiting if key[:3] == place]:
+                    for step, state in self._waits_for(key):
+                        if state.what != "ready" and uids.get(key[3]) != state.uid:
+                            self._commands.append(Find(step, state.uid))
             case Hint():
-                self._objects.hint(event, now)
+                self._targets.hint(event, now)
             case Vanished(step):
-                if isinstance(state := self._states[step.id], Waiting):
-                    self._vanish(step, state)
-            case Lost():
-                self._lose(event)
+                if isinstance(waiting := self._states[step.id], Waiting):
+                    self._vanish(step, waiting)
+            case Lost(ref, error, None):
+                # Nobody can say any more what happens: nothing new begins.
+                self._refusals.append(refusal(ref, error))
+                self._fatal = True
+            case Lost(ref, error, step):
+                if isinstance(self._states[step.id], Waiting):
+                    self._refuse(step, refusal(ref, error))
             case Interrupted():
                 self._interrupted = True
             case Tick():
-                self._look_at_the_clock()
+                self._tick()
         return self._commands_so_far()
 
     @property
@@ -161,7 +235,7 @@ class Machine:
         if self._active:
             return False
         # What was refused decides: nobody waits ten minutes to hear of it.
-        return bool(self._refusals) or not self._objects.targets.waiting
+        return bool(self._refusals) or not self._targets.waiting
 
     def state(self, step: Step) -> StepState:
         """Where a step is; one with nothing to do is done."""
@@ -175,14 +249,14 @@ class Machine:
         return self._interrupted or self._fatal
 
     @property
-    def can_ask(self) -> bool:
-        """Whether the cluster still answers, as far as anybody knows."""
-        return not self._fatal
+    def is_fatal(self) -> bool:
+        """Whether the cluster no longer answers, as far as anybody knows."""
+        return self._fatal
 
     @property
     def vague(self) -> set[str]:
         """Namespaces with objects that are not ready and do not say why; Events may."""
-        return self._objects.vague()
+        return self._targets.vague()
 
     def left(self) -> list[Step]:
         """The steps that are not done, in the order of the plan."""
@@ -193,14 +267,14 @@ class Machine:
 
         Args:
             warnings: By UID, what Kubernetes Events say of objects.
-            refused: What could not be done beside the steps.
+            refused: What could not be done besides the steps.
         """
         left = self.left()
         return Outcome(
             done=tuple(self._written),
             deleted=tuple(filter(self._is_half_done, left)),
             left=tuple((step, self._why_left(step)) for step in left),
-            unready=tuple(self._objects.unready(warnings)),
+            unready=tuple(self._targets.unready(warnings)),
             refusals=(*self._refusals, *refused),
             interrupted=self._interrupted,
             timed_out=self._timed_out,
@@ -237,17 +311,14 @@ class Machine:
         """The commands so far, with those of the steps that can begin now."""
         if not self.stopping:
             for step in self._turns.ready():
-                self._start(step)
+                if step.action == "wait":
+                    self._wait(step)
+                elif step.action in ("delete", "replace"):
+                    self._write(step, Writing("delete"))
+                else:
+                    self._write(step, Writing("create" if step.action == "create" else "update"))
         commands, self._commands[:] = self._commands[:], ()
         return commands
-
-    def _start(self, step: Step) -> None:
-        if step.action == "wait":
-            self._wait(step)
-        elif step.action in ("delete", "replace"):
-            self._write(step, Writing("delete"))
-        else:
-            self._write(step, Writing("create" if step.action == "create" else "update"))
 
     def _enter(self, step: Step, state: StepState) -> None:
         before = self._states[step.id]
@@ -266,7 +337,7 @@ class Machine:
         self._commands.append(Write(step, state.phase))
 
     def _wait(self, step: Step) -> None:
-        key, reasons = self._objects.key(step.ref), step.reasons
+        key, reasons = self._targets.key(step.ref), step.reasons
         if step.until == "drained":
             limit = self._choices.drain
             if limit is None:
@@ -283,77 +354,59 @@ class Machine:
         self._commands.append(Follow(step.ref, step, labels))
         self._say(step, "waiting", ", ".join(reasons))
         if state.what == "ready":
-            self._objects.wanted(step, self._now)
+            self._targets.wait_for(step, self._now)
         self._settle(key)
 
     def _finish(self, step: Step) -> None:
         self._enter(step, _DONE)
         self._turns.done(step)
 
-    def _fail(self, step: Step, reason: str, found: Refusal | None = None) -> None:
+    def _fail(self, step: Step, reason: str) -> None:
         state = self._states[step.id]
         self._enter(step, Failed(reason, getattr(state, "phase", None)))
-        if found is not None:
-            self._refusals.append(found)
-            self._fatal = self._fatal or found.fatal
         self._say(step, "failed", reason)
 
-    # ---- what is heard --------------------------------------------------------------------------
+    def _refuse(self, step: Step, refused: Refusal) -> None:
+        self._refusals.append(refused)
+        self._fatal = self._fatal or refused.fatal
+        self._fail(step, "; ".join(refused.reasons))
+
+    # ---- events ---------------------------------------------------------------------------------
 
     def _wrote(self, event: Wrote) -> None:
         step, written, state = event.step, event.written, self._states[event.step.id]
         if event.phase == "delete":
             is_writing = isinstance(state, Writing) and state.phase == "delete"
             if not (is_writing or isinstance(state, Waiting)):
-                return  # that it is gone was heard before the answer
-            if written.status == "deleting" and written.live is not None:
-                self._going(step, written.live, asked=isinstance(state, Waiting))
-            else:
+                return  # that it is gone was seen before the answer
+            if written.status != "deleting" or written.live is None:
                 self._gone(step)
+            elif self._targets.is_deleted(step.uid):
+                self._gone(step)  # seen before the answer
+            else:
+                self._going(step, written.live, requested=isinstance(state, Waiting))
             return
         self._written.append(step)
         # What stays of a released object, and whose it is.
         self._say(step, written.status, ", ".join(step.reasons) if step.action == "release" else "")
-        target = None
-        if written.live is not None:
-            target = self._objects.made(step, written.live, self._now)
-        if target is not None and target.state != "good" and self._holds_up(step):
+        target = (
+            self._targets.add(step, written.live, self._now) if written.live is not None else None
+        )
+        # Whether steps that are still to come need this one's object to be ready.
+        holds_up = is_barrier(step.ref.kind) or (
+            self._choices.wait != "none" and step.wave < self._later.get(step.job, step.wave)
+        )
+        if target is not None and target.state != "good" and holds_up:
             self._enter(step, Waiting("ready", target.key, target.uid, None))
             self._settle(target.key)
         else:
             self._finish(step)
 
-    def _not_written(self, event: NotWritten) -> None:
-        step, error, state = event.step, event.error, self._states[event.step.id]
-        if not isinstance(state, Writing):
-            return  # who may not delete it again waits for somebody who may
-        if isinstance(error, RefusedError):
-            found = error.refusal
-        elif may_pass(error):
-            self._hold(step, state, error.message)
-            return
-        else:
-            found = refusal(step.ref, error)
-        self._fail(step, "; ".join(found.reasons), found)
-
-    def _hold(self, step: Step, state: Writing, reason: str) -> None:
-        """Tries again later: others may make room."""
-        since = self._now if state.since is None else state.since
-        if self._now - since >= _HELD:
-            self._fail(step, reason)
-            return
-        self._enter(step, Held(state.phase, since, reason, self._now + _HOLD))
-        if reason != state.reason:
-            self._say(step, "held", reason)
-
-    def _going(self, step: Step, live: Object, *, asked: bool) -> None:
-        if self._objects.is_deleted(step.uid):
-            self._gone(step)  # heard before the answer
-            return
+    def _going(self, step: Step, live: Object, *, requested: bool) -> None:
         metadata = live["metadata"]
         until = self._now + (metadata.get("deletionGracePeriodSeconds") or 0) + _AFTER_GRACE
-        key = self._objects.key(step.ref)
-        self._enter(step, Waiting("gone", key, step.uid, until, deleting(live), asked))
+        key = self._targets.key(step.ref)
+        self._enter(step, Waiting("gone", key, step.uid, until, deleting(live), requested))
         self._commands.append(Follow(step.ref, step, metadata.get("labels") or {}))
         self._say(step, "deleting")
 
@@ -368,23 +421,35 @@ class Machine:
             self._written.append(step)
             self._finish(step)
 
+    def _not_written(self, event: NotWritten) -> None:
+        step, error, state = event.step, event.error, self._states[event.step.id]
+        if not isinstance(state, Writing):
+            return  # who may not delete it again waits for somebody who may
+        if isinstance(error, RefusedError):
+            self._refuse(step, error.refusal)
+        elif not may_pass(error):
+            self._refuse(step, refusal(step.ref, error))
+        else:
+            # It is tried again later: others may make room.
+            since = self._now if state.since is None else state.since
+            if self._now - since >= _HELD:
+                self._fail(step, error.message)
+                return
+            self._enter(step, Held(state.phase, since, error.message, self._now + _HOLD))
+            if error.message != state.reason:
+                self._say(step, "held", error.message)
+
     def _see(self, seen: Seen) -> None:
         key = (*seen.place, seen.name)
         for step, state in self._waits_for(key):
             state.why = seen.going or state.why
             if seen.observed is None or (state.uid is not None and seen.uid != state.uid):
                 self._vanish(step, state)
-            elif state.what == "gone" and seen.half_deleted and not state.asked:
+            elif state.what == "gone" and seen.half_deleted and not state.requested:
                 # Finishes a deletion that somebody began: else the object would stay for ever.
-                state.asked = True
+                state.requested = True
                 self._commands.append(Write(step, "delete"))
         self._settle(key)
-
-    def _list(self, listed: Listed) -> None:
-        for key in [key for key in self._waiting if key[:3] == listed.place]:
-            for step, state in self._waits_for(key):
-                if state.what != "ready" and listed.uids.get(key[3]) != state.uid:
-                    self._commands.append(Find(step, state.uid))
 
     def _vanish(self, step: Step, state: Waiting) -> None:
         """The object that a step waits for is not there any more."""
@@ -397,33 +462,24 @@ class Machine:
         """Ends the waits for an object that are over."""
         for step, state in self._waits_for(key):
             if state.what == "ready":
-                self._settle_ready(step, self._objects.targets.get(key))
+                target = self._targets.get(key)
+                if target is None:
+                    continue
+                if target.state == "good" or target.observed.good:
+                    self._finish(step)
+                elif target.state == "failed":
+                    self._fail(step, f"{target.ref} is not ready: {target.why}")
             elif state.what == "drained":
-                seen = self._objects.seen(key)
+                seen = self._targets.seen(key)
                 if seen and seen.observed and seen.observed.state in ("ended", "failed"):
                     self._finish(step)
 
-    def _settle_ready(self, step: Step, target: Target | None) -> None:
-        if target is not None and (target.state == "good" or target.observed.good):
-            self._finish(step)
-        elif target is not None and target.state == "failed":
-            self._fail(step, f"{target.ref} is not ready: {target.why}")
-
-    def _lose(self, lost: Lost) -> None:
-        found = refusal(lost.ref, lost.error)
-        if lost.step is None:
-            # Nobody can say any more what happens: nothing new begins.
-            self._refusals.append(found)
-            self._fatal = True
-        elif isinstance(self._states[lost.step.id], Waiting):
-            self._fail(lost.step, "; ".join(found.reasons), found)
-
-    def _look_at_the_clock(self) -> None:
+    def _tick(self) -> None:
         if self._end is not None and self._now >= self._end and not self.stopping:
             self._timed_out = True
         if self.stopping:
             return
-        self._objects.look_at_the_clock(self._now)
+        self._targets.tick(self._now)
         for step in [*self._active.values()]:
             match self._states[step.id]:
                 case Waiting("drained", until=float(until)) if self._now >= until:
@@ -433,19 +489,11 @@ class Machine:
                 case Held(phase, since, reason, again) if self._now >= again:
                     self._write(step, Writing(phase, since, reason))
 
-    # ---- questions ------------------------------------------------------------------------------
-
     def _waits_for(self, key: Key) -> Iterator[tuple[Step, Waiting]]:
         """The steps that wait for an object."""
         for step in [*self._waiting.get(key, {}).values()]:
             if isinstance(state := self._states[step.id], Waiting):
                 yield step, state
-
-    def _holds_up(self, step: Step) -> bool:
-        """Whether steps that are still to come need this one's object to be ready."""
-        if step.ref.kind in BARRIERS:
-            return True
-        return self._choices.wait != "none" and step.wave < self._later.get(step.job, step.wave)
 
     def _say(self, step: Step, status: Status, reason: str = "") -> None:
         self._commands.append(StepEvent(step.ref, step.action, status, reason, step.job))
@@ -453,9 +501,9 @@ class Machine:
 
 def _later(plan: Plan) -> dict[str | None, int]:
     """By job, the last wave in which anything is made."""
-    found: dict[str | None, int] = {}
+    waves: dict[str | None, int] = {}
     for step in plan.steps:
         if step.action in MAKES:
-            found[step.job] = max(found.get(step.job, step.wave), step.wave)
-    shared = max(found.values(), default=0)
-    return {job: shared if job is None else wave for job, wave in found.items()}
+            waves[step.job] = max(waves.get(step.job, step.wave), step.wave)
+    shared = max(waves.values(), default=0)
+    return {job: shared if job is None else wave for job, wave in waves.items()}

@@ -1,26 +1,45 @@
-"""One object that a rollout waits for: how far it is, what it waits for, and for how long it may.
+"""The objects that a rollout waits for: how far each is, what it waits for, and for how long.
 
-Nothing here knows of steps or of other objects, but for the run of a job, which ends as the
-objects do that decide it. `readiness` hears what is seen and tells each object.
+No requests and no clock of its own, and nothing about steps and their order: it learns which
+object a step has made and what is seen, and says which objects changed between good, waiting and
+failed. So the rules about limits can be read, and tested, without a cluster.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from etcompile.plan.step import ObjectRef
-from etcompile.rollout.machine.reasons import LIMITS, ObjectState
-
-Key = tuple[str, str, str, str]
-"""API version, kind, namespace and name."""
-Goal = Literal["ready", "ended"]
+from etcompile.k8s.objects import Object
+from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
+from etcompile.rollout.machine.messages import (
+    Command,
+    Follow,
+    FollowEvents,
+    Hint,
+    Key,
+    Place,
+    Seen,
+    Status,
+    StepEvent,
+    Unready,
+)
+from etcompile.rollout.machine.reasons import (
+    READY,
+    ObjectState,
+    has_rule,
+    is_barrier,
+    limit,
+    object_state,
+)
 
 _CALM = 60.0
 """Seconds without trouble after which earlier trouble is forgotten: a container that crashes
 again and again runs in between."""
 _LASTING = 1.0
-"""Seconds that a reason must last to be told: most pass by themselves."""
-WORKLOADS = frozenset({"Job", "Pod"})
+"""Seconds that a reason must last to be reported: most pass by themselves."""
+_WORKLOADS = frozenset({"Job", "Pod"})
+_OF_THE_CLUSTER = frozenset({"CustomResourceDefinition", "Namespace"})
 
 
 class Target:
@@ -30,44 +49,54 @@ class Target:
         step: The id of its step.
         uid: Its UID; None until it is known.
         goal: Whether to be ready is enough.
-        state: `waiting`, `good` or `failed`.
         observed: How far it is.
         reason: What it waits for, or why it failed.
+        hint: What a Kubernetes Event says that it waits for.
+        reported: The reason that was reported last.
+        began: When its limit began to run.
+        since: Since when it has this reason.
+        trouble: Since when it has been in trouble; None if it is not.
+        troubled: When it was in trouble last.
     """
 
     __slots__ = (
-        "began", "goal", "hint", "job", "key", "observed", "reason", "ref", "said", "since",
+        "began", "goal", "hint", "job", "key", "observed", "reason", "ref", "reported", "since",
         "state", "step", "trouble", "troubled", "uid",
     )  # fmt: skip
 
     def __init__(
-        self, ref: ObjectRef, key: Key, job: str | None, step: str, goal: Goal, now: float
+        self,
+        ref: ObjectRef,
+        key: Key,
+        job: str | None,
+        step: str,
+        goal: Literal["ready", "ended"],
+        now: float,
     ) -> None:
         self.ref, self.key, self.job, self.step, self.goal = ref, key, job, step, goal
         self.uid: str | None = None
         self.state: Literal["waiting", "good", "failed"] = "waiting"
         self.observed = ObjectState("waiting")
-        self.reason = self.hint = self.said = ""
-        self.began = self.since = now
+        self.reason = self.hint = self.reported = ""
+        self.began = self.since = self.troubled = now
         self.trouble: float | None = None
-        self.troubled = now
 
-    def see(self, found: ObjectState, now: float) -> bool:
-        """Takes note of how far the object is; whether that settles or unsettles it."""
+    def see(self, observed: ObjectState, now: float) -> bool:
+        """Notes how far the object is; whether that settles or unsettles it."""
         before = self.state
-        if found.timeout == math.inf:
-            self.began = now  # its limit does not run while it waits for room
-        if found.timeout is not None and found.timeout != math.inf:
+        if observed.timeout == math.inf:
+            self.began = now  # its limit does not run while it waits for a node
+        if observed.timeout is not None and observed.timeout != math.inf:
             self.trouble = now if self.trouble is None else self.trouble
             self.troubled = now
-        elif found.good or now - self.troubled > _CALM:
+        elif observed.good or now - self.troubled > _CALM:
             self.trouble = None
-        if (found.reason, found.good) != (self.reason, self.observed.good):
-            self.reason, self.since = found.reason, now
-        self.observed = found
-        if found.state == "failed":
+        if (observed.reason, observed.good) != (self.reason, self.observed.good):
+            self.reason, self.since = observed.reason, now
+        self.observed = observed
+        if observed.state == "failed":
             self.state = "failed"
-        elif found.state == "ended" or (found.good and self.goal == "ready"):
+        elif observed.state == "ended" or (observed.good and self.goal == "ready"):
             self.state = "good"
         else:
             self.state = "waiting"
@@ -79,107 +108,284 @@ class Target:
         return self.state == "waiting" and self.observed.good
 
     @property
+    def is_vague(self) -> bool:
+        """Whether neither the object nor an Event says what it waits for."""
+        return self.observed.vague and not self.hint
+
+    @property
     def why(self) -> str:
-        """What it waits for, with what an event said if the object itself does not know."""
+        """What it waits for, with what an Event said if the object itself does not know."""
         if self.observed.vague and self.hint:
             return self.hint
         return "running" if self.is_running else self.reason
 
     def over_limit(self, now: float) -> str | None:
         """Why it has waited long enough; None if it has not."""
-        if self.state != "waiting" or self.observed.good:
-            return None
         timeout = self.observed.timeout
-        if timeout == math.inf:
+        if self.state != "waiting" or self.observed.good or timeout == math.inf:
             return None
         if self.trouble is not None and timeout is not None and now - self.trouble >= timeout:
             return f"{self.why} (for {timeout:.0f} s)"
-        limit = LIMITS.get(self.ref.kind)
-        if limit is not None and now - self.began >= limit:
-            return f"{self.why} (for {limit:.0f} s)"
+        most = limit(self.ref.kind)
+        if most is not None and now - self.began >= most:
+            return f"{self.why} (for {most:.0f} s)"
         return None
 
 
 class Targets:
-    """All objects that must become ready.
+    """The objects of a rollout, as they become ready.
+
+    Times are seconds of one clock, whichever.
 
     Args:
-        deciding: By job, sets of names of which all in one must end for the run to succeed; none
+        namespace: That of objects which name none.
+        waits: Whether all is to be ready; else only what others cannot do without.
+        changed: Is called for each target whose state has changed, or may have.
+        command: Takes what has to be done: to follow objects, and to say something of one.
+        seen: How far objects were when the plan was made.
+        deciding: By job, sets of names of which all in one must end for the run to succeed; empty
             where to be ready is enough.
     """
 
-    def __init__(self, deciding: Mapping[str, tuple[tuple[str, ...], ...]]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        namespace: str,
+        *,
+        waits: bool,
+        changed: Callable[[Target], None],
+        command: Callable[[Command], None],
+        seen: Mapping[Key, ObjectState],
+        deciding: Mapping[str, tuple[tuple[str, ...], ...]],
+    ) -> None:
+        self._plan = plan
+        self._namespace = namespace
+        self._waits = waits
+        self._changed = changed
+        self._command = command
+        self._before = seen
         self._deciding = deciding
-        self._found: dict[Key, Target] = {}
+        self._over: set[str | None] = set()
+        """Jobs whose run is over."""
+        self._targets: dict[Key, Target] = {}
         self._of_step: dict[str, Target] = {}
-        self._over: set[str] = set()
+        self._observed: dict[Key, Seen] = {}
+        self._deleted: dict[str | None, ObjectState] = {}
+        self._uids: dict[Key, str] = {}
+        self._after = {step.id: step.after for step in plan.steps if step.action in MAKES}
+        self._dependents: dict[str, list[str]] = defaultdict(list)
+        for step, befores in self._after.items():
+            for before in befores:
+                self._dependents[before].append(step)
+
+    def key(self, ref: ObjectRef) -> Key:
+        """What tells an object from all others here."""
+        return (*place_of(ref, self._namespace), ref.name)
 
     def get(self, key: Key) -> Target | None:
         """The target of an object, if it is one."""
-        return self._found.get(key)
-
-    def __iter__(self) -> Iterator[Target]:
-        return iter([*self._found.values()])
-
-    def add(
-        self, ref: ObjectRef, key: Key, job: str | None, step: str, now: float, *, decides: bool
-    ) -> Target:
-        """Makes an object a target.
-
-        Args:
-            ref: The object.
-            key: The same as what watches tell of it.
-            job: The title of the job that it belongs to; None if it is of none.
-            step: The id of its step.
-            now: Seconds of the clock that all times here are of.
-            decides: Whether the run's success may hang on it; else it needs to be ready only.
-        """
-        if (found := self._found.get(key)) is None:
-            names = {name for group in self._deciding.get(job or "", ()) for name in group}
-            ends = decides and ref.kind in WORKLOADS and ref.name in names
-            goal: Goal = "ended" if ends else "ready"
-            found = self._found[key] = Target(ref, key, job, step, goal, now)
-            self._of_step[step] = found
-        return found
-
-    def of_step(self, step: str) -> Target | None:
-        """The target that a step makes, if it makes one."""
-        return self._of_step.get(step)
+        return self._targets.get(key)
 
     @property
     def waiting(self) -> bool:
         """Whether anything is still to come."""
-        return any(target.state == "waiting" for target in self._found.values())
+        return any(target.state == "waiting" for target in self._targets.values())
 
-    def settled_runs(self) -> Iterator[tuple[str, bool]]:
-        """Jobs whose run is over since the last look, each with whether it has succeeded.
+    def seen(self, key: Key) -> Seen | None:
+        """What was last seen of an object that is there."""
+        return self._observed.get(key)
 
-        All their other Pods count as good then, or as failed.
+    def is_deleted(self, uid: str | None) -> bool:
+        """Whether an object was seen to go."""
+        return uid in self._deleted
+
+    def resume(self, now: float) -> None:
+        """Makes the unchanged objects targets: an earlier run may have ended before they were."""
+        for step in self._plan.steps:
+            if step.action == "unchanged" and self._must_be_ready(step):
+                target = self._target(step, now)
+                target.uid = step.uid
+                if (observed := self._before.get(target.key)) is not None:
+                    target.see(observed, now)
+                if target.state == "waiting":
+                    self._command(Follow(target.ref))
+        self._settle_runs()
+
+    def add(self, step: Step, live: Object, now: float) -> Target | None:
+        """Notes an object that a step has made; the target that it is if anything waits for it.
+
+        Args:
+            live: The object, as the answer to the write shows it.
         """
+        key, uid = self.key(step.ref), live["metadata"].get("uid")
+        self._uids[key] = uid
+        if not self._must_be_ready(step):
+            return None
+        target = self._target(step, now)
+        target.uid = uid
+        seen = self._observed.get(key)
+        if uid in self._deleted:
+            self._look(target, self._deleted[uid], now)
+        elif seen is not None and seen.observed is not None and seen.uid == uid:
+            self._look(target, seen.observed, now)  # seen before the answer, and so newer
+        else:
+            self._look(target, object_state(live), now)
+        return target
+
+    def wait_for(self, step: Step, now: float) -> None:
+        """Makes a target of an object that a step waits for, whatever its kind's rule."""
+        target = self._target(step, now)
+        seen = self._observed.get(target.key)
+        if seen is not None and seen.observed is not None and target.uid in (None, seen.uid):
+            target.uid = seen.uid
+            self._look(target, seen.observed, now)
+
+    def see(self, seen: Seen, now: float) -> None:
+        """Notes how far an object is."""
+        key: Key = (*seen.place, seen.name)
+        if seen.observed is None:
+            self._deleted[seen.uid] = ObjectState("failed", seen.going or "it was deleted")
+            if key in self._observed and self._observed[key].uid == seen.uid:
+                del self._observed[key]
+        else:
+            self._observed[key] = seen
+        target = self._targets.get(key)
+        if target is None:
+            return
+        if seen.observed is None:
+            if target.uid == seen.uid and target.state != "failed":
+                self._look(target, self._deleted[seen.uid], now)
+        elif target.uid in (None, seen.uid):
+            target.uid = seen.uid
+            self._look(target, seen.observed, now)
+
+    def hint(self, hint: Hint, now: float) -> None:
+        """Notes what a Kubernetes Event says about an object."""
+        for version in ("v1", "batch/v1"):
+            target = self._targets.get((version, hint.kind, hint.namespace, hint.name))
+            if target is None or (hint.uid and target.uid and hint.uid != target.uid):
+                continue  # or it is about the one that had the name before
+            if not hint.unbound:
+                target.hint = hint.text
+            elif hint.kind == "PersistentVolumeClaim":
+                self._look(target, READY, now)
+
+    def tick(self, now: float) -> None:
+        """Ends waits that have lasted long enough, and reports reasons that last."""
+        for target in [*self._targets.values()]:
+            if (words := target.over_limit(now)) is not None:
+                self._look(target, ObjectState("failed", words), now)
+        for target in self._targets.values():
+            lasts = target.state == "waiting" and now - target.since >= _LASTING
+            if lasts and target.why and target.why != target.reported:
+                target.reported = target.why
+                if target.is_running:
+                    self._say(target, "running")
+                else:
+                    self._say(target, "waiting", target.why)
+                if target.observed.vague:
+                    self._command(FollowEvents(target.key[2]))
+
+    def vague(self) -> set[str]:
+        """Namespaces with objects that are not ready and do not say why; Events may."""
+        return {
+            target.key[2]
+            for target in self._targets.values()
+            if target.state != "good" and target.is_vague
+        }
+
+    def unready(self, warnings: Mapping[str | None, str]) -> Iterator[Unready]:
+        """The objects that are not as they should be.
+
+        Args:
+            warnings: By UID, what Kubernetes Events say of objects.
+        """
+        for target in self._targets.values():
+            if target.state == "good":
+                continue
+            warning = warnings.get(target.uid) if target.is_vague else None
+            words = f"{target.why}; {warning}" if warning else target.why
+            failed = target.state == "failed"
+            words = words or "its state is not known yet"
+            yield Unready(target.ref, words, failed, target.job, target.observed.over)
+
+    def _must_be_ready(self, step: Step) -> bool:
+        return has_rule(step.ref.kind) and (self._waits or is_barrier(step.ref.kind))
+
+    def _target(self, step: Step, now: float) -> Target:
+        key = self.key(step.ref)
+        target = self._targets.get(key)
+        if target is None:
+            names = {name for group in self._deciding.get(step.job or "", ()) for name in group}
+            ends = step.ref.kind in _WORKLOADS and step.ref.name in names
+            target = Target(step.ref, key, step.job, step.id, "ended" if ends else "ready", now)
+            self._targets[key] = self._of_step[step.id] = target
+        if target.uid is None:
+            target.uid = self._uids.get(key)
+        return target
+
+    def _look(self, target: Target, observed: ObjectState, now: float) -> None:
+        if target.job in self._over and target.ref.kind in _WORKLOADS:
+            return
+        was_failed = target.state == "failed"
+        turned = target.see(observed, now)
+        failed = None
+        if target.state == "waiting":
+            befores = map(self._of_step.get, self._after.get(target.step, ()))
+            failed = next((other for other in befores if other and other.state == "failed"), None)
+        if failed is not None:
+            self._fail_after(target, failed, again=was_failed)
+        elif turned:
+            if target.state == "good":
+                ended = target.observed.state == "ended"
+                self._say(target, "succeeded" if ended else "ready")
+            elif target.state == "failed":
+                self._say(target, "failed", target.why)
+                self._fail_dependents(target)
+            self._settle_runs()  # what it settles is reported at the end
+        elif target.state == "waiting":
+            self._command(Follow(target.ref))
+        self._changed(target)
+
+    def _fail_dependents(self, failed: Target) -> None:
+        """What was to come after an object that failed is not going to be ready either."""
+        for target in map(self._of_step.get, self._dependents.get(failed.step, ())):
+            if target is not None and target.state == "waiting":
+                self._fail_after(target, failed)
+
+    def _fail_after(self, target: Target, failed: Target, *, again: bool = False) -> None:
+        target.state = "failed"
+        target.reason = f"it depends on {failed.ref.kind} {failed.ref.name}, which failed"
+        if not again:
+            self._say(target, "failed", target.reason)
+            self._fail_dependents(target)
+
+    def _settle_runs(self) -> None:
+        """Ends runs that are over: all their other Pods count as good then, or as failed."""
         for job, groups in self._deciding.items():
             if job in self._over or not groups:
                 continue
-            mine = [target for target in self._found.values() if target.job == job]
-            states = {target.ref.name: target.state for target in mine if target.goal == "ended"}
+            members = [target for target in self._targets.values() if target.job == job]
+            states = {target.ref.name: target.state for target in members if target.goal == "ended"}
             success = any(all(states.get(name) == "good" for name in group) for group in groups)
             failure = all(any(states.get(name) == "failed" for name in group) for group in groups)
             if not success and not failure:
                 continue
             self._over.add(job)
-            for target in mine:
-                if target.ref.kind in WORKLOADS and (success or target.state == "waiting"):
+            for target in members:
+                if target.ref.kind in _WORKLOADS and (success or target.state == "waiting"):
                     target.state = "good" if success else "failed"
                     target.reason = "" if success else "the run has failed"
-            yield job, success
 
-    def is_over(self, job: str | None) -> bool:
-        """Whether the job's run is over."""
-        return job in self._over
+    def _say(self, target: Target, status: Status, reason: str = "") -> None:
+        self._command(StepEvent(target.ref, "wait", status, reason, target.job))
 
-    def unspoken(self, now: float) -> Iterator[Target]:
-        """Targets whose reason has lasted and was not told yet."""
-        for target in self._found.values():
-            lasts = target.state == "waiting" and now - target.since >= _LASTING
-            if lasts and target.why and target.why != target.said:
-                target.said = target.why
-                yield target
+
+def place_of(ref: ObjectRef, namespace: str) -> Place:
+    """Where an object is followed.
+
+    Args:
+        namespace: That of objects which name none.
+    """
+    home = "" if ref.kind in _OF_THE_CLUSTER else ref.namespace or namespace
+    return ref.api_version, ref.kind, home

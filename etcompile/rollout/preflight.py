@@ -1,6 +1,12 @@
 """A plan to what the API server has against it, before anything is written.
 
-Each change is tried with a server-side dry run, which meets the same validation, admission and
+What is half done because its second half is refused is worse than what was not begun.
+
+Rights come first: a rollout that may create and not delete ends half-way, and one that may not
+watch never learns that a Pod is ready. The API server says what its user may do
+(SelfSubjectAccessReview, which everybody may create); a grant for single names counts too.
+
+Then each change is tried with a server-side dry run, which meets the same validation, admission and
 field owners as the write. Of many new objects that are alike, the Pods of a role, one is tried,
 unless the cluster has policies that may tell them apart. What is to be replaced is tried under
 another name: an object must not be deleted for one that will be refused (reference/gitops.md 2.2).
@@ -19,7 +25,9 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
-from etcompile.rollout.preflight.dryrun import likeness, under_another_name
+from etcompile.rollout.dryrun import likeness, under_another_name
+from etcompile.rollout.machine.messages import Place
+from etcompile.rollout.machine.reasons import has_rule, is_barrier
 from etcompile.rollout.refusals import (
     Refusal,
     RefusedError,
@@ -27,10 +35,130 @@ from etcompile.rollout.refusals import (
     may_pass,
     no_dry_run,
     of_namespace,
-    of_quota,
     refusal,
 )
 from etcompile.rollout.writer import Writer
+
+# Rights ------------------------------------------------------------------------------------------
+
+_REVIEW = {
+    "apiVersion": "authorization.k8s.io/v1",
+    "kind": "SelfSubjectAccessReview",
+    "metadata": {},
+}
+_FOLLOW = ("list", "watch")
+_BY_NAME = frozenset({"create", "patch", "get", "delete"})
+"""Verbs that a Role can grant for single names. A server-side apply names what it creates."""
+_LEAVES_SLOWLY = frozenset({"Job", "Pod"})
+"""Kinds whose deletion takes a while and is followed."""
+
+Needs = Mapping[Place, Mapping[str, list[ObjectRef]]]
+"""By place, the verbs that are needed there, each with the objects."""
+
+
+def needs(
+    plan: Plan, parents: Iterable[tuple[ObjectRef, tuple[str, ...]]], *, waits: bool
+) -> Needs:
+    """What whoever does a plan must be allowed.
+
+    Args:
+        parents: The parents of its ApplySets, with what is done to each.
+        waits: Whether all is to be ready.
+    """
+    needed: dict[Place, dict[str, list[ObjectRef]]] = defaultdict(lambda: defaultdict(list))
+    verbs_of = ((step.ref, _verbs(step, waits=waits)) for step in plan.steps)
+    for ref, verbs in (*verbs_of, *parents):
+        for verb in verbs:
+            needed[ref.api_version, ref.kind, ref.namespace][verb].append(ref)
+    return needed
+
+
+def denied(cluster: Cluster, needed: Needs, concurrency: int) -> list[Refusal]:
+    """What is needed and not allowed, a refusal for each kind and namespace.
+
+    Args:
+        concurrency: How many requests at once.
+    """
+    rights = [
+        (place, verb, refs) for place, verbs in needed.items() for verb, refs in verbs.items()
+    ]
+    with ThreadPoolExecutor(concurrency) as pool:
+        answers = [*pool.map(lambda right: _denied(cluster, *right), rights)]
+    verbs_of: dict[Place, list[str]] = defaultdict(list)
+    first: dict[Place, ObjectRef] = {}
+    for (place, verb, _), ref in zip(rights, answers, strict=True):
+        if ref is not None:
+            verbs_of[place].append(verb)
+            first.setdefault(place, ref)
+    refused = []
+    for (version, kind, namespace), verbs in verbs_of.items():
+        resource = cluster.resource(version, kind)
+        group = version.rpartition("/")[0]
+        name = f"{resource.plural}.{group}" if group else resource.plural
+        *most, last = sorted(verbs)
+        listed = f"the verbs {', '.join(most)} and {last}" if most else f"the verb {last}"
+        scope = namespace or cluster.namespace
+        where, option = f" in the namespace {scope}", f" -n {scope}"
+        if not resource.namespaced:
+            where = option = ""
+        words = f"you are not allowed {listed} for {name}{where}, which the plan needs"
+        hint = f"see: kubectl auth can-i {last} {name}{option}"
+        refused.append(Refusal(first[version, kind, namespace], "cluster", (words,), hint=hint))
+    return refused
+
+
+def _verbs(step: Step, *, waits: bool) -> Iterator[str]:
+    kind = step.ref.kind
+    if step.action == "create":
+        yield "create"
+        if step.manifest is None or not wants_key_pair(step.manifest):
+            yield "patch"
+    elif step.action in ("update", "adopt", "release"):
+        yield "patch"
+    elif step.action == "replace":
+        yield from ("delete", "get", "create", "patch", *_FOLLOW)
+    elif step.action == "delete":
+        yield from ("delete", "get", *(_FOLLOW if kind in _LEAVES_SLOWLY else ()))
+    elif step.action == "wait":
+        yield from _FOLLOW
+    if step.action in ("create", "update", "adopt") and has_rule(kind):
+        yield from _FOLLOW if waits or is_barrier(kind) else ()
+
+
+def _denied(cluster: Cluster, place: Place, verb: str, refs: list[ObjectRef]) -> ObjectRef | None:
+    """The first of some objects that a verb is not allowed for; None if it is for all."""
+    version, kind, namespace = place
+    try:
+        resource = cluster.resource(version, kind)
+    except ClusterError as error:
+        if error.not_found:
+            return None  # the plan makes the kind
+        raise
+    attributes = {
+        "group": version.rpartition("/")[0],
+        "resource": resource.plural,
+        "verb": verb,
+        **({"namespace": namespace or cluster.namespace} if resource.namespaced else {}),
+    }
+    if _allowed(cluster, attributes):
+        return None
+    if verb in _BY_NAME:
+        named = (ref for ref in refs if not _allowed(cluster, {**attributes, "name": ref.name}))
+        return next(named, None)
+    return refs[0]
+
+
+def _allowed(cluster: Cluster, attributes: Mapping[str, str]) -> bool:
+    try:
+        answer = cluster.create({**_REVIEW, "spec": {"resourceAttributes": attributes}})
+    except ClusterError as error:
+        if error.status in (403, 404):
+            return True  # nobody says so: the write itself will tell
+        raise
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+# Writes ------------------------------------------------------------------------------------------
 
 _ACCOUNT = "serviceAccountName"
 
@@ -47,11 +175,10 @@ def refusals(
     """What the API server would refuse.
 
     Args:
-        cluster: Which is asked; nothing is written.
         plan: The plan, without conflicts of its own.
-        writer: What would be sent.
+        writer: Knows what would be sent.
         concurrency: How many requests at once.
-        dry_run: Nothing follows: try all new objects, also where many are alike, and tell also
+        dry_run: Nothing follows: try all new objects, also where many are alike, and report also
             what a rollout would wait for, such as room in a quota.
         accepted: Objects whose update was tried when the plan was made.
     """
@@ -67,12 +194,12 @@ def refusals(
     }
     # What is being deleted must not be taken for what is made once it is gone.
     going = {step.ref for step in plan.steps if step.until == "gone" or step.action == "delete"}
-    anew = going & {step.ref for step in plan.steps if step.action == "create"}
+    again = going & {step.ref for step in plan.steps if step.action == "create"}
     rooms = {
         step.ref.namespace or cluster.namespace
         for step in plan.steps
         if step.frees_quota
-        or (step.ref.kind in ("Job", "Pod") and (step.action == "replace" or step.ref in anew))
+        or (step.ref.kind in ("Job", "Pod") and (step.action == "replace" or step.ref in again))
     }
 
     def tried(step: Step) -> Refusal | None:
@@ -81,7 +208,7 @@ def refusals(
         try:
             body = _admissible(writer.body(step), step, accounts)
             is_there = step.action == "replace" or step.ref in going
-            refused = _tried(cluster, step, writer, body, anew=is_there)
+            refused = _tried(cluster, step, writer, body, under_another=is_there)
         except RefusedError as error:
             return error.refusal
         if refused is None or not refused.full:
@@ -101,9 +228,9 @@ def refusals(
     chosen = _telling(plan.steps, accepted, single_out)
     with ThreadPoolExecutor(concurrency) as pool:
         deletions = pool.map(tried_deletion, _deletions(plan.steps, single_out))
-        found = [refused for refused in (*pool.map(tried, chosen), *deletions) if refused]
-    fatal = [refused for refused in found if refused.fatal]
-    return fatal[:1] or list(dict.fromkeys(found))
+        problems = [refused for refused in (*pool.map(tried, chosen), *deletions) if refused]
+    fatal = [refused for refused in problems if refused.fatal]
+    return fatal[:1] or list(dict.fromkeys(problems))
 
 
 def _admissible(body: Object, step: Step, accounts: Collection[tuple[str, str]]) -> Object:
@@ -119,20 +246,20 @@ def _admissible(body: Object, step: Step, accounts: Collection[tuple[str, str]])
 
 
 def _tried(
-    cluster: Cluster, step: Step, writer: Writer, body: Object, *, anew: bool
+    cluster: Cluster, step: Step, writer: Writer, body: Object, *, under_another: bool
 ) -> Refusal | None:
-    """What the API server has against a step; `anew` is one whose object has its name now."""
+    """What the API server has against a step, whose object may have its name only later."""
     if wants_key_pair(body):
         body = with_placeholders(body)
     metadata = body["metadata"]
     try:
-        if anew:
+        if under_another:
             cluster.create(under_another_name(body), dry_run=True)
         else:
             pinned = {"uid": step.uid} if step.uid else {}
             cluster.server_side_apply({**body, "metadata": {**metadata, **pinned}}, dry_run=True)
     except ClusterError as error:
-        if of_quota(error):
+        if error.over_quota:
             return full(step.ref, error)
         if may_pass(error) or no_dry_run(error):
             return None
@@ -154,21 +281,20 @@ def _telling(
     """The steps to try: all that change something, and one of those that make alike objects.
 
     Args:
-        steps: The steps of the plan.
         accepted: Objects whose update was tried already.
         single_out: Whether one of alike objects may be refused and another accepted.
     """
     chosen: list[Step] = []
-    made: dict[object, list[Step]] = defaultdict(list)
+    new: dict[object, list[Step]] = defaultdict(list)
     for step in steps:
         if step.action == "create":
             labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
-            made[likeness(step.ref, step.job, labels)].append(step)
+            new[likeness(step.ref, step.job, labels)].append(step)
         elif step.action == "replace" or (
             step.action in ("update", "adopt", "release") and step.ref not in accepted
         ):
             chosen.append(step)
-    for first, *others in made.values():
+    for first, *others in new.values():
         chosen.append(first)
         if others and single_out(first.ref, "CREATE"):
             chosen += others
@@ -195,14 +321,18 @@ def _makes(step: Step, kind: str) -> bool:
 # Policies ---------------------------------------------------------------------------------------
 
 _GROUP = "admissionregistration.k8s.io"
-_POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
-_WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+_POLICIES = (
+    "ValidatingAdmissionPolicy",
+    "MutatingAdmissionPolicy",
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+)
 
 Rule = Mapping[str, Any]
 
 
 class Policies:
-    """The rules of a cluster's policies and webhooks; read when they are first asked about.
+    """The rules of a cluster's policies and webhooks; read when they are first needed.
 
     Of many objects that are alike, one dry run tells about all, unless somebody's policy looks
     at names or labels: then each is tried. Who may not read the policies tries each, too.
@@ -225,26 +355,20 @@ class Policies:
         return any(_is_about(rule, ref.group, resource, operation) for rule in self._rules)
 
     def _read(self) -> Iterator[Rule]:
-        for kind in (*_POLICIES, *_WEBHOOKS):
+        for kind in _POLICIES:
             try:
                 resource = self._cluster.served(_GROUP, kind)
-                found = self._cluster.list(resource, None).items if resource else ()
+                policies = self._cluster.list(resource, None).items if resource else ()
             except ClusterError as error:
                 if error.status not in (403, 404):
                     raise
                 yield {}  # unknown: it may be about anything
                 return
-            for policy in found:
-                yield from _rules(policy, kind)
-
-
-def _rules(value: Mapping[str, Any], kind: str) -> Iterator[Rule]:
-    if kind in _POLICIES:
-        constraints = (value.get("spec") or {}).get("matchConstraints") or {}
-        yield from constraints.get("resourceRules") or ()
-    else:
-        for webhook in value.get("webhooks") or ():
-            yield from webhook.get("rules") or ()
+            for policy in policies:
+                constraints = (policy.get("spec") or {}).get("matchConstraints") or {}
+                yield from constraints.get("resourceRules") or ()
+                for webhook in policy.get("webhooks") or ():
+                    yield from webhook.get("rules") or ()
 
 
 def _is_about(rule: Rule, group: str, resource: str, operation: str) -> bool:

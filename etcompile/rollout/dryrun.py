@@ -14,7 +14,7 @@ ever.
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -28,10 +28,8 @@ from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import Answer, Difference
 from etcompile.plan.comparison import compared
 from etcompile.plan.field_values import Raw, changed_at, same, value_at
+from etcompile.plan.step import ObjectRef
 from etcompile.rollout.refusals import cannot_change, is_fatal, may_not
-
-if TYPE_CHECKING:
-    from etcompile.plan.step import ObjectRef
 
 _LONGEST = 50
 _ITSELF = frozenset({"CustomResourceDefinition", "Namespace"})
@@ -62,22 +60,21 @@ class DryRun:
 
     Attributes:
         accepted: The objects whose update it accepts as it is planned.
-        denied: Why it does not answer, in the API server's words: who asks may not write there.
+        denied: Why it does not answer, in the API server's words: its user may not write there.
     """
 
     def __init__(self, cluster: Cluster, concurrency: int = 16) -> None:
         self._cluster = cluster
         self._concurrency = concurrency
         self._lock = threading.Lock()
-        self._created: dict[object, Future[Object | None]] = {}
+        self._new: dict[object, Future[Object | None]] = {}
         self.denied = ""
         self.accepted: set[ObjectRef] = set()
 
     def ask(self, differences: Sequence[Difference]) -> Iterable[Answer | None]:
         """What the API server says about differences, in their order.
 
-        A question that it does not answer, because a quota is full or a webhook knows no dry run,
-        is None.
+        None stands for no answer, because a quota is full or a webhook knows no dry run.
 
         Raises:
             ClusterError: it cannot be reached.
@@ -101,12 +98,12 @@ class DryRun:
             return None
         if update.result is not None and not update.places:
             return Answer(desired, (), live, accepted=True)
-        created = self._as_created(body, difference)
+        new = self._as_new(body, difference)
         foreseen = difference.places, difference.result
-        for changed in difference.places if created is not None else ():
+        for changed in difference.places if new is not None else ():
             # Where a new object would be as the live one is, what is there stays.
             is_there = value_at(live, changed.path)
-            if same(changed.path, value_at(created, changed.path), is_there):
+            if same(changed.path, value_at(new, changed.path), is_there):
                 desired = changed_at(desired, changed.path, is_there)
         if desired is not difference.desired:
             body = _member(desired, live, difference.inventory)
@@ -126,16 +123,16 @@ class DryRun:
         if self.denied:
             return None
         body = {**desired, "metadata": {**desired["metadata"], "uid": live["metadata"].get("uid")}}
-        taken: list[tuple[KeyedPath, str]] = []
+        owners: list[tuple[KeyedPath, str]] = []
         try:
             result = self._cluster.server_side_apply(body, dry_run=True)
         except ClusterError as error:
             if not error.conflicts:
                 return self._refused(error)
             for conflict in error.conflicts:
-                found = place(body, conflict.field) or place(live, conflict.field)
+                at = place(body, conflict.field) or place(live, conflict.field)
                 words = conflict.field.removeprefix(".").split(".")
-                taken.append((found.steps if found else tuple(words), conflict.manager))
+                owners.append((at.steps if at else tuple(words), conflict.manager))
             try:
                 result = self._cluster.server_side_apply(body, dry_run=True, force=True)
             except ClusterError as error:
@@ -145,11 +142,11 @@ class DryRun:
                 changed.path,
                 changed.before,
                 changed.after,
-                tuple(dict.fromkeys(name for path, name in taken if overlap(path, changed.path))),
+                tuple(dict.fromkeys(name for path, name in owners if overlap(path, changed.path))),
             )
             for changed in compared(result, live, None).places
         )
-        return _Update(result, places, accepted=not taken)
+        return _Update(result, places, accepted=not owners)
 
     def _refused(self, error: ClusterError) -> _Update | None:
         if is_fatal(error):
@@ -159,7 +156,7 @@ class DryRun:
         fields = cannot_change(error)
         return _Update(None, immutable=fields) if fields else None
 
-    def _as_created(self, desired: Object, difference: Difference) -> Object | None:
+    def _as_new(self, desired: Object, difference: Difference) -> Object | None:
         """What the object would be if it were created now; None if the API server does not say.
 
         Alike objects, the Pods of a role with the same differences, need one answer.
@@ -170,23 +167,22 @@ class DryRun:
         labels = difference.desired["metadata"].get("labels") or {}
         question = likeness(difference.ref, difference.job, labels), tuple(changes)
         with self._lock:
-            known = self._created.get(question)
+            known = self._new.get(question)
             if known is None:
-                answer = self._created[question] = Future()
+                answer = self._new[question] = Future()
         if known is not None:
             return known.result()
         try:
-            made: Object | None = self._cluster.create(under_another_name(desired), dry_run=True)
+            answer.set_result(self._cluster.create(under_another_name(desired), dry_run=True))
         except ClusterError as error:
             if is_fatal(error):
                 answer.set_exception(error)
                 raise
-            made = None
-        answer.set_result(made)
-        return made
+            answer.set_result(None)
+        return answer.result()
 
 
-def likeness(ref: "ObjectRef", job: str | None, labels: Mapping[str, Any]) -> object:
+def likeness(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> object:
     """What an object has in common with those that admission treats as it: those of its role."""
     if job is None or ROLE_LABEL not in labels:
         return ref
@@ -194,14 +190,14 @@ def likeness(ref: "ObjectRef", job: str | None, labels: Mapping[str, Any]) -> ob
 
 
 def under_another_name(value: Object) -> dict[str, Any]:
-    """An object to be created beside the one of its name, in a dry run."""
+    """An object to be created in a dry run while another has its name."""
     metadata = {**value["metadata"]}
     name = str(metadata.pop("name"))[:_LONGEST].rstrip("-.")
     return {**value, "metadata": {**metadata, "generateName": f"{name}-"}}
 
 
 def _member(desired: Object, live: Object, inventory: str | None) -> Object:
-    """The object with the label of its ApplySet: the given one, or that which it has."""
+    """The object with the label of its ApplySet: that of an inventory, else the one it has."""
     labels = live["metadata"].get("labels") or {}
     if not (label := inventory or labels.get(PART_OF)):
         return desired
