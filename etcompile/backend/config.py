@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from etcompile.backend.gates import enough
 from etcompile.backend.identity import job_labels, metadata
 from etcompile.backend.services import domain
 from etcompile.backend.texts import Texts
-from etcompile.model import DOMAIN, HostList, Job, Role, Settings, SshCredentials
+from etcompile.launch.commands import discovers_hosts, launch_program
+from etcompile.model import DOMAIN, HostList, Job, Role, Settings
 from etcompile.model.protocol import (
     COMPLETED_FILE,
     DONE_FILE,
@@ -146,19 +146,50 @@ def wrapped(job: Job, role: Role) -> list[str]:
     return [*words, *options(job, role), *gate, "--"]
 
 
+def enough_hosts(job: Job, role: Role, settings: Settings) -> tuple[str, int] | None:
+    """With whom a gate lets its container begin, though others are missing.
+
+    Only with a gang scheduler, which starts others when there is room, and only where a live list
+    tells the launcher who is there: its seed names all.
+
+    Returns:
+        The live list's path and how many hosts in it will do; None if all must be there.
+    """
+    scaled, main = job.scaled_role, role.template.main_container
+    if (
+        settings.gang == "none"
+        or scaled is None
+        or not role.additions.gate
+        or not role.additions.reads_hosts
+    ):
+        return None
+    if scaled.name not in role.additions.gate.roles or not (
+        discovers_hosts(main) or launch_program(main) is None
+    ):
+        return None
+    live = next((file.values["live"] for file in job.files if "live" in file.values), None)
+    return (str(live), max(scaled.quorum, 1)) if live else None
+
+
 def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str, object]]]:
     """The scripts that the job's Pods need: key, template and the template's variables."""
     marker: dict[str, object] = {"status_done": DONE_FILE, "spec_hash_file": SPEC_HASH_FILE}
     ssh = job.credentials
     for role in job.roles:
         if role.is_resident:
-            yield WORKER, WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
+            resident = role.additions.resident
+            sshd = {
+                "ssh": bool(ssh and resident and resident.ssh),
+                "ssh_port": ssh.port if ssh else None,
+                "ssh_home": ssh.mount_path if ssh else None,
+            }
+            yield WORKER, WORKER, {**marker, **sshd, "poll_seconds": _STATUS_POLL}
         elif (script := wrapper(job, role)) == UNTIL_DONE:
             yield UNTIL_DONE, UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
         elif script and script != SUPERVISE:  # which is no template
             yield script, script, marker
         if gate := role.additions.gate:
-            live, hosts = enough(job, role, settings) or (None, None)
+            live, hosts = enough_hosts(job, role, settings) or (None, None)
             yield (
                 gate_script(job, role),
                 GATE,
@@ -178,32 +209,18 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str,
                 },
             )
     if ssh and ssh.copied:
-        yield SSH_KEYS, SSH_KEYS, _key_copy(ssh)
+        keys = (ssh.private_key, ssh.public_key)
+        private = {ssh.private_key: "0600"}
+        renamed = [(key, file, private.get(key, "0644")) for key, file in ssh.files if key in keys]
+        values: dict[str, object] = {
+            "secret_dir": SSH_PATH,
+            "ssh_home": ssh.mount_path,
+            "port": ssh.port or _SSH_PORT,
+            "renamed": renamed if ssh.provider_class else [],
+            "config": (ssh.config or "").splitlines() if ssh.provider_class else [],
+        }
+        yield SSH_KEYS, SSH_KEYS, values
     if job.preflight is not None:
         check = f"{SCRIPTS_PATH}/{PREFLIGHT_CHECK}"
-        values: dict[str, object] = {"check_file": check, "timeout_seconds": _PREFLIGHT}
+        values = {"check_file": check, "timeout_seconds": _PREFLIGHT}
         yield PREFLIGHT_SCRIPT, PREFLIGHT_SCRIPT, values
-
-
-def _key_copy(ssh: SshCredentials) -> dict[str, object]:
-    """The variables of the script that copies the keys."""
-    mounted = [(key, file) for key, file in ssh.files if key in (ssh.private_key, ssh.public_key)]
-    private = {ssh.private_key: "0600"}
-    return {
-        "secret_dir": SSH_PATH,
-        "ssh_home": ssh.mount_path,
-        "port": ssh.port or _SSH_PORT,
-        "renamed": [(key, file, private.get(key, "0644")) for key, file in mounted]
-        if ssh.provider_class
-        else [],
-        "config": (ssh.config or "").splitlines() if ssh.provider_class else [],
-    }
-
-
-def _sshd(role: Role, ssh: SshCredentials | None) -> dict[str, object]:
-    serves = bool(ssh and role.additions.resident and role.additions.resident.ssh)
-    return {
-        "ssh": serves,
-        "ssh_port": ssh.port if ssh else None,
-        "ssh_home": ssh.mount_path if ssh else None,
-    }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct, field, structs
 
 from etcompile.backend.config import ends_with_run
-from etcompile.backend.gates import waits
+from etcompile.backend.lower import waits
 from etcompile.k8s.bookkeeping import is_copied
 from etcompile.k8s.objects import Object
 from etcompile.model import Job, Profile

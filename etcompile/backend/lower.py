@@ -1,6 +1,7 @@
 """All objects of a job, or the Pods of some of its replicas as they are among these.
 
-The one place that knows which modules make up a job; each of them can be read alone.
+The one place that knows which modules make up a job; each of them can be read alone. It also says
+which Pods wait for which, and which decide the run, to whoever does not make them.
 """
 
 from collections.abc import Sequence
@@ -8,9 +9,9 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.backend import access, claims, config, custom, gang, pods, secrets, services
+from etcompile.backend import companions, config, gang, pods, secrets, services
 from etcompile.backend.texts import Texts
-from etcompile.model import Job, Member, Role, Settings
+from etcompile.model import Job, Member, Settings
 
 
 def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict[str, Any], ...]:
@@ -25,12 +26,12 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
     job, sources = _resolved(job, settings)
     objects = [
         *sources,
-        *access.objects(job),
+        *companions.account(job),
         config.config_map(job, settings, texts, stored),
+        *companions.claims(job),
     ]
-    objects += claims.objects(job)
     if not job.run.suspended:
-        objects += custom.objects(job)
+        objects += companions.custom_resources(job)
     if not job.run.suspended or job.service:
         objects += services.objects(job, settings)
     for role in job.roles:
@@ -49,40 +50,32 @@ def lower_pods(
         name: The name of a role that the job has.
         members: Replicas of that role, in the order in which their Pods are wanted; one that the
             job does not have takes the place of the one whose place it has.
-        settings: How to compile the job.
     """
     job, _ = _resolved(job, settings)
     role = next(candidate for candidate in job.roles if candidate.name == name)
-    made = pods.objects(job, structs.replace(role, members=tuple(members)), settings)
+    replicas = pods.objects(job, structs.replace(role, members=tuple(members)), settings)
     if settings.gang == "none":
-        return tuple(made)
-    taken = {member.place: member for member in members}
-    present = tuple(taken.get(member.place, member) for member in role.members)
+        return tuple(replicas)
+    in_place = {member.place: member for member in members}
+    present = tuple(in_place.get(member.place, member) for member in role.members)
     roles = (
         structs.replace(other, members=present) if other is role else other for other in job.roles
     )
-    samples = [
-        value
-        for sampled in job.roles
-        for value in pods.objects(
-            job, structs.replace(sampled, members=_of_each_size(sampled)), settings
-        )
-    ]
+    samples: list[dict[str, Any]] = []
+    for sampled in job.roles:
+        # A replica of each size that there is in the role: the first one of it.
+        sizes: dict[tuple[tuple[str, str], ...], Member] = {}
+        for member in sampled.members:
+            sizes.setdefault(tuple(sorted(member.resources.items())), member)
+        few = structs.replace(sampled, members=tuple(sizes.values()))
+        samples += pods.objects(job, few, settings)
     job = structs.replace(job, roles=tuple(roles))
-    return tuple(gang.members(job, settings, made, samples))
+    return tuple(gang.members(job, settings, replicas, samples))
 
 
 def _resolved(job: Job, settings: Settings) -> tuple[Job, list[dict[str, Any]]]:
     """The job as its Pods are made of it, and the objects that its key pair comes from."""
     return secrets.resolve(gang.suited(job, settings), settings.secret)
-
-
-def _of_each_size(role: Role) -> tuple[Member, ...]:
-    """A replica of each size that there is in a role: the first one of it."""
-    sizes: dict[tuple[tuple[str, str], ...], Member] = {}
-    for member in role.members:
-        sizes.setdefault(tuple(sorted(member.resources.items())), member)
-    return tuple(sizes.values())
 
 
 def namespace_reason(job: Job, settings: Settings) -> str | None:
@@ -97,3 +90,41 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
     if "kpt" in settings.profiles and any(role.additions.gate for role in job.roles):
         return "kpt's depends-on must name one"
     return secrets.namespace_reason(job, settings.secret)
+
+
+def waits(job: Job) -> dict[str, tuple[str, ...]]:
+    """The Pods of a job that wait before they start, each with the Pods that it waits for."""
+    if job.run.suspended:
+        return {}
+    return {
+        role.pod_name(member): tuple(
+            other.pod_name(host)
+            for other in job.roles
+            if other.name in role.additions.gate.awaited
+            for host in other.members
+        )
+        for role in job.roles
+        if role.additions.gate
+        for member in role.members
+    }
+
+
+def deciding(job: Job) -> tuple[tuple[str, ...], ...]:
+    """Whose success is the run's: sets of Pod names, of which all in any one must succeed."""
+    if job.run.suspended:
+        return ()
+    success = job.run.success
+    roles = [role for role in job.roles if role.name in success.roles]
+    names = tuple(role.pod_name(member) for role in roles for member in role.members)
+    if success.needs == "any":
+        return tuple((name,) for name in names)
+    if success.needs == "first":
+        # Names of unnumbered and first replicas; where there are none, all decide.
+        first = tuple(
+            role.pod_name(member)
+            for role in roles
+            for member in role.members
+            if member.index in (0, None)
+        )[:1]
+        return tuple(dict.fromkeys(watched for watched in (first, names) if watched))
+    return (names,) if names else ()

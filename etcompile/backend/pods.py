@@ -9,7 +9,7 @@ own: gate, run-once guard, resident wrapper and the volumes of the run-time prot
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.backend import config, gates, sshusers
+from etcompile.backend import config, pod_fields
 from etcompile.backend.identity import (
     identity_labels,
     index_labels,
@@ -20,16 +20,13 @@ from etcompile.backend.identity import (
     spec_hash,
 )
 from etcompile.backend.services import domain, port_entry, service_name
-from etcompile.backend.tolerations import admitted
 from etcompile.model import (
     DOMAIN,
     BatchJob,
     ConfigMapVolume,
     EmptyDir,
     FieldEnv,
-    Gate,
     IndexedEnv,
-    InitContainer,
     Job,
     Member,
     Mount,
@@ -37,7 +34,6 @@ from etcompile.model import (
     Settings,
     SshCredentials,
     Variable,
-    Volume,
 )
 from etcompile.model.protocol import (
     EPOCH,
@@ -77,15 +73,15 @@ _REPLACES_PODS_BY_POLICY = 29
 def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     """The role's Pods, one for each member, or the Jobs that make them."""
     spec = _spec(job, role, settings)
-    given_annotations = role.template.annotations.items()
-    annotations = {key: text for key, text in given_annotations if key not in POD_ANNOTATIONS}
+    notes = role.template.annotations.items()
+    annotations = {key: text for key, text in notes if key not in POD_ANNOTATIONS}
     annotations[SPEC_HASH] = spec_hash(job)
     own = identity_labels(job, role)
     # What its author wrote stays, unless it is an identity: the operators overwrite those, too.
     written = {k: v for k, v in role.template.labels.items() if k not in OWN_LABELS}
-    given = {**recommended_labels(job, role), **written}
+    common = {**recommended_labels(job, role), **written}
     stamp = _Stamp(role, domain(job, settings))
-    made = []
+    pods = []
     for member in role.members:
         name, host = role.pod_name(member), role.host_name(member)
         # A Pod is its host to itself, too: launchers compare the names.
@@ -93,20 +89,20 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
             role.naming.pod_stem and "hostname" not in spec
         )
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
-        labels = {**given, **member.labels, **own, **indexes}
+        labels = {**common, **member.labels, **own, **indexes}
         stamped = stamp.spec(spec, member, host if named else None)
         noted = annotations
         if role.labels.annotated and role.labels.index in indexes:
             noted = {**annotations, role.labels.index: indexes[role.labels.index]}
         if role.batch:
             template = {"metadata": {"labels": labels, "annotations": noted}, "spec": stamped}
-            made.append(_batch_job(job, role.batch, name, template, settings))
+            pods.append(_batch_job(job, role.batch, name, template, settings))
             continue
         finalizers = role.template.finalizers
         more = {"finalizers": list(finalizers)} if finalizers else {}
         pod = metadata(job, name, labels, annotations=noted, **more)
-        made.append({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": stamped})
-    return made
+        pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": stamped})
+    return pods
 
 
 def _batch_job(
@@ -142,23 +138,18 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
         main if container["name"] == role.template.main else container
         for container in spec["containers"]
     ]
-    gate = [_gate(job, role, role.additions.gate, settings)] if role.additions.gate else []
-    inits = [
-        *(_setup(role, init, settings) for init in role.additions.setup),
-        *([_key_copy(role, ssh)] if ssh and ssh.copied else []),
-        *spec.get("initContainers", ()),
-        *gate,
-    ]
+    before, gates = _init_containers(job, role, settings)
+    inits = [*before, *spec.get("initContainers", ()), *gates]
     volumes = [*spec.get("volumes", ()), *_volumes(job, role)]
-    if ssh and sshusers.lacks_entry(role):
-        command, mount = ["sh", "-c", sshusers.script(ssh)], _mount(Mount(USERS, USERS_PATH))
-        inits.insert(0, _init(role, USERS, command, [mount], _SMALL))
+    if ssh and pod_fields.lacks_user(role):
+        mount, command = _mount(Mount(USERS, USERS_PATH)), pod_fields.passwd_script(ssh)
+        inits.insert(0, _init(role, USERS, ["sh", "-c", command], [mount], _SMALL))
         volumes.append({"name": USERS, "emptyDir": {}})
-        for container in (main, *gate):
-            container["volumeMounts"] = [*container["volumeMounts"], sshusers.MOUNT]
+        for container in (main, *gates):
+            container["volumeMounts"] = [*container["volumeMounts"], pod_fields.PASSWD_MOUNT]
     if inits:
         spec["initContainers"] = inits
-    if sysctls := sshusers.sysctls(role, ssh):
+    if sysctls := pod_fields.sysctls(role, ssh):
         spec["securityContext"] = {**spec.get("securityContext", {}), "sysctls": sysctls}
     if volumes:
         spec["volumes"] = volumes
@@ -166,7 +157,7 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
         spec.pop("serviceAccount", None)
         spec["serviceAccountName"] = role.additions.service_account
     if spec.get("tolerations") and not role.batch:
-        spec["tolerations"] = admitted(spec["tolerations"])
+        spec["tolerations"] = pod_fields.admitted(spec["tolerations"])
     if job.is_behind_one_service(settings.services):
         spec |= _shared_name(job, spec, settings)
     return spec
@@ -210,7 +201,9 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
     if (in_place := job.run.in_place) and is_supervised(job, role):
         port = in_place.port
         main["ports"] = [*main.get("ports", ()), {"name": "supervisor", "containerPort": port}]
-        main.setdefault("readinessProbe", _running_probe(port))
+        # It is ready while its command runs, as its supervisor says.
+        probe = {"httpGet": {"path": "/ready", "port": port}, "periodSeconds": 2}
+        main.setdefault("readinessProbe", {**probe, "failureThreshold": 1})
         mounts.append(_mount(Mount(RUN_STATE, RUN_STATE_PATH)))
     if mounts:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]
@@ -219,18 +212,12 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
         main.pop("args", None)
         if ssh and ssh.port and role.additions.resident and role.additions.resident.ssh:
             # Running is not ready: sshd may not listen yet (reference defect 31).
-            probe = {"tcpSocket": {"port": ssh.port}, "periodSeconds": 2}
-            main.setdefault("readinessProbe", probe)
+            listens = {"tcpSocket": {"port": ssh.port}, "periodSeconds": 2}
+            main.setdefault("readinessProbe", listens)
     elif before := config.wrapped(job, role):
         main["command"] = [*before, *main["command"]]
     main.setdefault("terminationMessagePolicy", _LAST_LINES)
     return main
-
-
-def _running_probe(port: int) -> dict[str, Any]:
-    """A container that is ready while its command runs, as its supervisor says."""
-    get = {"path": "/ready", "port": port}
-    return {"httpGet": get, "periodSeconds": 2, "failureThreshold": 1}
 
 
 class _Stamp:
@@ -264,11 +251,12 @@ class _Stamp:
 
     def _sized(self, containers: Sequence[dict[str, Any]], member: Member) -> list[dict[str, Any]]:
         def sized(container: dict[str, Any]) -> dict[str, Any]:
-            given = container.get("resources", {})
+            resources = container.get("resources", {})
             own = {
-                kind: {**given.get(kind, {}), **member.resources} for kind in ("limits", "requests")
+                kind: {**resources.get(kind, {}), **member.resources}
+                for kind in ("limits", "requests")
             }
-            return {**container, "resources": {**given, **own}}
+            return {**container, "resources": {**resources, **own}}
 
         main = self._role.template.main
         return [
@@ -281,9 +269,8 @@ class _Stamp:
         if self._same and self._common is not None:
             return self._common
         role = self._role
-        ours = [
-            made for env in role.additions.env if (made := _variable(env, member, self._domain))
-        ]
+        variables = (_variable(env, member, self._domain) for env in role.additions.env)
+        ours = [variable for variable in variables if variable]
         self._common = [
             {**container, "env": _env(container.get("env", ()), ours, self._defaults)}
             if role.additions.env_everywhere or container["name"] == role.template.main
@@ -307,20 +294,16 @@ def _variable(env: Variable, member: Member, domain: str) -> dict[str, Any] | No
 
 
 def _env(
-    given: Sequence[Mapping[str, Any]], ours: Sequence[dict[str, Any]], defaults: frozenset[str]
+    theirs: Sequence[Mapping[str, Any]], ours: Sequence[dict[str, Any]], defaults: frozenset[str]
 ) -> list[Mapping[str, Any]]:
     """The user's variables, then ours; one of ours replaces a user's of the same name.
 
     Not one that the source operator would not have set (`defaults`): there the user's counts.
     """
     if defaults:
-        own = {env["name"] for env in given} & defaults
+        own = {env["name"] for env in theirs} & defaults
         ours = [env for env in ours if env["name"] not in own]
-    if {env["name"] for env in given}.isdisjoint(env["name"] for env in ours):
-        return [*given, *ours]
-    from etcompile.backend.variables import merged_variables  # noqa: PLC0415 - few jobs need it
-
-    return merged_variables(given, ours)
+    return pod_fields.merged_variables(theirs, ours)
 
 
 def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
@@ -336,27 +319,39 @@ def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
 # Init containers ------------------------------------------------------------------------------
 
 
-def _setup(role: Role, init: InitContainer, settings: Settings) -> dict[str, Any]:
-    image = {"init": settings.init_image, "kubectl": settings.kubectl_image}[init.image]
-    mounts = [_mount(mount) for mount in init.mounts]
-    return _init(role, init.name, ["sh", "-c", init.script], mounts, init.resources, image)
-
-
-def _gate(job: Job, role: Role, gate: Gate, settings: Settings) -> dict[str, Any]:
-    hosts = [Mount(HOSTS, HOSTS_PATH)] if gates.enough(job, role, settings) else []
-    own = (Mount(SCRIPTS, SCRIPTS_PATH), *hosts, Mount(STATUS, STATUS_PATH))
-    mounts = [*(_mount(m) for m in gate.mounts), *(_read_only(m) for m in own)]
-    command = ["sh", f"{SCRIPTS_PATH}/{config.gate_script(job, role)}"]
-    return _init(role, gate.name, command, mounts, _PROBES, requests=_SMALL)
-
-
-def _key_copy(role: Role, ssh: SshCredentials) -> dict[str, Any]:
-    mounts: list[dict[str, Any]] = [
-        {"name": _ssh_volume(role, ssh), "mountPath": SSH_PATH, "readOnly": True},
-        {"name": _HOME, "mountPath": ssh.mount_path},
-        _read_only(Mount(SCRIPTS, SCRIPTS_PATH)),
+def _init_containers(
+    job: Job, role: Role, settings: Settings
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Ours that come before the user's, and the gate that comes after them, if there is one."""
+    images = {"init": settings.init_image, "kubectl": settings.kubectl_image}
+    before = [
+        _init(
+            role,
+            init.name,
+            ["sh", "-c", init.script],
+            [_mount(mount) for mount in init.mounts],
+            init.resources,
+            images[init.image],
+        )
+        for init in role.additions.setup
     ]
-    return _init(role, "copy-ssh-keys", ["sh", f"{SCRIPTS_PATH}/{config.SSH_KEYS}"], mounts, _SMALL)
+    ssh, scripts = credentials(job, role), Mount(SCRIPTS, SCRIPTS_PATH)
+    if ssh and ssh.copied:
+        mounts: list[dict[str, Any]] = [
+            {"name": _ssh_volume(role, ssh), "mountPath": SSH_PATH, "readOnly": True},
+            {"name": _HOME, "mountPath": ssh.mount_path},
+            _read_only(scripts),
+        ]
+        command = ["sh", f"{SCRIPTS_PATH}/{config.SSH_KEYS}"]
+        before.append(_init(role, "copy-ssh-keys", command, mounts, _SMALL))
+    gate = role.additions.gate
+    if gate is None:
+        return before, []
+    hosts = [Mount(HOSTS, HOSTS_PATH)] if config.enough_hosts(job, role, settings) else []
+    own = (scripts, *hosts, Mount(STATUS, STATUS_PATH))
+    mounts = [*(_mount(mount) for mount in gate.mounts), *(_read_only(mount) for mount in own)]
+    command = ["sh", f"{SCRIPTS_PATH}/{config.gate_script(job, role)}"]
+    return before, [_init(role, gate.name, command, mounts, _PROBES, requests=_SMALL)]
 
 
 def _init(
@@ -399,7 +394,15 @@ _READABLE_KEY_MODE = 0o444
 
 
 def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
-    volumes = [_volume(job, volume) for volume in role.additions.volumes]
+    volumes: list[dict[str, Any]] = []
+    for volume in role.additions.volumes:
+        match volume:
+            case EmptyDir(name):
+                volumes.append({"name": name, "emptyDir": {}})
+            case ConfigMapVolume(name, items):
+                files = [{"key": key, "path": path, "mode": mode} for key, path, mode in items]
+                source = {"name": job.config_name, "items": files}
+                volumes.append({"name": name, "configMap": source})
     if ssh := credentials(job, role):
         # A kind with a name for it has it first.
         volumes.insert(0 if ssh.volume else len(volumes), _secret_volume(role, ssh))
@@ -412,20 +415,11 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     )
     for name, config_map in ((HOSTS, hosts_name(job.name)), (STATUS, status_name(job.name))):
         if name in mounted:
-            source = {"name": config_map, "optional": True}
-            volumes.append({"name": name, "configMap": source})
+            live = {"name": config_map, "optional": True}
+            volumes.append({"name": name, "configMap": live})
     if is_supervised(job, role):
         volumes.append({"name": RUN_STATE, "emptyDir": {}})
     return volumes
-
-
-def _volume(job: Job, volume: Volume) -> dict[str, Any]:
-    match volume:
-        case EmptyDir(name):
-            return {"name": name, "emptyDir": {}}
-        case ConfigMapVolume(name, items):
-            files = [{"key": key, "path": path, "mode": mode} for key, path, mode in items]
-            return {"name": name, "configMap": {"name": job.config_name, "items": files}}
 
 
 _PREFLIGHT = (config.PREFLIGHT_SCRIPT, config.PREFLIGHT_CHECK)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.encryption import RecipientError, age, sealed, sops
+from etcompile.encryption import RecipientError, sealed, sops
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at
 from etcompile.model import SecretMode
@@ -73,7 +73,7 @@ def recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Seque
             return _Controller(mode, sealed.certificate(content)), ()
         names = tuple(sorted({part.strip() for part in (mode.name or "").split(",")}))
         for name in names:
-            age.recipient(name)
+            sops.age_recipient(name)
         return _Owners(mode, names), ()
     except RecipientError as error:
         return None, [refused(mode, error)]

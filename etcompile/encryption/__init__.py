@@ -1,8 +1,8 @@
 """Texts to ciphertexts that only a cluster, or who holds a key, can read.
 
 Each module is one format, written as its own tools write it: `sealed` for Sealed Secrets, `sops`
-for SOPS and below it `age`. Nothing here knows of jobs, and nothing here can decrypt. Only these
-modules and `etcompile.model.keypair` import `cryptography`, and only when they are asked.
+for SOPS with age. Nothing here knows of jobs, and nothing here can decrypt. Only these modules and
+`etcompile.model.keypair` import `cryptography`, and only when they encrypt.
 """
 
 

@@ -37,10 +37,7 @@ class Certificate(Struct, frozen=True):
 
 
 def certificate(text: bytes) -> Certificate:
-    """The certificate of a PEM file, the first if it holds several.
-
-    Args:
-        text: The file, as `kubeseal --fetch-cert` writes it.
+    """The certificate of a PEM file as of `kubeseal --fetch-cert`, the first of several.
 
     Raises:
         RecipientError: it holds none, or one of another algorithm than RSA.
@@ -51,23 +48,21 @@ def certificate(text: bytes) -> Certificate:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey  # noqa: PLC0415
 
     try:
-        found = x509.load_pem_x509_certificates(text)[0]
-        key = found.public_key()
+        first = x509.load_pem_x509_certificates(text)[0]
+        key = first.public_key()
     except (ValueError, UnsupportedAlgorithm) as error:
         raise RecipientError("it holds no certificate in PEM form") from error
     if not isinstance(key, RSAPublicKey):
         raise RecipientError("its key is no RSA key, and Sealed Secrets has no other")
     info = key.public_bytes(form.Encoding.DER, form.PublicFormat.SubjectPublicKeyInfo)
-    return Certificate(key, f"sha256:{hashlib.sha256(info).hexdigest()}", found.not_valid_after_utc)
+    return Certificate(key, f"sha256:{hashlib.sha256(info).hexdigest()}", first.not_valid_after_utc)
 
 
 def label(scope: str, namespace: str, name: str) -> bytes:
-    """What a ciphertext is bound to, as Sealed Secrets spells it.
+    """What the ciphertext of a Secret is bound to, as Sealed Secrets spells it.
 
     Args:
         scope: `strict`, `namespace-wide` or `cluster-wide`.
-        namespace: The Secret's namespace.
-        name: The Secret's name.
     """
     bound = {"namespace-wide": namespace, "cluster-wide": ""}
     return bound.get(scope, f"{namespace}/{name}").encode()

@@ -1,9 +1,10 @@
 """The data of a Secret to that of one which SOPS can decrypt, for age recipients.
 
 Only the values are encrypted, each by AES-256-GCM with one data key and its own place as additional
-data; the data key is encrypted for each recipient (`age`). The MAC is over the encrypted values
-alone (`mac_only_encrypted`), so that a label or an annotation may change and the file still be
-whole.
+data. The MAC is over the encrypted values alone (`mac_only_encrypted`), so that a label or an
+annotation may change and the file still be whole. The data key is an armored age file for each
+recipient: its cryptography is pyrage's, the Python face of rage. Which recipients are accepted
+stands here, because pyrage calls all others invalid Bech32.
 """
 
 import base64
@@ -11,12 +12,18 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from etcompile.encryption import age
+from etcompile.encryption import RecipientError
 
+if TYPE_CHECKING:
+    from pyrage.x25519 import Recipient
+
+_AGE_PREFIX = "age1"
+_AGE_LETTERS = frozenset("qpzry9x8gf2tvdw0s3jn54khce6mua7l")
+"""Those of Bech32."""
 _VERSION = "3.9.0"
 """The first version of SOPS that knows `mac_only_encrypted`."""
 _FIELDS = "^(data|stringData)$"
@@ -31,7 +38,7 @@ class Encrypted(Struct, frozen=True):
 
     Args:
         data: The ciphertexts, by the keys of the data.
-        metadata: What belongs under `sops` beside it.
+        metadata: What belongs under `sops` in the same object.
     """
 
     data: Mapping[str, str]
@@ -53,8 +60,8 @@ def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypte
         {key: _encrypted(text, data_key, f"data:{key}:") for key, text in values.items()},
         {
             "age": [
-                {"recipient": recipient, "enc": age.encrypted(data_key, age.recipient(recipient))}
-                for recipient in recipients
+                {"recipient": name, "enc": _age_file(data_key, age_recipient(name))}
+                for name in recipients
             ],
             "encrypted_regex": _FIELDS,
             "lastmodified": now,
@@ -67,11 +74,45 @@ def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypte
 
 def recipients(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """The age recipients of what stands under `sops`, in alphabetical order."""
-    found = metadata.get("age")
-    entries = found if isinstance(found, list) else []
-    return tuple(
-        sorted(str(entry.get("recipient")) for entry in entries if isinstance(entry, dict))
-    )
+    entries = metadata.get("age")
+    if not isinstance(entries, list):
+        return ()
+    names = (str(entry.get("recipient")) for entry in entries if isinstance(entry, dict))
+    return tuple(sorted(names))
+
+
+def age_recipient(text: str) -> "Recipient":
+    """The public key of a recipient.
+
+    Args:
+        text: `age1...`, as `age-keygen` prints it.
+
+    Raises:
+        RecipientError: it is none.
+    """
+    # Only who encrypts pays for the import.
+    import pyrage  # noqa: PLC0415
+
+    if not text.startswith(_AGE_PREFIX):
+        if "SECRET" in text.upper():  # of which no message may say more
+            raise RecipientError("this is an identity, which stays with its owner")
+        raise RecipientError(f"'{text}' is no X25519 recipient of age, age1...")
+    if not _AGE_LETTERS.issuperset(text.removeprefix(_AGE_PREFIX)):
+        raise RecipientError(f"'{text}' has a letter that no recipient has")
+    try:
+        return pyrage.x25519.Recipient.from_str(text)
+    except pyrage.RecipientError as error:
+        problem = f"'{text}' is mistyped: its length or its checksum is wrong"
+        raise RecipientError(problem) from error
+
+
+def _age_file(text: bytes, to: "Recipient") -> str:
+    import pyrage  # noqa: PLC0415
+
+    try:
+        return pyrage.encrypt(text, [to], armored=True).decode()
+    except pyrage.EncryptError as error:
+        raise RecipientError(f"nothing can be encrypted for this recipient: {error}") from error
 
 
 def _encrypted(text: bytes, key: bytes, place: str) -> str:

@@ -9,7 +9,6 @@ ROOT = Path(etcompile.__file__).parent
 
 # Established terms of the field, and of this code, that happen to end like this.
 TERMS = {
-    *("backend/gang/coscheduling", "backend/gang/marking"),
     *("cli/reporting", "diagnostics/spelling"),
     *("k8s/bookkeeping", "model/scaling", "naming"),
     "watch/deciding",

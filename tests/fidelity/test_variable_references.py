@@ -12,7 +12,7 @@ import pytest
 from every_job import JOBS, changed, compiled, pod_templates
 from hypothesis import HealthCheck, Phase, given, settings
 
-from etcompile.backend.variables import merged_variables
+from etcompile.backend.pod_fields import merged_variables
 from kubelet_rule import environment, expanded
 from specs import kubeflow_job, launcher, replicas, training_job
 

@@ -99,7 +99,7 @@ def test_the_choice_is_no_part_of_a_runs_identity() -> None:
 
 def test_another_scheduler_is_a_module_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("etcompile.backend.gang.mine")
-    module.SCHEDULER = Scheduler(  # type: ignore[attr-defined]
+    mine = Scheduler(
         title="Mine",
         membership=lambda group, place: Membership(
             labels={"mine/gang": group.name, "mine/size": str(group.minimum)}
@@ -107,6 +107,7 @@ def test_another_scheduler_is_a_module_and_its_name(monkeypatch: pytest.MonkeyPa
         scheduler_name="mine",
         unused={"queue": "it has none"},
     )
+    module.SCHEDULERS = {"mine": mine}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(settings_model, "GANGS", (*settings_model.GANGS, "mine"))
     made = compiled(JOB, settings=Settings(gang="mine"), namespace="ml")

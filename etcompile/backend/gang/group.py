@@ -2,18 +2,93 @@
 
 The same for every scheduler; each of them writes it in its own words. The Pods themselves are
 looked at, not the templates: init containers of ours count too (reference/gang-scheduling.md 1).
+Four places may name its queue: our annotation, the operators' `schedulingPolicy`, and a scheduler's
+own label or annotation on the job or on its Pod templates.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.backend.gang.queues import QueueClaim, queue_claims
 from etcompile.k8s import requests
 from etcompile.k8s.objects import Object
-from etcompile.model import Gang, Job, Member, Role, Settings
+from etcompile.k8s.path import dotted
+from etcompile.model import Gang, Job, Member, Origin, Role, Settings
 from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
+from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
+
+_POLICY_FIRST = "volcano"
+"""`schedulingPolicy.queue` is Volcano's queue, and counts before its annotation
+(reference/mpi-operator-v2.md 3.8). KAI and Kueue do not read it: they read the label of the
+owner first."""
+
+
+class QueueKey(Struct, frozen=True):
+    """A label or annotation that names a queue.
+
+    Args:
+        scheduler: Who reads it, one of `GANGS`.
+        field: Where it stands in `metadata`.
+        name: The key.
+    """
+
+    scheduler: str
+    field: Literal["labels", "annotations"]
+    name: str
+
+    @property
+    def title(self) -> str:
+        """What messages call it: `label kai.scheduler/queue`."""
+        return f"{self.field.removesuffix('s')} {self.name}"
+
+
+QUEUE_KEYS = (
+    *(QueueKey(scheduler, "labels", name) for name, scheduler in QUEUE_LABELS.items()),
+    *(QueueKey(scheduler, "annotations", name) for name, scheduler in QUEUE_ANNOTATIONS.items()),
+)
+
+
+class QueueClaim(Struct, frozen=True):
+    """A place that names a queue.
+
+    Args:
+        where: What messages call the place.
+        origin: Where it stands.
+    """
+
+    queue: str
+    where: str
+    origin: Origin
+
+
+def queue_claims(job: Job, scheduler: str) -> tuple[QueueClaim, ...]:
+    """The places of a job that name its queue, the one that counts first."""
+    keys = [key for key in QUEUE_KEYS if key.scheduler == scheduler]
+    ours, policy, templates = [], [], []
+    if job.gang.queue is not None:
+        origin = job.gang.origins["queue"]
+        if origin.path[0] == "metadata":
+            ours.append(QueueClaim(job.gang.queue, f"annotation {origin.path[-1]}", origin))
+        else:
+            policy.append(QueueClaim(job.gang.queue, dotted(origin.path), origin))
+    own = [
+        QueueClaim(queue, key.title, job.origin.at("metadata", key.field, key.name))
+        for key in keys
+        if (queue := getattr(job.gang, key.field).get(key.name))
+    ]
+    # Those of roles that come first in a gang before the workers'.
+    scaled = job.scaled_role or job.role("worker")
+    for role in sorted(job.roles, key=lambda role: role is scaled):
+        for key in keys:
+            if queue := getattr(role.template, key.field).get(key.name):
+                origin = role.template.origin.at("metadata", key.field, key.name)
+                templates.append(QueueClaim(queue, f"{key.title} of {role.name}", origin))
+    ordered = [*policy, *own] if scheduler == _POLICY_FIRST else [*own, *policy]
+    return (*ours, *ordered, *templates)
+
+
+# The gang ----------------------------------------------------------------------------------------
 
 
 class Share(Struct, frozen=True):
@@ -39,7 +114,6 @@ class Place(Struct, frozen=True):
     """A Pod's place in a gang.
 
     Args:
-        share: Its role's part.
         leads: The run is what it does: it goes first.
         core: It is one of those that must fit; else it comes when there is room.
     """
@@ -54,7 +128,7 @@ class Group(Struct, frozen=True):
 
     Args:
         name: The name of its object, or of the gang where it has none.
-        asked: What the job asks.
+        intent: What the job says of it.
         shares: Its roles, the leading ones first.
         queue: The queue; None if the scheduler has none.
         claims: The places that name a queue, the one that counts first.
@@ -63,7 +137,7 @@ class Group(Struct, frozen=True):
 
     name: str
     job: Job
-    asked: Gang
+    intent: Gang
     shares: tuple[Share, ...]
     queue: str | None
     claims: tuple[QueueClaim, ...]
@@ -87,8 +161,8 @@ class Group(Struct, frozen=True):
     @property
     def resources(self) -> dict[str, str]:
         """What must be free before any Pod starts."""
-        if self.asked.min_resources is not None:
-            return {name: str(amount) for name, amount in self.asked.min_resources.items()}
+        if self.intent.min_resources is not None:
+            return {name: str(amount) for name, amount in self.intent.min_resources.items()}
         parts = ((share.minimum, share.requests) for share in self.shares)
         return requests.written(requests.total(parts))
 
@@ -98,23 +172,23 @@ class Group(Struct, frozen=True):
 
         Where its roles have different ones, it is what the operator of the kind makes of them.
         """
-        if self.asked.priority_class is not None:
-            return self.asked.priority_class
-        found = {share.spec.get("priorityClassName") for share in self.shares}
-        if len(found) > 1 and not self.asked.operator.leading_class:
+        if self.intent.priority_class is not None:
+            return self.intent.priority_class
+        classes = {share.spec.get("priorityClassName") for share in self.shares}
+        if len(classes) > 1 and not self.intent.operator.leading_class:
             return None
         return self.leading_class
 
     @property
     def mixed(self) -> bool:
         """Whether its Pods have different PriorityClasses."""
-        usual = self.asked.priority_class
+        usual = self.intent.priority_class
         return len({share.spec.get("priorityClassName") or usual for share in self.shares}) > 1
 
     @property
     def leading_class(self) -> str | None:
         """The PriorityClass of the role that trains, else of the first role that has one."""
-        trains = self.share(self.asked.operator.class_of or "")
+        trains = self.share(self.intent.operator.class_of or "")
         shares = (trains,) if trains else self.shares
         classes = (share.spec.get("priorityClassName") for share in shares)
         return next((name for name in classes if name), None)
@@ -122,7 +196,10 @@ class Group(Struct, frozen=True):
     def place(self, share: Share, member: Member) -> Place:
         """The place of a replica's Pod."""
         rank = member.place or 0
-        return Place(share, _leads(self.job, share, rank), rank < share.minimum)
+        # The run cannot begin without a role that decides on its own, whatever else is there, nor
+        # without the first of workers that decide.
+        leads = share.role.name in self.job.run.success.roles and (share.first or rank == 0)
+        return Place(share, leads, rank < share.minimum)
 
     def share(self, role: str) -> Share | None:
         """The part of a role."""
@@ -136,7 +213,9 @@ def group_of(
     specs: dict[str, list[Mapping[str, Any]]] = {}
     for value, spec in pod_specs(objects):
         specs.setdefault(_labels(value)[ROLE_LABEL], []).append(spec)
-    filled = _filled(job)
+    # The role that gets what the others leave: the one that scales, else the workers.
+    filled = job.scaled_role or job.role("worker")
+    filled = filled or max(job.roles, key=lambda role: len(role.members))
     roles = sorted(job.roles, key=lambda role: role is filled)
     needed = {role.name: role.quorum for role in roles}
     if job.gang.minimum is not None:
@@ -144,15 +223,20 @@ def group_of(
         needed = {role.name: len(role.members) for role in roles}
         needed[filled.name] = max(job.gang.minimum - leading, 0)
     claims = queue_claims(job, settings.gang) if default_queue else ()
+    shares = []
+    for role in roles:
+        if of_role := specs.get(role.name):
+            # Of Pods that ask for more than others of their role, it is not known which come first.
+            different = {id(spec): spec for spec in of_role}.values()
+            highest = requests.highest(map(requests.requested, different))
+            members = {member.index: member for member in role.members}
+            first = role is not filled
+            shares.append(Share(role, needed[role.name], first, of_role[0], highest, members))
     return Group(
         name=f"{job.name}-{job.run_id}" if job.run_id else job.name,
         job=job,
-        asked=job.gang,
-        shares=tuple(
-            _share(role, needed[role.name], specs[role.name], first=role is not filled)
-            for role in roles
-            if role.name in specs
-        ),
+        intent=job.gang,
+        shares=tuple(shares),
         queue=claims[0].queue if claims else default_queue,
         claims=claims,
         version=settings.kubernetes_version,
@@ -177,28 +261,6 @@ def place_of(group: Group, pod: Object) -> Place | None:
     index = labels.get(INDEX_LABEL)
     member = share.members.get(None if index is None else int(index))
     return group.place(share, member) if member else None
-
-
-def _share(role: Role, minimum: int, specs: Sequence[Mapping[str, Any]], *, first: bool) -> Share:
-    members = {member.index: member for member in role.members}
-    # Of Pods that ask for more than others of their role, it is not known which come first.
-    asked = requests.highest(map(requests.requested, {id(spec): spec for spec in specs}.values()))
-    return Share(role, minimum, first, specs[0], asked, members)
-
-
-def _filled(job: Job) -> Role:
-    """The role that gets what the others leave: the one that scales, else the workers."""
-    if scaled := job.scaled_role:
-        return scaled
-    return job.role("worker") or max(job.roles, key=lambda role: len(role.members))
-
-
-def _leads(job: Job, share: Share, rank: int) -> bool:
-    """Whether the run cannot begin without this Pod, whatever else is there.
-
-    A role that decides on its own does, and the first of workers that decide.
-    """
-    return share.role.name in job.run.success.roles and (share.first or rank == 0)
 
 
 def _labels(value: Object) -> Mapping[str, str]:

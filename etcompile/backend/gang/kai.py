@@ -4,8 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
-from etcompile.backend.gang.podgroup import group_metadata, pod_group
-from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.gang.scheduler import (
+    NO_TOPOLOGY,
+    NOT_QUEUED,
+    Membership,
+    Scheduler,
+    group_metadata,
+    pod_group,
+)
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import SCHEDULER_NAMES
@@ -45,9 +51,9 @@ def _objects(group: Group) -> list[dict[str, Any]]:
         made["labels"][_NODE_POOL] = pool
     priority, kind = _priority(group), _label(group, _PREEMPTIBILITY)
     topology = {
-        field: group.asked.annotations[key]
+        field: group.intent.annotations[key]
         for field, key in _TOPOLOGY.items()
-        if group.asked.annotations.get(key)
+        if group.intent.annotations.get(key)
     }
     return [
         pod_group(
@@ -64,17 +70,17 @@ def _objects(group: Group) -> list[dict[str, Any]]:
 
 def _priority(group: Group) -> str | None:
     """The PriorityClass of the gang: KAI's grouper takes that of the first Pod it sees."""
-    origin = group.asked.origins.get("priority_class")
+    origin = group.intent.origins.get("priority_class")
     if origin is None or origin.path[0] == "spec":
-        return _label(group, _PRIORITY) or group.asked.priority_class or group.leading_class
-    return group.asked.priority_class
+        return _label(group, _PRIORITY) or group.intent.priority_class or group.leading_class
+    return group.intent.priority_class
 
 
 def _label(group: Group, key: str) -> str | None:
     """A label as KAI's grouper looks for it: on the job first, then on its Pods."""
     templates = (share.role.template.labels for share in group.shares)
     return next(
-        (found for labels in (group.asked.labels, *templates) if (found := labels.get(key))), None
+        (found for labels in (group.intent.labels, *templates) if (found := labels.get(key))), None
     )
 
 
@@ -122,26 +128,26 @@ def _strangers(spec: Mapping[str, Any], objects: Sequence[Object]) -> Iterator[s
         yield f"Pods of subgroup {name} are left out, there is none of that name"
 
 
-def _needs(group: Group) -> Iterator[str]:
-    yield "KAI 0.15 or newer: earlier ones group Pods by themselves only"
-    yield f"Queue {group.queue} (scheduling.run.ai)"
-
-
-SCHEDULER = Scheduler(
-    title="KAI",
-    membership=_membership,
-    objects=_objects,
-    problems=_problems,
-    needs=_needs,
-    scheduler_name=SCHEDULER_NAMES["kai"],
-    # What its chart makes.
-    default_queue="default-queue",
-    unused={
-        **NOT_QUEUED,
-        **NO_TOPOLOGY,
-        "min_resources": "it adds up what the Pods ask for",
-        "timeout": "it waits for ever",
-        "on_timeout": "it waits for ever",
-    },
-    roles=True,
-)
+SCHEDULERS = {
+    "kai": Scheduler(
+        title="KAI",
+        membership=_membership,
+        objects=_objects,
+        problems=_problems,
+        needs=lambda group: [
+            "KAI 0.15 or newer: earlier ones group Pods by themselves only",
+            f"Queue {group.queue} (scheduling.run.ai)",
+        ],
+        scheduler_name=SCHEDULER_NAMES["kai"],
+        # What its chart makes.
+        default_queue="default-queue",
+        unused={
+            **NOT_QUEUED,
+            **NO_TOPOLOGY,
+            "min_resources": "it adds up what the Pods ask for",
+            "timeout": "it waits for ever",
+            "on_timeout": "it waits for ever",
+        },
+        roles=True,
+    )
+}

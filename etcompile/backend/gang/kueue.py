@@ -31,11 +31,11 @@ _MOST_ROLES = 8
 
 def _membership(group: Group, place: Place) -> Membership:
     core = _priority(group)
-    priority = core if place.core else group.asked.extra_queue_priority or core
+    priority = core if place.core else group.intent.extra_queue_priority or core
     labels = {KUEUE_QUEUE: str(group.queue)}
     if priority:
         labels[_PRIORITY] = priority
-    if longest := group.asked.labels.get(_LONGEST):
+    if longest := group.intent.labels.get(_LONGEST):
         labels[_LONGEST] = longest
     if not place.core:
         return Membership(labels=labels)
@@ -49,7 +49,7 @@ def _membership(group: Group, place: Place) -> Membership:
 
 def _priority(group: Group) -> str | None:
     """The WorkloadPriorityClass: by our annotation, or the label by which Kueue finds a job's."""
-    return group.asked.queue_priority or group.asked.labels.get(_PRIORITY)
+    return group.intent.queue_priority or group.intent.labels.get(_PRIORITY)
 
 
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
@@ -106,28 +106,30 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
 def _needs(group: Group) -> Iterator[str]:
     yield "its pod integration on, for this namespace"
     yield f"LocalQueue {group.queue} in the job's namespace"
-    for name in dict.fromkeys((_priority(group), group.asked.extra_queue_priority)):
+    for name in dict.fromkeys((_priority(group), group.intent.extra_queue_priority)):
         if name:
             yield f"WorkloadPriorityClass {name}"
 
 
-SCHEDULER = Scheduler(
-    title="Kueue",
-    membership=_membership,
-    problems=_problems,
-    needs=_needs,
-    default_queue="default",
-    # Longer names of queues do not fit into a label.
-    queue_form=(is_label, "a DNS label"),
-    unused={
-        **NO_TOPOLOGY,
-        "min_resources": "it adds up what the Pods ask for",
-        "timeout": "it queues without an end",
-        "on_timeout": "it queues without an end",
-    },
-    roles=True,
-    alike=True,
-    plain_pods=True,
-    reads_job=frozenset({KUEUE_QUEUE, _PRIORITY, _LONGEST}),
-    resizes_since=None,
-)
+SCHEDULERS = {
+    "kueue": Scheduler(
+        title="Kueue",
+        membership=_membership,
+        problems=_problems,
+        needs=_needs,
+        default_queue="default",
+        # Longer names of queues do not fit into a label.
+        queue_form=(is_label, "a DNS label"),
+        unused={
+            **NO_TOPOLOGY,
+            "min_resources": "it adds up what the Pods ask for",
+            "timeout": "it queues without an end",
+            "on_timeout": "it queues without an end",
+        },
+        roles=True,
+        alike=True,
+        plain_pods=True,
+        reads_job=frozenset({KUEUE_QUEUE, _PRIORITY, _LONGEST}),
+        resizes_since=None,
+    )
+}

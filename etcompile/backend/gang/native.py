@@ -8,8 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
-from etcompile.backend.gang.podgroup import group_metadata
-from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.gang.scheduler import (
+    NO_TOPOLOGY,
+    NOT_QUEUED,
+    Membership,
+    Scheduler,
+    group_metadata,
+)
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 
@@ -87,23 +92,25 @@ def _needs(group: Group) -> Iterator[str]:
     yield f"API scheduling.k8s.io/{api} switched on (--runtime-config)"
 
 
-SCHEDULER = Scheduler(
-    title="Kubernetes itself",
-    membership=_membership,
-    objects=_objects,
-    problems=_problems,
-    needs=_needs,
-    usual_name="default-scheduler",
-    unused={
-        **NOT_QUEUED,
-        **NO_TOPOLOGY,
-        "queue": "it has no queues",
-        "min_resources": "it adds up what the Pods ask for",
-        "timeout": "its waiting time is fixed",
-        "on_timeout": "it goes on trying",
-    },
-    minimum_at=("spec", "schedulingPolicy", "gang", "minCount"),
-    declares_version=True,
-    one_priority=True,
-    resizes_since=_BETA,
-)
+SCHEDULERS = {
+    "native": Scheduler(
+        title="Kubernetes itself",
+        membership=_membership,
+        objects=_objects,
+        problems=_problems,
+        needs=_needs,
+        usual_name="default-scheduler",
+        unused={
+            **NOT_QUEUED,
+            **NO_TOPOLOGY,
+            "queue": "it has no queues",
+            "min_resources": "it adds up what the Pods ask for",
+            "timeout": "its waiting time is fixed",
+            "on_timeout": "it goes on trying",
+        },
+        minimum_at=("spec", "schedulingPolicy", "gang", "minCount"),
+        declares_version=True,
+        one_priority=True,
+        resizes_since=_BETA,
+    )
+}

@@ -1,19 +1,25 @@
-"""What a gang scheduler's module says of itself, so that all of them can be used alike.
+"""What the modules of gang schedulers say of themselves, and what is the same for all of them.
 
-Apart from the schedulers, which know this shape and nothing of each other
-(reference/gang-scheduling.md 11).
+They know this shape and nothing of each other (reference/gang-scheduling.md 11). `Marks` makes the
+objects of a job those of a gang. Some of what a scheduler reads stands in the annotations of the
+gang's object only: Volcano looks nowhere else for `volcano.sh/preemptable`. The Training Operator
+copies all annotations of the job to it, and KAI's own grouper labels and annotations
+(reference/training-operator.md 2.5).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
-from etcompile.backend.gang.group import Group, Place
+from etcompile.backend.gang.group import Group, Place, group_of, place_of
+from etcompile.backend.identity import job_labels, metadata
 from etcompile.diagnostics import Diagnostic
+from etcompile.k8s.bookkeeping import is_bookkeeping
 from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.objects import Object
-from etcompile.model import Labels
+from etcompile.model import Job, Labels, Settings
+from etcompile.model.schedulers import reader_of
 
 NOT_QUEUED = {
     "queue_priority": "only Kueue's queues have priorities of their own",
@@ -30,8 +36,6 @@ class Membership(Struct, frozen=True):
     """What makes a Pod one of a gang.
 
     Args:
-        labels: Labels of the Pod.
-        annotations: Annotations of the Pod.
         spec: Fields of its PodSpec that replace those that are there.
     """
 
@@ -40,30 +44,15 @@ class Membership(Struct, frozen=True):
     spec: Mapping[str, Any] = field(default_factory=dict)
 
 
-def no_objects(_group: Group) -> list[dict[str, Any]]:
-    """For a scheduler that reads all it needs from Pods."""
-    return []
-
-
-def no_problems(_group: Group, _objects: Sequence[Object]) -> Iterator[Diagnostic]:
-    """For a scheduler with no rules but those that all have."""
-    yield from ()
-
-
-def no_needs(_group: Group) -> Iterator[str]:
-    """For a scheduler that needs nothing but itself."""
-    yield from ()
-
-
 class Scheduler(Struct, frozen=True):
     """A gang scheduler.
 
     Args:
         title: What people call it.
         membership: What makes a Pod one of the gang; the same for all in the same place.
-        objects: The objects that describe the gang.
+        objects: The objects that describe the gang; none if it reads all it needs from Pods.
         problems: What its own rules have against the objects of a job, as they are written.
-        needs: What must be in the cluster, beside the scheduler itself.
+        needs: What must be in the cluster, besides the scheduler itself.
         scheduler_name: The `schedulerName` of its Pods; None if they keep theirs.
         usual_name: The `schedulerName` that Pods which keep theirs have if none is written; None
             if it schedules Pods of any.
@@ -76,8 +65,8 @@ class Scheduler(Struct, frozen=True):
         starts_early: It does not wait until all Pods of the minimum are there.
         plain_pods: Its Pods must not be made by Jobs, which it would treat as gangs of their own.
         declares_version: What it gets depends on the version of Kubernetes.
-        reads_job: Those of its own labels and annotations on a job that it is told of, where it
-            has no object that has all of them; None if it has one.
+        reads_job: Those of its own labels and annotations on a job that reach it, where it has no
+            object that has all of them; None if it has one.
         one_priority: It rejects a gang of Pods with different priorities.
         resizes_since: The minor version of Kubernetes since which the minimum of a gang that is
             there may change; None for never.
@@ -85,9 +74,11 @@ class Scheduler(Struct, frozen=True):
 
     title: str
     membership: Callable[[Group, Place], Membership]
-    objects: Callable[[Group], list[dict[str, Any]]] = no_objects
-    problems: Callable[[Group, Sequence[Object]], Iterator[Diagnostic]] = no_problems
-    needs: Callable[[Group], Iterator[str]] = no_needs
+    objects: Callable[[Group], list[dict[str, Any]]] = lambda _group: []
+    problems: Callable[[Group, Sequence[Object]], Iterator[Diagnostic]] = lambda _group, _objects: (
+        iter(())
+    )
+    needs: Callable[[Group], Iterable[str]] = lambda _group: ()
     scheduler_name: str | None = None
     usual_name: str | None = None
     default_queue: str | None = None
@@ -102,3 +93,105 @@ class Scheduler(Struct, frozen=True):
     reads_job: frozenset[str] | None = None
     one_priority: bool = False
     resizes_since: int | None = 0
+
+
+# Marks on Pods -----------------------------------------------------------------------------------
+
+
+class Marks:
+    """What makes the objects of a job those of a gang, by its scheduler.
+
+    Pods of a role share their spec and their annotations, and still do afterwards: of thousands of
+    Pods, only what differs is made again.
+    """
+
+    def __init__(
+        self, job: Job, settings: Settings, scheduler: Scheduler, objects: Sequence[Object]
+    ) -> None:
+        self.group = group_of(job, settings, objects, scheduler.default_queue)
+        self._scheduler = scheduler
+        self._scheduler_name = settings.gang_scheduler or scheduler.scheduler_name
+        self._memberships: dict[tuple[str, bool, bool], Membership] = {}
+        self._shared: dict[tuple[object, ...], tuple[object, dict[str, Any]]] = {}
+
+    def on(self, value: Object) -> dict[str, Any]:
+        """The object with the marks, on itself or on the Pods that it makes."""
+        if value["kind"] == "Job":
+            spec = {**value["spec"], "template": self._on_pod(value["spec"]["template"])}
+            return {**value, "spec": spec}
+        return self._on_pod(value) if value["kind"] == "Pod" else dict(value)
+
+    def _on_pod(self, pod: Object) -> dict[str, Any]:
+        place = place_of(self.group, pod)
+        if place is None:
+            return dict(pod)
+        key = (place.share.role.name, place.leads, place.core)
+        if key not in self._memberships:
+            self._memberships[key] = self._scheduler.membership(self.group, place)
+        member = self._memberships[key]
+        metadata = dict(pod["metadata"])
+        metadata["labels"] = {**metadata.get("labels", {}), **member.labels}
+        if member.annotations:
+            annotations = metadata.get("annotations", {})
+            metadata["annotations"] = self._with(annotations, member.annotations)
+        spec, fields = pod["spec"], dict(member.spec)
+        # What its author named stays, unless the operator of the kind replaces it; a rule compares
+        # it (`gang_checks`).
+        replaces = self.group.intent.operator.replaces_scheduler
+        if self._scheduler_name and (replaces or not spec.get("schedulerName")):
+            fields["schedulerName"] = self._scheduler_name
+        priority = self.group.intent.priority_class
+        if priority and not spec.get("priorityClassName"):
+            fields["priorityClassName"] = priority
+        return {**pod, "metadata": metadata, "spec": self._with(spec, fields)}
+
+    def _with(self, before: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+        """`before` with the fields; the same value for the same two."""
+        key = (id(before), *((name, str(value)) for name, value in fields.items()))
+        if key not in self._shared:
+            # With what it was made from, whose id must not become another's meanwhile.
+            self._shared[key] = (before, {**before, **fields})
+        return self._shared[key][1]
+
+
+# The object of a gang ----------------------------------------------------------------------------
+
+
+def pod_group(api_version: str, metadata: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A PodGroup, with those fields of its spec that say something."""
+    fields = {name: value for name, value in spec.items() if value}
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": fields}
+
+
+def group_metadata(
+    group: Group,
+    scheduler: str,
+    annotations: Mapping[str, str] | None = None,
+    *,
+    all_annotations: bool = False,
+    all_labels: bool = False,
+) -> dict[str, Any]:
+    """The metadata of the object that describes a gang.
+
+    The labels and annotations of the job that only this scheduler reads are on it, whatever the
+    kind of the job is. The bookkeeping of a tool never is.
+
+    Args:
+        scheduler: The scheduler, one of `GANGS`.
+        annotations: Annotations of the scheduler's module; those of the job count before them.
+        all_annotations: All annotations of the job are on it, not only the scheduler's own.
+        all_labels: All labels of the job are, too.
+    """
+
+    def of_job(texts: Mapping[str, str], *, everything: bool) -> dict[str, str]:
+        return {
+            key: value
+            for key, value in sorted(texts.items())
+            if (everything or reader_of(key) == scheduler) and not is_bookkeeping(key)
+        }
+
+    intent = group.intent
+    notes = {**(annotations or {}), **of_job(intent.annotations, everything=all_annotations)}
+    labels = {**of_job(intent.labels, everything=all_labels), **job_labels(group.job)}
+    more = {"annotations": dict(sorted(notes.items()))} if notes else {}
+    return metadata(group.job, group.name, labels, **more)

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
@@ -30,9 +29,24 @@ _COPIED = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints
 
 
 def _membership(group: Group, place: Place) -> Membership:
-    timeout = group.asked.timeout
+    timeout = group.intent.timeout
     seconds = f"placeholderTimeoutInSeconds={timeout} " if timeout else ""
-    style = _STYLES[group.asked.on_timeout]
+    style = _STYLES[group.intent.on_timeout]
+    task_groups = [
+        {
+            "name": share.role.name,
+            "minMember": share.minimum,
+            "minResource": written(share.requests),
+            # With its fields in order: a Pod that is made again has them in another one.
+            **{
+                field: json.loads(json.dumps(share.spec[field], sort_keys=True))
+                for field in _COPIED
+                if share.spec.get(field)
+            },
+        }
+        for share in group.shares
+        if share.minimum
+    ]
     name = {_NAME: place.share.role.name} if place.share.minimum else {}
     return Membership(
         labels={
@@ -42,27 +56,9 @@ def _membership(group: Group, place: Place) -> Membership:
         annotations={
             **name,
             _POLICY: f"{seconds}gangSchedulingStyle={style}",
-            _GROUPS: json.dumps(_task_groups(group), separators=(", ", ": ")),
+            _GROUPS: json.dumps(task_groups, separators=(", ", ": ")),
         },
     )
-
-
-def _task_groups(group: Group) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": share.role.name,
-            "minMember": share.minimum,
-            "minResource": written(share.requests),
-            **{field: _in_order(share.spec[field]) for field in _COPIED if share.spec.get(field)},
-        }
-        for share in group.shares
-        if share.minimum
-    ]
-
-
-def _in_order(value: Any) -> Any:
-    """The same with its fields in order: a Pod that is made again has them in another one."""
-    return json.loads(json.dumps(value, sort_keys=True))
 
 
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
@@ -113,29 +109,27 @@ def _annotations(pod: Object) -> Mapping[str, str]:
     return annotations
 
 
-def _needs(group: Group) -> Iterator[str]:
-    yield f"leaf queue {group.queue}, sorted by FIFO"
-
-
-SCHEDULER = Scheduler(
-    title="YuniKorn",
-    membership=_membership,
-    problems=_problems,
-    needs=_needs,
-    scheduler_name=SCHEDULER_NAMES["yunikorn"],
-    default_queue="root.default",
-    queue_form=(
-        lambda name: _QUEUE.fullmatch(name) is not None,
-        "a full path such as root.research, of 63 characters at most",
-    ),
-    unused={
-        **NOT_QUEUED,
-        **NO_TOPOLOGY,
-        "min_resources": "its placeholders ask for what each Pod asks for",
-    },
-    roles=True,
-    alike=True,
-    starts_early=True,
-    reads_job=frozenset({f"{_PREFIX}/queue"}),
-    resizes_since=None,
-)
+SCHEDULERS = {
+    "yunikorn": Scheduler(
+        title="YuniKorn",
+        membership=_membership,
+        problems=_problems,
+        needs=lambda group: [f"leaf queue {group.queue}, sorted by FIFO"],
+        scheduler_name=SCHEDULER_NAMES["yunikorn"],
+        default_queue="root.default",
+        queue_form=(
+            lambda name: _QUEUE.fullmatch(name) is not None,
+            "a full path such as root.research, of 63 characters at most",
+        ),
+        unused={
+            **NOT_QUEUED,
+            **NO_TOPOLOGY,
+            "min_resources": "its placeholders ask for what each Pod asks for",
+        },
+        roles=True,
+        alike=True,
+        starts_early=True,
+        reads_job=frozenset({f"{_PREFIX}/queue"}),
+        resizes_since=None,
+    )
+}

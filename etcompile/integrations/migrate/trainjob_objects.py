@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.backend.variables import merged_variables
+from etcompile.backend.pod_fields import merged_variables
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.frontends.kubeflow import jaxjob, pytorchjob, xgboostjob
 from etcompile.frontends.kubeflow.framework import Framework

@@ -214,9 +214,10 @@ def _at_work(pod: Object, name: object) -> str:
 
 def _why_failed(value: Object) -> str:
     """Why a Pod failed: who ended it, and how the first container ended that did not end well."""
-    ended = next(
-        (f"container {one.get('name')} ended{_exit(end)}" for one, end in pods.failures(value)), ""
-    )
+    ended = ""
+    for container, state in pods.failures(value):
+        ended = f"container {container.get('name')} ended{_exit(state)}"
+        break
     if words := disruption(value):
         return f"{words}; {ended}" if ended else words
     status = status_of(value)

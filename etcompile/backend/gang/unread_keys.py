@@ -7,28 +7,23 @@ scheduler in `--gang` they change nothing, or they give Kueue, Volcano and KAI e
 
 from collections.abc import Callable, Iterator, Sequence
 
-from etcompile.backend.gang.queues import QUEUE_KEYS, QueueKey
+from etcompile.backend.gang.group import QUEUE_KEYS, QueueKey
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.model import Job, Settings
 from etcompile.model.protocol import ROLE_LABEL
-from etcompile.model.schedulers import (
-    KUEUE_QUEUE,
-    SCHEDULER_NAMES,
-    reader_of,
-)
+from etcompile.model.schedulers import KUEUE_QUEUE, SCHEDULER_NAMES, reader_of
 
 _GROUPS_ALONE = ("volcano", "kai")
 """Schedulers that make a group of one for a Pod that is in none and has no owner."""
-_ONLY_KUEUE = "only Kueue has LocalQueues"
 
 
 def unread_of_job(
     job: Job, settings: Settings, title: Callable[[str], str], reads: frozenset[str] | None
 ) -> Iterator[Diagnostic]:
     """A warning for each label and annotation of a job that its scheduler would have to read."""
-    for field, given in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
-        for key in sorted(given):
+    for field, texts in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
+        for key in sorted(texts):
             reader = reader_of(key)
             if reader is None or (reader == settings.gang and (reads is None or key in reads)):
                 continue
@@ -50,45 +45,30 @@ def unread_of_pods(
     changed: Sequence[Source],
 ) -> Iterator[Diagnostic]:
     """A warning for queues that Pods name, where their scheduler does not know them as a gang."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value
         if value["kind"] not in ("Pod", "Job"):
             continue
-        of_others = [
-            key
-            for key in QUEUE_KEYS
-            if key.scheduler != settings.gang and key.name in (pod["metadata"].get(key.field) or ())
-        ]
-        role = (pod["metadata"].get("labels") or {}).get(ROLE_LABEL, "")
-        for key in of_others:
+        metadata = pod["metadata"]
+        role = (metadata.get("labels") or {}).get(ROLE_LABEL, "")
+        for key in QUEUE_KEYS:
+            if key.scheduler == settings.gang or key.name not in (metadata.get(key.field) or ()):
+                continue
             # Kueue takes a Job by the label of the Job, and leaves the Job's Pod alone.
-            if (role, key.title) not in told and (key.name != KUEUE_QUEUE or pod is value):
-                told.add((role, key.title))
-                place = _place(job, role, key, changed)
-                yield from _unread_of_pod(job, settings, title, role, key, pod, place)
-
-
-def _unread_of_pod(
-    job: Job,
-    settings: Settings,
-    title: Callable[[str], str],
-    role: str,
-    key: QueueKey,
-    pod: Object,
-    place: Location,
-) -> Iterator[Diagnostic]:
-    if key.name == KUEUE_QUEUE:
-        yield diagnose(codes.QUEUED_ONE_BY_ONE, place, role=role, label=KUEUE_QUEUE)
-        return
-    name = pod["spec"].get("schedulerName")
-    if name == SCHEDULER_NAMES.get(key.scheduler):
-        if settings.gang == "none" and key.scheduler in _GROUPS_ALONE:
-            facts = {"role": role, "key": key.title, "scheduler": title(key.scheduler)}
-            yield diagnose(codes.SCHEDULED_ONE_BY_ONE, place, **facts, gang=key.scheduler)
-        return
-    if key.name not in getattr(job.gang, key.field):
-        yield _unread(f"{key.title} of {role}", key.scheduler, settings, title, place)
+            if (role, key.title) in reported or (key.name == KUEUE_QUEUE and pod is not value):
+                continue
+            reported.add((role, key.title))
+            place = _place(job, role, key, changed)
+            name = pod["spec"].get("schedulerName")
+            if key.name == KUEUE_QUEUE:
+                yield diagnose(codes.QUEUED_ONE_BY_ONE, place, role=role, label=KUEUE_QUEUE)
+            elif name == SCHEDULER_NAMES.get(key.scheduler):
+                if settings.gang == "none" and key.scheduler in _GROUPS_ALONE:
+                    facts = {"role": role, "key": key.title, "scheduler": title(key.scheduler)}
+                    yield diagnose(codes.SCHEDULED_ONE_BY_ONE, place, **facts, gang=key.scheduler)
+            elif key.name not in getattr(job.gang, key.field):
+                yield _unread(f"{key.title} of {role}", key.scheduler, settings, title, place)
 
 
 def _place(job: Job, role: str, key: QueueKey, changed: Sequence[Source]) -> Location:
@@ -108,7 +88,7 @@ def _unread(
 ) -> Diagnostic:
     kueue = what == f"label {KUEUE_QUEUE}"
     if settings.gang != "none":
-        reason = _ONLY_KUEUE if kueue else f"only {title(reader)} reads it"
+        reason = "only Kueue has LocalQueues" if kueue else f"only {title(reader)} reads it"
         facts = {"field": what, "scheduler": title(settings.gang), "reason": reason}
         return diagnose(codes.GANG_FIELD, place, **facts)
     reason = f"only {title(reader)} reads it, and no gang scheduler is chosen"

@@ -1,16 +1,20 @@
 """What would keep a gang from ever starting, or would be ignored, seen before it is applied.
 
 The rules that hold for every scheduler (reference/gang-scheduling.md 10); those of one scheduler
-are in its module. They look at the objects as they are written, overlays included.
+are in its module. They look at the objects as they are written, overlays included; a problem stands
+where the Pod template has it. The MPI Operator replaces the scheduler of a template, the Training
+Operator keeps it with a Warning event (reference/training-operator.md 2.5,
+reference/mpi-operator-v2.md 3.8): there is no operator here that could emit one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.backend.gang.assignment import Written, priority_problems, scheduler_problems
+from msgspec import Struct
+
 from etcompile.backend.gang.group import Group, place_of, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
-from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpts
 from etcompile.k8s import requests
 from etcompile.k8s.names import is_label, is_subdomain
@@ -18,12 +22,14 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.path import dotted
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
-from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
+from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS, SCHEDULER_NAMES
 
-_TOLD = ("cpu", "memory")
+_DEFAULT = "default-scheduler"
+_NO_CLASS = "none"
+_NEEDED = ("cpu", "memory")
 """What every container should ask for: Pods without are counted wrongly, or not at all."""
 _QUEUES = {*QUEUE_LABELS, *QUEUE_ANNOTATIONS}
-"""Keys of which another rule tells."""
+"""Keys that another rule is about."""
 _LONGEST = 60
 """Characters of a value that a message shows."""
 _SHAPING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName", "overhead")
@@ -40,8 +46,21 @@ _TITLES = {
 }
 
 
+class Written(Struct, frozen=True):
+    """The objects of a job, as they are written.
+
+    Args:
+        changed: Those that overlays changed, one for all that are alike but for their metadata.
+        scheduler_name: The `schedulerName` that the settings give the gang scheduler, if they do.
+    """
+
+    objects: Sequence[Object]
+    changed: Sequence[Source] = ()
+    scheduler_name: str | None = None
+
+
 def unused_without_scheduler(job: Job) -> list[Diagnostic]:
-    """A warning for a job that asks a gang scheduler for something, where none is chosen."""
+    """A warning for a job that wants something of a gang scheduler, where none is chosen."""
     origin = next(iter(job.gang.origins.values()))
     path = origin.path
     if path[-2:-1] == ("annotations",):
@@ -72,8 +91,8 @@ def check(
     return [
         *problems,
         *_size(group, scheduler, objects),
-        *scheduler_problems(group, scheduler, written),
-        *priority_problems(group, scheduler, written),
+        *_schedulers(group, scheduler, written),
+        *_priorities(group, scheduler, written),
         *_spread(group, objects),
         *_replaced(group, scheduler, objects),
         *_modest(group),
@@ -85,7 +104,7 @@ def check(
 
 
 def _ignored(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
-    for field, origin in group.asked.origins.items():
+    for field, origin in group.intent.origins.items():
         if reason := scheduler.unused.get(field):
             facts = {"field": _TITLES[field], "scheduler": scheduler.title, "reason": reason}
             yield diagnose(codes.GANG_FIELD, origin.locate(), **facts)
@@ -93,13 +112,19 @@ def _ignored(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
 
 def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     form, words = scheduler.queue_form
-    asked = group.asked
+    intent = group.intent
     names = (
         ("gang", group.name, is_label, "a DNS label of at most 63 characters", None),
         ("queue", group.queue, form, words, None),
-        ("priority class", asked.priority_class, is_subdomain, "a DNS subdomain", "priority_class"),
-        ("priority", asked.queue_priority, is_label, "a DNS label", "queue_priority"),
-        ("priority", asked.extra_queue_priority, is_label, "a DNS label", "extra_queue_priority"),
+        (
+            "priority class",
+            intent.priority_class,
+            is_subdomain,
+            "a DNS subdomain",
+            "priority_class",
+        ),
+        ("priority", intent.queue_priority, is_label, "a DNS label", "queue_priority"),
+        ("priority", intent.extra_queue_priority, is_label, "a DNS label", "extra_queue_priority"),
     )
     for what, name, fits, expected, field in names:
         if name is not None and not fits(name):
@@ -125,12 +150,12 @@ def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iter
     there = sum(1 for _ in pod_specs(objects))
     leading = sum(len(share.role.members) for share in group.shares if share.first)
     written = [size for value in objects if (size := _written(value, scheduler)) is not None]
-    wanted = group.asked.minimum
+    minimum = group.intent.minimum
     facts = None
-    if wanted is not None and 0 < wanted < leading:
+    if minimum is not None and 0 < minimum < leading:
         roles = ", ".join(share.role.name for share in group.shares if share.first)
-        facts = f"{wanted} Pods are less than the {leading} of {roles}", "raise it, or remove it"
-    least = [wanted] if wanted is not None and wanted < 1 else []
+        facts = f"{minimum} Pods are less than the {leading} of {roles}", "raise it, or remove it"
+    least = [minimum] if minimum is not None and minimum < 1 else []
     for size in least or written or [group.minimum]:
         if size < 1:
             facts = f"a gang of {size} Pods is none", "raise it, or remove it"
@@ -141,7 +166,7 @@ def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iter
     for share in group.shares if fixed and not facts else ():
         bounds = share.role.bounds
         began = bounds.quorum if bounds else None
-        if began is not None and group.asked.minimum is None and len(share.members) < began:
+        if began is not None and group.intent.minimum is None and len(share.members) < began:
             problem = f"{scheduler.title} cannot make a gang smaller, which began with {began}"
             problem += f" of {share.role.name}"
             anew = "lower replicas in the job itself, and give it another etcompile.dev/run"
@@ -202,7 +227,7 @@ def _modest(group: Group) -> Iterator[Diagnostic]:
         for container in (*share.spec.get("initContainers", ()), *share.spec["containers"]):
             asked = requests.of_container({"resources": share.spec.get("resources")})
             asked |= requests.of_container(container)
-            for name in _TOLD:
+            for name in _NEEDED:
                 if name not in asked:
                     silent.setdefault(f"{share.role.name}/{container['name']}", []).append(name)
     if silent:
@@ -272,5 +297,96 @@ def _overtaken(
 
 def _place(group: Group, field: str | None) -> Location:
     """Where a field of the gang stands, or else the job's name."""
-    origin = group.asked.origins.get(field) if field else None
+    origin = group.intent.origins.get(field) if field else None
     return origin.locate() if origin else group.job.origin.locate("metadata", "name")
+
+
+# One scheduler and one priority ------------------------------------------------------------------
+
+
+def _schedulers(group: Group, scheduler: Scheduler, written: Written) -> Iterator[Diagnostic]:
+    """What Pod templates and overlays say of the `schedulerName`, against that of the gang."""
+    wanted = written.scheduler_name or scheduler.scheduler_name
+    values = _values(written.objects, "schedulerName", _DEFAULT)
+    for share in group.shares:
+        template = share.role.template
+        name = template.spec.get("schedulerName")
+        if name and name != wanted and share.role.name in values.get(str(wanted), ()):
+            place = template.origin.locate("spec", "schedulerName")
+            facts = {"found": name, "role": share.role.name, "wanted": wanted}
+            yield diagnose(codes.GANG_SCHEDULER_REPLACED, place, **facts)
+    if len(values) > 1:
+        name = next((other for other in values if other != wanted), _DEFAULT)
+        place = _place_of_value(group, written, "schedulerName", name, values[name])
+        yield diagnose(codes.GANG_MIXED, place, field="schedulerName", values=_words(values))
+        return
+    for name, roles in values.items():
+        usual = wanted or scheduler.usual_name
+        # Kueue admits Pods of any scheduler; but a gang scheduler takes each of them on its own.
+        is_other = name != usual if usual else name in SCHEDULER_NAMES.values()
+        if not is_other:
+            continue
+        advice = "remove schedulerName, or choose that scheduler with --gang instead of Kueue"
+        if usual is not None:
+            advice = (
+                f"remove schedulerName, or set gang-scheduler to {name} if {scheduler.title} has"
+                f" that name in your cluster instead of {usual}"
+            )
+        place = _place_of_value(group, written, "schedulerName", name, roles)
+        facts = {"found": name, "roles": " and ".join(roles), "scheduler": scheduler.title}
+        yield diagnose(codes.GANG_OTHER_SCHEDULER, place, **facts, advice=advice)
+
+
+def _priorities(group: Group, scheduler: Scheduler, written: Written) -> Iterator[Diagnostic]:
+    """Different PriorityClasses in one gang: an error only where they make it wait for ever.
+
+    Volcano and coscheduling order the Pods inside a group by their own priority, and the
+    operators make such jobs (reference/gang-scheduling.md 10, E3).
+    """
+    values = _values(written.objects, "priorityClassName", _NO_CLASS)
+    if len(values) <= 1:
+        return
+    named = next(name for name in values if name != _NO_CLASS)
+    place = _place_of_value(group, written, "priorityClassName", named, values[named])
+    words = _words(values)
+    if scheduler.one_priority:
+        yield diagnose(codes.GANG_MIXED, place, field="priorityClassName", values=words)
+    else:
+        yield diagnose(codes.GANG_PRIORITIES, place, values=words, scheduler=scheduler.title)
+
+
+def _words(values: Mapping[str, Sequence[str]]) -> str:
+    return " and ".join(f"{value} ({', '.join(roles)})" for value, roles in values.items())
+
+
+def _values(objects: Sequence[Object], field: str, default: str) -> dict[str, list[str]]:
+    """The values of a field of the Pods, each with the roles that have it."""
+    values: dict[str, list[str]] = {}
+    seen: set[tuple[int, str]] = set()
+    for pod, spec in pod_specs(objects):
+        role = pod["metadata"]["labels"][ROLE_LABEL]
+        # Pods of a role share one PodSpec, unless an overlay patched them.
+        if (id(spec), role) not in seen:
+            seen.add((id(spec), role))
+            roles = values.setdefault(spec.get(field) or default, [])
+            if role not in roles:
+                roles.append(role)
+    return values
+
+
+def _place_of_value(
+    group: Group, written: Written, field: str, value: str, roles: Sequence[str]
+) -> Location:
+    """Where the Pods of roles get the value of a field: in a template, or else an overlay."""
+    templates = [share.role.template for share in group.shares if share.role.name in roles]
+    for template in templates:
+        if template.spec.get(field) == value:
+            return template.origin.locate("spec", field)
+    for source in written.changed:
+        for pod, spec in pod_specs([source.data]):
+            if spec.get(field) == value and pod["metadata"]["labels"][ROLE_LABEL] in roles:
+                below = ("template", "spec") if source.data["kind"] == "Job" else ()
+                return source.locate(("spec", *below, field))
+    if templates:
+        return templates[0].origin.locate()
+    return group.job.origin.locate("metadata", "name")

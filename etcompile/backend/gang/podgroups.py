@@ -1,0 +1,185 @@
+"""Volcano, coscheduling and Koordinator: a PodGroup that Pods name (reference/gang-scheduling.md).
+
+Volcano (2) knows a minimum for each role. Coscheduling of the scheduler-plugins (3) and Koordinator
+(8), which is made of them, know one for all. Koordinator's annotations on Pods alone would do too;
+but the first Pod decides then, for ever.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from etcompile.backend.gang.group import Group, Place
+from etcompile.backend.gang.scheduler import (
+    NO_TOPOLOGY,
+    NOT_QUEUED,
+    Membership,
+    Scheduler,
+    group_metadata,
+    pod_group,
+)
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.names import is_label_value
+from etcompile.k8s.objects import Object
+from etcompile.model.schedulers import SCHEDULER_NAMES
+
+_VOLCANO_API = "scheduling.volcano.sh/v1beta1"
+_GROUP = "scheduling.k8s.io/group-name"
+"""The only key by which the scheduler knows a member."""
+_WAITING = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+"""How long a gang may wait: the annotation, and its older name, which counts after it."""
+_PRIORITY = "volcano.sh/task-priority"
+_FIRST, _CORE, _EXTRA = "100", "10", "1"
+
+
+def _volcano_membership(group: Group, place: Place) -> Membership:
+    marks = {_GROUP: group.name, "volcano.sh/task-spec": place.share.role.name}
+    own = place.share.role.template.annotations
+    # It counts before the priority of the Pod, by which Volcano orders Pods of several classes.
+    if _PRIORITY not in own and not group.mixed:
+        # Who is taken first, and whom preemption takes last.
+        marks[_PRIORITY] = _FIRST if place.leads else _CORE if place.core else _EXTRA
+    return Membership(annotations=marks)
+
+
+def _volcano_objects(group: Group) -> list[dict[str, Any]]:
+    minima = {share.role.name: share.minimum for share in group.shares if share.minimum}
+    timeout, topology = group.intent.timeout, group.intent.topology
+    waiting = {_WAITING[0]: f"{timeout}s"} if timeout and not _volcano_waiting(group) else {}
+    everything = group.intent.operator.copies_annotations
+    return [
+        pod_group(
+            _VOLCANO_API,
+            group_metadata(group, "volcano", waiting, all_annotations=everything),
+            minMember=group.minimum,
+            minTaskMember=minima,
+            minResources=group.resources,
+            queue=group.queue,
+            networkTopology=dict(topology or {}),
+            priorityClassName=group.priority_class,
+        )
+    ]
+
+
+def _volcano_waiting(group: Group) -> str | None:
+    """The annotation by which the job itself says how long it may wait."""
+    return next((name for name in _WAITING if name in group.intent.annotations), None)
+
+
+def _volcano_problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    if group.intent.timeout and (name := _volcano_waiting(group)):
+        reason = f"the annotation {name} of the job says how long it may wait"
+        facts = {"field": "timeout", "scheduler": "Volcano", "reason": reason}
+        yield diagnose(codes.GANG_FIELD, group.intent.origins["timeout"].locate(), **facts)
+    for value in objects:
+        if (value["kind"], value["apiVersion"]) == ("PodGroup", _VOLCANO_API):
+            for problem in _volcano_wrong(value["spec"]):
+                place = group.job.origin.locate("metadata", "name")
+                name = value["metadata"]["name"]
+                yield diagnose(codes.GANG_VOLCANO, place, group=name, problem=problem)
+
+
+def _volcano_wrong(spec: Mapping[str, Any]) -> Iterator[str]:
+    minima = spec.get("minTaskMember") or {}
+    if minima and spec.get("minMember") != (total := sum(minima.values())):
+        yield f"minMember is {spec.get('minMember')}, and minTaskMember adds up to {total}"
+    if minima and spec.get("subGroupPolicy"):
+        yield "it has both minTaskMember and subGroupPolicy"
+    tiers = [
+        ("spec", spec),
+        *((policy.get("name"), policy) for policy in spec.get("subGroupPolicy") or ()),
+    ]
+    for where, holder in tiers:
+        topology = holder.get("networkTopology") or {}
+        if {"highestTierAllowed", "highestTierName"} <= topology.keys():
+            yield f"networkTopology of {where} has both highestTierAllowed and highestTierName"
+
+
+def _volcano_needs(group: Group) -> Iterator[str]:
+    yield f"Queue {group.queue}, open"
+    if group.intent.timeout or _volcano_waiting(group):
+        yield "Volcano's plugin sla"
+
+
+_KOORDINATOR = "gang.scheduling.koordinator.sh"
+
+
+def _plugin_group(
+    group: Group,
+    scheduler: str,
+    api_version: str,
+    annotations: Mapping[str, str] | None = None,
+    *,
+    all_annotations: bool = False,
+) -> list[dict[str, Any]]:
+    """The PodGroup of the scheduler-plugins, and of the schedulers that are made of them."""
+    return [
+        pod_group(
+            api_version,
+            group_metadata(group, scheduler, annotations, all_annotations=all_annotations),
+            minMember=group.minimum,
+            minResources=group.resources,
+            scheduleTimeoutSeconds=group.intent.timeout,
+        )
+    ]
+
+
+def _koordinator_membership(group: Group, _place: Place) -> Membership:
+    labels = {"pod-group.scheduling.sigs.k8s.io": group.name}
+    if group.claims:
+        labels["quota.scheduling.koordinator.sh/name"] = str(group.queue)
+    return Membership(labels)
+
+
+SCHEDULERS = {
+    "volcano": Scheduler(
+        title="Volcano",
+        membership=_volcano_membership,
+        objects=_volcano_objects,
+        problems=_volcano_problems,
+        needs=_volcano_needs,
+        scheduler_name=SCHEDULER_NAMES["volcano"],
+        default_queue="default",
+        unused={**NOT_QUEUED, "on_timeout": "it goes on waiting"},
+        minimum_at=("spec", "minMember"),
+        roles=True,
+        alike=True,
+    ),
+    "coscheduling": Scheduler(
+        title="coscheduling",
+        membership=lambda group, _: Membership({"scheduling.x-k8s.io/pod-group": group.name}),
+        objects=lambda group: _plugin_group(
+            group,
+            "coscheduling",
+            "scheduling.x-k8s.io/v1alpha1",
+            all_annotations=group.intent.operator.copies_annotations,
+        ),
+        needs=lambda group: [
+            f"no PodGroup {group.name} in another namespace: their status is kept by name alone"
+        ],
+        scheduler_name=SCHEDULER_NAMES["coscheduling"],
+        unused={
+            **NOT_QUEUED,
+            **NO_TOPOLOGY,
+            "queue": "it has no queues",
+            "on_timeout": "it lets the Pods go and tries again",
+        },
+        minimum_at=("spec", "minMember"),
+    ),
+    "koordinator": Scheduler(
+        title="Koordinator",
+        membership=_koordinator_membership,
+        # After its first success, who replaces a Pod or comes beyond the minimum is let through.
+        objects=lambda group: _plugin_group(
+            group,
+            "koordinator",
+            "scheduling.sigs.k8s.io/v1alpha1",
+            {f"{_KOORDINATOR}/mode": "Strict", f"{_KOORDINATOR}/match-policy": "once-satisfied"},
+        ),
+        needs=lambda group: [f"ElasticQuota {group.queue}"] if group.claims else [],
+        scheduler_name=SCHEDULER_NAMES["koordinator"],
+        default_queue="default",
+        queue_form=(lambda name: bool(name) and is_label_value(name), "the value of a label"),
+        unused={**NOT_QUEUED, **NO_TOPOLOGY, "on_timeout": "it lets the Pods go and tries again"},
+        minimum_at=("spec", "minMember"),
+    ),
+}

@@ -1,0 +1,138 @@
+"""Fields of a PodSpec that more than one side has a say in.
+
+Variables: the source operators append theirs, so that a name that a template has too stands twice
+and its last entry counts (reference/et-operator.md 2.5, item 3; reference/training-operator.md 2.2
+and 7, defect 26; reference/mpi-operator-v2.md 3.5; reference/dlrover.md 3.2). Server-side apply
+refuses such a list. The earlier entry cannot simply go: what stands between the two may refer to it
+as `$(NAME)`, and must get what it got.
+
+Tolerations: Kubernetes completes the list of every Pod that it admits. Argo CD compares lists as a
+whole: where Git has one, and the Pod a longer one, they differ for ever, and self-healing never
+ends. So a list that is written is written in full; a Pod without one is left without.
+
+What a Pod needs where its ssh does not run as root: a port to bind, and a passwd entry.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from etcompile.model import Role, SshCredentials
+from etcompile.model.protocol import USERS, USERS_PATH
+
+Variables = Sequence[Mapping[str, Any]]
+
+_SYNTAX = re.compile(r"\$\$|\$\(([^)]*)\)|\$")
+"""An escaped dollar, a reference, or a dollar that stays: as the kubelet reads a value."""
+_RENAMED = "ETCOMPILE_TEMPLATE_"
+
+
+def merged_variables(theirs: Variables, ours: Variables) -> list[Mapping[str, Any]]:
+    """The variables of a container, which come to what `[*theirs, *ours]` comes to.
+
+    The kubelet goes through the list in order. A reference in a value is to what stood before it;
+    one to nothing known stays as it is written; `$$` is a dollar; the last entry of a name counts.
+
+    Args:
+        theirs: The template's, each name once.
+        ours: The job's, each name once; they refer to each other only, to what stands before.
+
+    Returns:
+        The list with each name once. A reference to an entry that was overridden is replaced by
+        the text of that entry. Where its text would not mean the same there, or it has none of its
+        own, as with a key of a Secret, the entry stays under another name.
+    """
+    overridden = {env["name"] for env in ours}.intersection(env["name"] for env in theirs)
+    if not overridden:
+        return [*theirs, *ours]
+    return [*_without(theirs, overridden), *ours]
+
+
+def _without(theirs: Variables, overridden: Collection[str]) -> Iterator[Mapping[str, Any]]:
+    wanted = {name for env in theirs for name in _referred(env) if name != env["name"]}
+    texts: dict[str, str] = {}
+    names = {env["name"] for env in theirs}
+    # What an entry cannot refer to, but what refers to the entry might.
+    later = names - {*overridden}
+    for env in theirs:
+        name, rewritten = env["name"], env
+        if not texts.keys().isdisjoint(_referred(env)):
+            value = _SYNTAX.sub(lambda match: texts.get(match[1], match[0]), env["value"])
+            rewritten = {**env, "value": value}
+        later.discard(name)
+        if name not in overridden:
+            yield rewritten
+        elif name in wanted and ("valueFrom" in env or later & {*_referred(env)}):
+            renamed = f"{_RENAMED}{name}"
+            while renamed in names:
+                renamed += "_"
+            texts[name] = f"$({renamed})"
+            yield {**rewritten, "name": renamed}
+        else:
+            # It must mean the same wherever it is put: no dollar is left open.
+            text = str(rewritten.get("value") or "")
+            texts[name] = _SYNTAX.sub(lambda match: "$$" if match[0] == "$" else match[0], text)
+
+
+def _referred(env: Mapping[str, Any]) -> Iterator[str]:
+    """The names that a variable's value refers to."""
+    value = env.get("value")
+    if isinstance(value, str) and "$(" in value:
+        yield from (match[1] for match in _SYNTAX.finditer(value) if match[1] is not None)
+
+
+# Tolerations -------------------------------------------------------------------------------------
+
+Toleration = Mapping[str, Any]
+
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_SECONDS = 300
+"""The default of kube-apiserver's --default-not-ready-toleration-seconds and of its twin."""
+
+
+def admitted(tolerations: Sequence[Toleration]) -> list[Toleration]:
+    """The tolerations of an admitted Pod, by Kubernetes' DefaultTolerationSeconds."""
+    added = [
+        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS}
+        for taint in _TAINTS
+        if not any(
+            toleration.get("key") in (None, "", taint)
+            and toleration.get("effect") in (None, "", "NoExecute")
+            for toleration in tolerations
+        )
+    ]
+    return [*tolerations, *added]
+
+
+# Users of ssh ------------------------------------------------------------------------------------
+
+PASSWD_MOUNT = {"name": USERS, "mountPath": "/etc/passwd", "subPath": "passwd", "readOnly": True}
+
+_FIRST_FOREIGN_USER = 10_000
+"""Users of images have lower IDs than this. IDs that a cluster gives out are higher."""
+_PORT_START = "net.ipv4.ip_unprivileged_port_start"
+
+
+def lacks_user(role: Role) -> bool:
+    """Whether ssh and sshd would not run because the image's /etc/passwd lacks the role's user."""
+    mounts = role.template.main_container.get("volumeMounts", ())
+    paths = {str(mount["mountPath"]).rstrip("/") for mount in mounts}
+    foreign = (role.template.user or 0) >= _FIRST_FOREIGN_USER
+    return foreign and paths.isdisjoint({"/etc", "/etc/passwd"})
+
+
+def passwd_script(ssh: SshCredentials) -> str:
+    """The script that writes the image's passwd file with the user that runs it."""
+    home = ssh.mount_path.rstrip("/").rpartition("/")[0] or "/"
+    entry = f'echo "etcompile:x:$(id -u):$(id -g)::{home}:/bin/sh"'
+    return f"{{ cat /etc/passwd; id -un >/dev/null 2>&1 || {entry}; }} > {USERS_PATH}/passwd"
+
+
+def sysctls(role: Role, ssh: SshCredentials | None) -> list[dict[str, Any]] | None:
+    """The sysctls of a Pod whose sshd needs one to listen on port 22 without root; else None."""
+    spec = role.template.spec
+    own = spec.get("securityContext", {}).get("sysctls") or []
+    chosen = spec.get("hostNetwork") or any(sysctl["name"] == _PORT_START for sysctl in own)
+    if chosen or role.privileged_ssh_port(ssh) is None:
+        return None
+    return [*own, {"name": _PORT_START, "value": "0"}]
