@@ -13,7 +13,7 @@ together the one counts that lost no peer. Where that leaves nothing, the cause 
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import Literal
@@ -59,11 +59,11 @@ class Cause(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """A text and the cause that it names; the head of `causes.yaml` describes the fields."""
+    """Texts and the cause that they name; the head of `causes.yaml` describes the fields."""
 
-    pattern: str
     cause: str
     source: str
+    patterns: tuple[str, ...]
     matches: str
     misses: str
 
@@ -73,6 +73,13 @@ class Shape(Struct, frozen=True):
 
     pattern: str
     source: str
+
+
+class Epilogue(Struct, frozen=True):
+    """Lines that programs write after their last words."""
+
+    source: str
+    patterns: tuple[str, ...]
 
 
 class Known(Struct, frozen=True):
@@ -85,14 +92,27 @@ class Known(Struct, frozen=True):
     messages: tuple[Row, ...]
     texts: tuple[Row, ...]
     shapes: Mapping[str, Shape]
-    ignored: tuple[Shape, ...]
+    ignored: tuple[Epilogue, ...]
+
+
+class _Patterns(Struct, frozen=True):
+    """Patterns of which one has to match; most are plain words, for which that is fast to tell."""
+
+    words: tuple[str, ...]
+    expression: re.Pattern[str] | None
+
+    def match(self, text: str) -> bool:
+        return any(word in text for word in self.words) or (
+            self.expression is not None and self.expression.search(text) is not None
+        )
 
 
 OTHER_NODE_WANTED, PREFLIGHT_FAILED = "PreflightNode", "Preflight"
 PROBE_FAILED = "ProbeFailed"
 """The reason of a container that was ended for its probe; only Events tell."""
 ENDED_EARLY = "EndedEarly"
-_MOST_LINES = 400
+_MOST_LINES = 120
+_LONGEST_PREFIX = 90
 _LONGEST_LINE = 1000
 _LONGEST_WORDS = 300
 _LONGEST_BOX = 500
@@ -118,6 +138,7 @@ _EXCEPTION = re.compile(r"\s*[A-Za-z_][\w.]{0,200}(?:: .*)?$")
 _BARE_EXCEPTION = re.compile(
     r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Timeout)(?:: .*)?$"
 )
+_WORDS = re.compile(r"[^\\^$.*+?{}\[\]()|]+")
 _RULE = re.compile(r"-{40,}$")
 _ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
 
@@ -137,15 +158,24 @@ def _causes() -> Mapping[str, Cause]:
     return {cause.name: cause for cause in known().causes}
 
 
-@functools.cache
-def _patterns(rows: Literal["messages", "texts"]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    chosen = known().messages if rows == "messages" else known().texts
-    return tuple((re.compile(row.pattern, _FLAGS), row.cause) for row in chosen)
+def _compiled(patterns: Iterable[str]) -> _Patterns:
+    words = tuple(pattern for pattern in patterns if _WORDS.fullmatch(pattern))
+    others = "|".join(f"(?:{pattern})" for pattern in patterns if pattern not in words)
+    return _Patterns(words, re.compile(others, re.MULTILINE) if others else None)
 
 
 @functools.cache
-def _ignored() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{row.pattern})" for row in known().ignored), _FLAGS)
+def _rows() -> Mapping[str, tuple[tuple[_Patterns, str], ...]]:
+    named = {"messages": known().messages, "texts": known().texts}
+    return {
+        name: tuple((_compiled(row.patterns), row.cause) for row in rows)
+        for name, rows in named.items()
+    }
+
+
+@functools.cache
+def _epilogues() -> _Patterns:
+    return _compiled([pattern for row in known().ignored for pattern in row.patterns])
 
 
 @functools.cache
@@ -185,7 +215,7 @@ def is_strike(name: str) -> bool:
     return name in _causes() and _causes()[name].blame == "node"
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=1024)
 def cause_of(
     reason: str,
     code: int | None = None,
@@ -233,9 +263,16 @@ def cause_of(
 _SIGNALS = frozenset(number.value for number in Signals)
 
 
-def _named(text: str, rows: Literal["messages", "texts"]) -> str:
+@functools.lru_cache(maxsize=1024)  # peers say the same
+def _named(text: str, rows: Literal["messages", "texts"] = "texts") -> str:
     """The cause that the first row names which matches; empty if none does."""
-    return next((cause for pattern, cause in _patterns(rows) if pattern.search(text)), "")
+    lowered = text.lower()
+    return next((cause for patterns, cause in _rows()[rows] if patterns.match(lowered)), "")
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_epilogue(line: str) -> bool:
+    return _epilogues().match(line.lower())
 
 
 class _Statement(Struct, frozen=True):
@@ -258,10 +295,15 @@ def _spoken(text: str, job: str) -> Cause | None:
     lines = [line[:_LONGEST_LINE].rstrip() for line in text.splitlines()[-_MOST_LINES:]]
     if any("Exception Group Traceback" in line for line in lines):
         lines = [_GROUP.sub("", line, count=1) for line in lines]
-    by_process: dict[str, list[tuple[int, str]]] = {}
+    by_process: dict[str, list[tuple[int, str]]] = {"": []}
+    prefixed = _shape("prefix")
     for place, line in enumerate(lines):
-        prefix = match[0] if (match := _shape("prefix").match(line)) else ""
-        by_process.setdefault(prefix, []).append((place, line[len(prefix) :]))
+        colon = line.find(":", 0, _LONGEST_PREFIX)
+        if colon > 0 and (line[0] == "[" or line[colon + 1 : colon + 2] == " "):
+            prefix = match[0] if (match := prefixed.match(line)) else ""
+            by_process.setdefault(prefix, []).append((place, line[len(prefix) :]))
+        else:
+            by_process[""].append((place, line))
     statements = [said for own in by_process.values() for said in _last_words(own)]
     vague, followed, has_raised = [], [], False
     for said in sorted(statements, key=lambda said: -said.place):
@@ -289,7 +331,7 @@ def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
     patience = 0
     for said in reversed([*_statements(lines)]):
         words = said.words[0]
-        name = _named(words, "texts")
+        name = _named(words)
         if said.is_exception and not _shape("wrapper").match(words):
             patience = 0
             yield said
@@ -300,7 +342,7 @@ def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
             patience = _WHILE_WRAPPED
         elif _BARE_EXCEPTION.match(words) and not _shape("survived").search(words):
             yield said
-        elif "\n" not in words and not words.startswith(" ") and not _ignored().search(words):
+        elif "\n" not in words and not words.startswith(" ") and not _is_epilogue(words):
             if patience == 0:
                 return
             patience -= 1
@@ -378,14 +420,14 @@ def _continues(line: str) -> bool:
         or _CHAINED.match(line)
     ):
         return False
-    return line[0] in " \t" or not (_named(line, "texts") or _ignored().search(line))
+    return line[0] in " \t" or not (_named(line) or _is_epilogue(line))
 
 
 def _meaning(said: _Statement, job: str) -> Cause | None:
     """The cause that a statement names; of a chain of exceptions, the last that is known."""
     causes = _causes()
     for words in said.words:
-        name = _named(words, "texts")
+        name = _named(words)
         if name == "Connection":
             name = _other_end(words, said.frames, job)
         if name == "Exception":
@@ -410,10 +452,8 @@ def _exception(words: str) -> Cause:
 def _shown(words: str, name: str) -> str:
     """The line of a statement that a row matched; of a message between rules all of it."""
     lines = words.splitlines()
-    patterns = [pattern for pattern, cause in _patterns("texts") if cause == name]
     if name not in ("RankEnded", "Launcher"):
-        matched = (line for line in lines if any(pattern.search(line) for pattern in patterns))
-        lines = [next(matched, lines[0])]
+        lines = [next((line for line in lines if _named(line) == name), lines[0])]
     return " ".join(" ".join(lines).split())[:_LONGEST_BOX]
 
 

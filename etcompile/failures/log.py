@@ -331,24 +331,27 @@ def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
 def _bounded(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int]]:
     """As many entries as are kept, and of each attempt how many are not.
 
-    Consequences give way to first causes, and what is older to what is newer. Of the newest attempt
-    the earliest stay, some of them at the cost of older first causes: what is still to be read of
-    them may say that another one was the first.
+    Of the newest attempt the first and the earliest of the others stay: what is still to be read of
+    them may say that another one was the first. Then come the first of older attempts, and what
+    happened late in the newest.
     """
-    over = len(failures) - MOST
-    if over <= 0:
-        return tuple(failures), Counter()
     firsts = {id(failure) for failure in first_causes(failures).values()}
-    newest = max(failure.attempt for failure in failures)
-    by_age = sorted(failures, key=lambda failure: (failure.attempt, -_likelihood(failure)[3]))
-    others = [failure for failure in by_age if id(failure) not in firsts]
-    old = [failure for failure in others if failure.attempt < newest]
-    new = [failure for failure in others if failure.attempt == newest]
-    first = [f for f in by_age if id(f) in firsts and f.attempt < newest]
-    away = [*old, *new[: max(0, len(new) - _OTHERS)], *first, *new][:over]
-    gone = {id(failure) for failure in away}
-    left_out = Counter(failure.attempt for failure in away)
-    return tuple(failure for failure in failures if id(failure) not in gone), left_out
+    newest = max((failure.attempt for failure in failures), default=0)
+    others = sorted(
+        (f for f in failures if f.attempt == newest and id(f) not in firsts),
+        key=lambda failure: _likelihood(failure)[3],
+    )
+    early = {id(failure) for failure in others[:_OTHERS]}
+
+    def priority(failure: Failure) -> tuple[bool, bool, bool, int, float]:
+        is_first, is_newest = id(failure) in firsts, failure.attempt == newest
+        is_needed = is_newest and (is_first or id(failure) in early)
+        at = _likelihood(failure)[3]
+        return not is_needed, not is_first, not is_newest, -failure.attempt, at
+
+    kept = {id(failure) for failure in sorted(failures, key=priority)[:MOST]}
+    left_out = Counter(failure.attempt for failure in failures if id(failure) not in kept)
+    return tuple(failure for failure in failures if id(failure) in kept), left_out
 
 
 def _by_node(
