@@ -11,7 +11,7 @@ from typing import Any
 
 from etcompile import data
 from etcompile._version import __version__
-from etcompile.diagnostics.output.characters import printable
+from etcompile.diagnostics.message_text import printable
 
 
 def page(template: str, **values: Any) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from etcompile.check.json_schemas import Validator
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
-from etcompile.diagnostics.fix import Fix, Quote, Rename, Replace
+from etcompile.diagnostics.diagnostic import Fix, Quote, Rename, Replace
 from etcompile.diagnostics.spelling import bare, closest
 from etcompile.k8s import quantity
 from etcompile.k8s.path import dotted, value_at

@@ -119,7 +119,7 @@ def warnings(_ctx: click.Context) -> Values:
 @offering
 def selectable(_ctx: click.Context) -> Values:
     """The codes of advice that is reported only on request."""
-    from etcompile.diagnostics.selection import selectable
+    from etcompile.diagnostics.suppression import selectable
 
     known = selectable()
     return [(code, name) for code, name in _codes() if code in known]

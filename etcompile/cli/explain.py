@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from etcompile.cli import completion
 from etcompile.cli.framework import argument, did_you_mean, option, subcommand
-from etcompile.diagnostics import RULES, explanation
+from etcompile.diagnostics import RULES, rule_text
 from etcompile.diagnostics.catalogue import codes_by_name
 from etcompile.diagnostics.spelling import probable_code
 
@@ -39,9 +39,9 @@ def command(_ctx: click.Context, options: ExplainOptions) -> None:
             known = f"the codes are {min(RULES)} to {max(RULES)}.{near}"
             problem = f"'{code}' is not a diagnostic; {known}"
             raise click.BadParameter(problem, param_hint="CODE")
-        explain = explanation.as_text if options.output == "text" else explanation.as_markdown
+        explain = rule_text.as_text if options.output == "text" else rule_text.as_markdown
         click.echo(explain(rule))
     elif options.output == "text":
-        click.echo("\n\n\n".join(explanation.as_text(rule) for rule in RULES.values()))
+        click.echo("\n\n\n".join(rule_text.as_text(rule) for rule in RULES.values()))
     else:
-        click.echo(explanation.page(RULES.values()), nl=False)
+        click.echo(rule_text.page(RULES.values()), nl=False)

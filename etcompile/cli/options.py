@@ -85,15 +85,15 @@ def _or_none(value: str) -> str | None:
 
 
 def _warnings(values: tuple[str, ...]) -> tuple[str, ...]:
-    from etcompile.diagnostics.suppression import problem
+    from etcompile.diagnostics.suppression import ignore_problem
 
-    return _codes(values, problem) if values else ()
+    return _codes(values, ignore_problem) if values else ()
 
 
 def _advice(values: tuple[str, ...]) -> tuple[str, ...]:
-    from etcompile.diagnostics.selection import problem
+    from etcompile.diagnostics.suppression import select_problem
 
-    return _codes(values, problem) if values else ()
+    return _codes(values, select_problem) if values else ()
 
 
 def _codes(

@@ -126,7 +126,7 @@ def _impossible_folders(options: Options) -> Iterator[Diagnostic]:
 
 
 def _refused(name: str, value: object, problem: str) -> Diagnostic:
-    from etcompile.diagnostics.excerpts import excerpt  # noqa: PLC0415 - few choices are refused
+    from etcompile.diagnostics.message_text import excerpt  # noqa: PLC0415 - few choices are refused
 
     words = excerpt(_printable(value), _LONGEST_SHOWN)
     return diagnose(

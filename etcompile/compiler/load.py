@@ -294,14 +294,10 @@ def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
 
 def _wrong_codes(options: Options) -> Iterator[Diagnostic]:
     """An error for each code of `--ignore` and `--select` that cannot be one."""
-    if options.ignore:
+    if options.ignore or options.select:
         from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
 
-        yield from suppression.option_problems(options.ignore)
-    if options.select:
-        from etcompile.diagnostics import selection  # noqa: PLC0415 - few runs need it
-
-        yield from selection.option_problems(options.select)
+        yield from suppression.option_problems(options.ignore, options.select)
 
 
 def _credentials(documents: Sequence[Document]) -> Iterator[Diagnostic]:

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from etcompile import frontends
 from etcompile.check.document_rules import schema_rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
-from etcompile.diagnostics.fix import Fix, Replace
+from etcompile.diagnostics.diagnostic import Fix, Replace
 from etcompile.diagnostics.spelling import bare
 from etcompile.frontends import Kind
 from etcompile.k8s.path import dotted, value_at, with_value, without_value

@@ -14,7 +14,7 @@ from pathlib import Path
 from etcompile.check import kubernetes
 from etcompile.check.output_rules import identity
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
-from etcompile.diagnostics.excerpts import excerpts
+from etcompile.diagnostics.message_text import excerpts
 from etcompile.emit import HEADER, Comparison
 from etcompile.load import Document, Limits, access, parse
 from etcompile.model import protocol

@@ -29,14 +29,14 @@ def reported(
         problems = [problem for problem in problems if not problem.code.startswith("ET9")]
     suppressed: Sequence[Diagnostic] = ()
     if options.ignore or sources.comments:
-        from etcompile.diagnostics import selection, suppression  # noqa: PLC0415 - few runs need it
+        from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
 
         unchecked: frozenset[str] = frozenset()
         if sources.comments and not failed:
             selected = suppression.codes_of(options.select)
-            unchecked = selection.unheard(linted=options.lint, selected=selected)
+            unchecked = suppression.not_reported(linted=options.lint, selected=selected)
         problems = suppression.marked(
-            problems, sources.comments, options.ignore, whole=not failed, unheard=unchecked
+            problems, sources.comments, options.ignore, whole=not failed, unchecked=unchecked
         )
         suppressed = [problem for problem in problems if problem.suppressed is not None]
         problems = [problem for problem in problems if problem.suppressed is None]

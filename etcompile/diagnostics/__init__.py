@@ -8,12 +8,12 @@ for machines. The package knows nothing of YAML or Kubernetes: a stage passes a 
 from etcompile.diagnostics.catalogue import RULES, Rule, Severity
 from etcompile.diagnostics.diagnostic import (
     Diagnostic,
+    Location,
     Source,
     ValuePath,
     diagnose,
     has_errors,
 )
-from etcompile.diagnostics.location import Location
 
 __all__ = [
     "RULES",

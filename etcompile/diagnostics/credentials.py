@@ -44,16 +44,8 @@ _FORMS = (
 )  # fmt: skip
 
 _WORDS = (
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "API_?KEY",
-    "ACCESS_?KEY",
-    "SECRET_?KEY",
-    "PRIVATE_?KEY",
-    "AUTH_?KEY",
+    *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE"),
+    *("API_?KEY", "ACCESS_?KEY", "SECRET_?KEY", "PRIVATE_?KEY", "AUTH_?KEY"),
 )
 _SIGNS = (
     "TOKEN",
@@ -65,23 +57,8 @@ _SIGNS = (
 """Strings of which the name of a credential contains one, in capitals."""
 _VOCABULARY = frozenset(
     {
-        "BOS",
-        "CLS",
-        "END",
-        "EOS",
-        "IMAGE",
-        "MASK",
-        "MAX",
-        "MIN",
-        "NEXT",
-        "NUM",
-        "PAD",
-        "PER",
-        "SEP",
-        "SPECIAL",
-        "START",
-        "STOP",
-        "UNK",
+        *("BOS", "CLS", "END", "EOS", "IMAGE", "MASK", "MAX", "MIN", "NEXT", "NUM", "PAD", "PER"),
+        *("SEP", "SPECIAL", "START", "STOP", "UNK"),
     }
 )
 """What precedes TOKEN in the name of a token of a language model, such as PAD_TOKEN."""
@@ -129,7 +106,7 @@ def is_credential(name: str, value: str) -> bool:
         return False  # a count
     # The name of a Secret is none: `TLS_SECRET: ingress-certificates`.
     refers = word == "SECRET" and re.fullmatch(r"[a-z]+(?:-[a-z]+)+", value)
-    return not refers and not _stands_for_another(value)
+    return not refers and _placeholder().fullmatch(value) is None
 
 
 def credential_spans(text: str) -> list[Span]:
@@ -162,6 +139,7 @@ def _name() -> re.Pattern[str]:
 
 @functools.cache
 def _placeholder() -> re.Pattern[str]:
+    """What is a reference, a placeholder, a path or otherwise no secret."""
     words = "change[-_ ]?me|replace[-_ ]?me|to[-_ ]?do|tbd|redacted|example|placeholder|dummy"
     return re.compile(
         rf"""
@@ -176,11 +154,6 @@ def _placeholder() -> re.Pattern[str]:
         """,
         re.IGNORECASE | re.DOTALL | re.VERBOSE,
     )
-
-
-def _stands_for_another(value: str) -> bool:
-    """Whether a value is a reference, a placeholder, a path or otherwise no secret."""
-    return _placeholder().fullmatch(value) is not None
 
 
 @functools.cache

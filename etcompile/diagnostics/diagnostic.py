@@ -1,4 +1,8 @@
-"""One error or warning at one place of the input, made from its entry in the catalogue."""
+"""One error or warning at one place of the input, made from its entry in the catalogue.
+
+With it may come a correction of the file, which says only what to change and where:
+`etcompile.fixes` finds the places in the text and changes nothing else.
+"""
 
 import re
 from collections.abc import Iterable
@@ -7,8 +11,6 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from etcompile.diagnostics.catalogue import RULES, Severity
-from etcompile.diagnostics.fix import Fix
-from etcompile.diagnostics.location import Location
 
 Suppression = Literal["inSource", "external"]
 """What suppressed a warning, in the words of SARIF 2.1.0, 3.35.2: a comment, or an option."""
@@ -18,6 +20,34 @@ _LONG_WORD = r"\b(?!age1)[A-Za-z0-9+/=]{24,}"
 
 ValuePath = tuple[str | int, ...]
 """A place inside a document: mapping keys and list indexes, outermost first."""
+
+
+class Location(Struct, frozen=True):
+    """A place in an input file.
+
+    Args:
+        file: The file as the user named it (`-` for standard input).
+        line: Line number, from 1; None when the whole file is meant.
+        column: Column in characters, from 1; None when the whole line or file is meant.
+        text: That source line without its line break, when there is one to show.
+        width: How many characters the caret underlines, at least 1.
+        hidden: The line holds a private key or a credential and is not shown.
+    """
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+    text: str | None = None
+    width: int = 1
+    hidden: bool = False
+
+    @property
+    def end_column(self) -> int | None:
+        """The column after the last character that is underlined; None if there is no column."""
+        return None if self.column is None else self.column + self.width
+
+    def __str__(self) -> str:
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
 
 
 class Source(Protocol):
@@ -37,6 +67,83 @@ class Source(Protocol):
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of the value at `path`, of its key if `key`; the nearest parent if absent."""
+
+
+class Rename(Struct, frozen=True):
+    """Gives a field another name.
+
+    Args:
+        at: The place of its key.
+        name: The new name.
+    """
+
+    at: Location
+    name: str
+
+
+class Quote(Struct, frozen=True):
+    """Makes text of a value that is written without quotes: `1` becomes `"1"`.
+
+    Args:
+        at: The place of the value.
+    """
+
+    at: Location
+
+
+class Replace(Struct, frozen=True):
+    """Replaces a scalar by another.
+
+    Args:
+        at: The place of the value.
+        value: The new value.
+    """
+
+    at: Location
+    value: str | int | float | bool
+
+
+Change = Rename | Quote | Replace
+
+
+class TextEdit(Struct, frozen=True, rename="camel"):
+    """A part of a file's text, and its replacement.
+
+    Args:
+        line: Its first line, from 1.
+        column: Its first character, from 1.
+        end_line: The line on which it ends.
+        end_column: The character after its last one.
+        text: The new text; empty to remove the part.
+    """
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+class Fix(Struct, frozen=True):
+    """A correction of the cause of a diagnostic.
+
+    Args:
+        title: What it does, as a command: `rename 'replica' to 'replicas'`.
+        changes: Applied all together or not at all.
+        is_safe: Whether it certainly keeps the meaning; if not, it is a good guess.
+        edits: The changes as edits of the text, once `etcompile.fixes` has found them there.
+    """
+
+    title: str
+    changes: tuple[Change, ...]
+    is_safe: bool
+    edits: tuple[TextEdit, ...] = ()
+
+    @property
+    def file(self) -> str | None:
+        """The file that it changes, as the user named it; None if it is more than one."""
+        named = {change.at.file for change in self.changes}
+        return named.pop() if len(named) == 1 else None
 
 
 class Diagnostic(Struct, frozen=True):

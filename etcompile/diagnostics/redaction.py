@@ -9,7 +9,7 @@ from typing import Any
 
 from etcompile.diagnostics import privatekeys
 from etcompile.diagnostics.credentials import Span, credential_spans, spoken_spans
-from etcompile.diagnostics.output.characters import printable
+from etcompile.diagnostics.message_text import printable
 
 HIDDEN = "(hidden)"
 """What replaces a private key or a credential."""

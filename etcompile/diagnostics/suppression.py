@@ -1,8 +1,11 @@
-"""Which warnings a run does not report, because an option or a comment in the file says so.
+"""Which warnings a run reports: an option or a comment suppresses some, and others are optional.
 
 A comment `# etcompile: ignore[ET2040]` applies to the line it ends, as with ruff and mypy; alone on
 its line it applies to the next one, as with yamllint. `# etcompile: ignore-file[ET2040]` applies to
 its whole file. The loader finds the comments, because only it knows which text is a comment.
+
+A rule of advice that is right in few clusters only is off until `--select` names its code, as with
+ruff.
 """
 
 import re
@@ -12,8 +15,7 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import codes
 from etcompile.diagnostics.catalogue import RULES, Severity, codes_by_name
-from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
-from etcompile.diagnostics.location import Location
+from etcompile.diagnostics.diagnostic import Diagnostic, Location, diagnose
 from etcompile.diagnostics.spelling import probable_code
 
 _CODES = re.compile(r"[\s,]+")
@@ -40,7 +42,7 @@ def codes_of(option: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(code.upper() for code in listed if code))
 
 
-def problem(code: str) -> tuple[str, str] | None:
+def ignore_problem(code: str) -> tuple[str, str] | None:
     """Why a code cannot be ignored, and what to do; None if it can."""
     rule = RULES.get(code.upper())
     if rule is None:
@@ -57,14 +59,47 @@ def _nearest(written: str) -> str:
     return f"did you mean {near}?" if near else "docs/diagnostics.md lists all codes"
 
 
-def option_problems(ignored: str | Iterable[str]) -> list[Diagnostic]:
-    """An error for each code of an option that cannot be ignored."""
-    reasons = ((code, problem(code)) for code in codes_of(ignored))
-    return [
-        diagnose(codes.IGNORE_OPTION, None, found=code, problem=why[0], advice=why[1])
-        for code, why in reasons
-        if why is not None
-    ]
+def selectable() -> tuple[str, ...]:
+    """The codes that may be selected, in order."""
+    return tuple(sorted(code for code, rule in RULES.items() if rule.opt_in))
+
+
+def select_problem(code: str) -> tuple[str, str] | None:
+    """Why a code cannot be selected, and what to do; None if it can."""
+    known = selectable()
+    if code.upper() in known:
+        return None
+    if code.upper() in RULES:
+        return "it is always reported", "leave it out"
+    near = probable_code(code, RULES)
+    advice = f"did you mean {near}?" if near else f"choose among {', '.join(known)}"
+    return "there is no diagnostic with this code", advice
+
+
+def option_problems(
+    ignored: str | Iterable[str], selected: str | Iterable[str]
+) -> Iterator[Diagnostic]:
+    """An error for each code that cannot be ignored, or cannot be selected."""
+    for code in codes_of(ignored):
+        if why := ignore_problem(code):
+            yield diagnose(codes.IGNORE_OPTION, None, found=code, problem=why[0], advice=why[1])
+    for code in codes_of(selected):
+        if why := select_problem(code):
+            facts = {"option": f"--select '{code}'", "problem": why[0], "advice": why[1]}
+            yield diagnose(codes.OPTION, None, **facts)
+
+
+def not_reported(*, linted: bool, selected: Collection[str]) -> frozenset[str]:
+    """The codes of advice that a run does not check.
+
+    Args:
+        linted: Whether the run checks for advice at all.
+        selected: The codes of `--select`.
+    """
+    advice = (code for code in RULES if code.startswith("ET9"))
+    return frozenset(
+        code for code in advice if not linted or (RULES[code].opt_in and code not in selected)
+    )
 
 
 def by_option(
@@ -83,7 +118,7 @@ def marked(
     ignored: str | Iterable[str] = (),
     *,
     whole: bool,
-    unheard: Collection[str] = (),
+    unchecked: Collection[str] = (),
 ) -> list[Diagnostic]:
     """The diagnostics of a run, and what is wrong with the comments; the suppressed are marked.
 
@@ -92,10 +127,10 @@ def marked(
         comments: The comments of the files that were read.
         ignored: The codes of `--ignore`.
         whole: Whether every stage ran, so that a comment that suppressed nothing is unused.
-        unheard: Codes that the run did not check, so that a comment about one may be of use.
+        unchecked: Codes that the run did not check, so that a comment about one may be of use.
     """
     requested = {_key(comment, code) for comment in comments for code in comment.codes}
-    used = {key for key in requested if key[-1] in unheard}
+    used = {key for key in requested if key[-1] in unchecked}
     result = [_by_comment(diagnostic, requested, used) for diagnostic in diagnostics]
     # Before any of them is marked itself, which would count its comment as used.
     problems = [
@@ -127,24 +162,18 @@ def _problems(
     comment: IgnoreComment, used: Collection[_Key], *, whole: bool
 ) -> Iterator[Diagnostic]:
     """What is wrong with a comment."""
+    place = comment.location
     if not comment.codes:
-        yield diagnose(codes.MALFORMED_IGNORE, comment.location)
+        yield diagnose(codes.MALFORMED_IGNORE, place)
     for written in dict.fromkeys(comment.codes):
         code = written.upper()
         rule = RULES.get(code)
         if rule is None:
             advice = _nearest(written)
-            yield diagnose(
-                codes.UNKNOWN_IGNORE_CODE, comment.location, found=written, advice=advice
-            )
+            yield diagnose(codes.UNKNOWN_IGNORE_CODE, place, found=written, advice=advice)
         elif rule.severity is Severity.ERROR:
-            yield diagnose(codes.IGNORED_ERROR, comment.location, found=code)
+            yield diagnose(codes.IGNORED_ERROR, place, found=code)
         elif whole and code != codes.UNUSED_IGNORE and _key(comment, code) not in used:
-            yield diagnose(codes.UNUSED_IGNORE, comment.location, found=code, where=_where(comment))
-
-
-def _where(comment: IgnoreComment) -> str:
-    if comment.line is None:
-        return "in this file"
-    same = comment.line == comment.location.line
-    return "on this line" if same else f"on line {comment.line}"
+            where = "on this line" if comment.line == place.line else f"on line {comment.line}"
+            where = "in this file" if comment.line is None else where
+            yield diagnose(codes.UNUSED_IGNORE, place, found=code, where=where)

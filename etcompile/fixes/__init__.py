@@ -1,6 +1,6 @@
 """Problems that are put right in the files: `etcompile check --fix`, and quick fixes of editors.
 
-A diagnostic says what would put it right (`etcompile.diagnostics.fix`); here it is done, in the
+A diagnostic says what would put it right (`diagnostics.diagnostic.Fix`); here it is done, in the
 text, at its place, and read again.
 """
 

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from msgspec import Struct
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from etcompile.diagnostics.fix import Change, Quote, Rename, Replace
+from etcompile.diagnostics.diagnostic import Change, Quote, Rename, Replace
 from etcompile.fixes.nodes import Entry, composed, indexed
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, has_errors
-from etcompile.diagnostics.fix import Fix, Quote, TextEdit
+from etcompile.diagnostics.diagnostic import Fix, Quote, TextEdit
 from etcompile.fixes.edits import Splice, spliced, splices
 from etcompile.fixes.nodes import indexed
 from etcompile.load import access

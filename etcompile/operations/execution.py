@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.diagnostics.excerpts import excerpt, excerpts
+from etcompile.diagnostics.message_text import excerpt, excerpts
 from etcompile.exitcodes import CLUSTER, CONFLICT, REPLACEMENT
 from etcompile.kubeapi import Cluster
 from etcompile.operations.proposal import Proposal, Result

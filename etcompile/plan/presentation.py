@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile import pages
-from etcompile.diagnostics.excerpts import excerpts
+from etcompile.diagnostics.message_text import excerpts
 from etcompile.diagnostics.redaction import redacted
 from etcompile.plan.groups import (
     MARKS,

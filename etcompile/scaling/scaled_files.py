@@ -18,7 +18,7 @@ from etcompile.compiler.load import Environment, environment_of, library_of, tex
 from etcompile.compiler.lower import lower
 from etcompile.compiler.patch import patch
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
-from etcompile.diagnostics.fix import Fix, Replace
+from etcompile.diagnostics.diagnostic import Fix, Replace
 from etcompile.emit.files import outside, write_file
 from etcompile.fixes import with_fix
 from etcompile.k8s.path import dotted, value_at

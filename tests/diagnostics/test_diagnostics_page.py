@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from etcompile.cli.explain import command
-from etcompile.diagnostics import RULES, explanation
+from etcompile.diagnostics import RULES, rule_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "diagnostics.md"
 AGAIN = "etcompile explain --all -o markdown > docs/diagnostics.md"
@@ -30,7 +30,7 @@ def test_the_page_has_a_section_for_each_code_in_order():
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
 def test_a_section_closes_what_it_opens(rule):
-    section = explanation.as_markdown(rule)
+    section = rule_text.as_markdown(rule)
     assert section.count("```") == 2
     assert "```" not in rule.example
     outside = re.sub(r"```.*?```", "", section, flags=re.DOTALL)
@@ -41,12 +41,12 @@ def test_a_section_closes_what_it_opens(rule):
 
 def test_all_codes_are_explained_on_a_terminal_too():
     text = explained("--all")
-    assert all(explanation.as_text(rule) in text for rule in RULES.values())
+    assert all(rule_text.as_text(rule) in text for rule in RULES.values())
 
 
 def test_one_code_is_explained_in_markdown_too():
     section = explained("replicas-above-max", "-o", "markdown")
-    assert section == explanation.as_markdown(RULES["ET2003"]) + "\n"
+    assert section == rule_text.as_markdown(RULES["ET2003"]) + "\n"
     assert section in PAGE.read_text("utf-8")
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etcompile.diagnostics.excerpts import excerpt, excerpts
+from etcompile.diagnostics.message_text import excerpt, excerpts
 from etcompile.emit import to_yaml
 from etcompile.operations.execution import both_values
 from etcompile.plan.presentation import text

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from etcompile.cli.check import command
-from etcompile.diagnostics import RULES, explanation
+from etcompile.diagnostics import RULES, rule_text
 
 TRAINER = "name: main, image: example.com/trainer:1"
 JOB = f"""\
@@ -155,12 +155,12 @@ def test_each_fact_of_a_rule_has_a_sample_and_no_other(rule: Any) -> None:
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
 def test_no_explanation_shows_a_placeholder(rule: Any) -> None:
-    told = explanation.sample(rule)
+    told = rule_text.sample(rule)
     names = facts(rule.message) | facts(rule.hint)
     for words in (told.message, told.hint or ""):
         assert not names & set(re.findall(r"\{(\w+)", words))
-    assert told.message in explanation.as_text(rule)
-    assert (told.hint or "") in explanation.as_text(rule)
+    assert told.message in rule_text.as_text(rule)
+    assert (told.hint or "") in rule_text.as_text(rule)
 
 
 @pytest.mark.parametrize("code", INPUTS)
@@ -170,6 +170,6 @@ def test_what_explain_shows_is_what_check_says(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.yaml").write_text(INPUTS[code])
     said = CliRunner().invoke(command, ["job.yaml"]).output
-    told = explanation.sample(RULES[code])
+    told = rule_text.sample(RULES[code])
     assert f"[{code}]: {told.message}\n" in said
     assert told.hint is None or f"= hint: {told.hint}\n" in said

@@ -14,7 +14,7 @@ from msgspec import structs
 import etcompile
 from etcompile import fixes
 from etcompile.cli.check import command
-from etcompile.diagnostics.fix import Fix
+from etcompile.diagnostics.diagnostic import Fix
 from etcompile.fixes import fixed_files, text_edits, with_edits
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 import etcompile
 from etcompile import Options
-from etcompile.diagnostics.selection import selectable
+from etcompile.diagnostics.suppression import selectable
 from lint.advice_cases import CASES
 from mutations.odd import paths, put
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from etcompile.backend.gang.group import Group, place_of, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
-from etcompile.diagnostics.excerpts import excerpts
+from etcompile.diagnostics.message_text import excerpts
 from etcompile.k8s import requests
 from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import Object

@@ -5,13 +5,12 @@ GitHub shows 10 errors and 10 warnings of a step and silently drops the others
 has.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
-from etcompile.diagnostics.location import Location
+from etcompile.diagnostics.message_text import printable
 from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
-from etcompile.diagnostics.output.characters import printable
 
 _SHOWN = 10
 """Annotations of one severity that GitHub shows for a step."""
@@ -29,9 +28,14 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
         if diagnostic.severity is severity
     ]
     lines = [_annotation(diagnostic, audience) for diagnostic in by_severity]
-    if left := ", ".join(_left_out(diagnostics)):
-        words = f"GitHub shows {_SHOWN} errors and {_SHOWN} warnings of a step"
-        lines.append(_command("notice", {"title": "etcompile"}, f"{words}; in the log: {left}"))
+    left_out: list[str] = []
+    for severity in Severity:
+        left = sum(diagnostic.severity is severity for diagnostic in diagnostics) - _SHOWN
+        if left > 0:
+            left_out.append(f"{left} more {severity.value}{'s' if left > 1 else ''}")
+    if left_out:
+        words = f"GitHub shows {_SHOWN} errors and {_SHOWN} warnings of a step; in the log: "
+        lines.append(_command("notice", {"title": "etcompile"}, words + ", ".join(left_out)))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -41,22 +45,11 @@ def _annotation(diagnostic: Diagnostic, audience: Audience) -> str:
     if place is not None and place.file == STANDARD_INPUT:
         text = f"{place}: {text}"  # no file of the repository: nothing to annotate
     elif place is not None:
-        properties = _region(place, audience)
+        region = {"line": place.line, "col": place.column, "endColumn": place.end_column}
+        properties = {"file": audience.name(place.file)}
+        properties |= {name: value for name, value in region.items() if value is not None}
     properties["title"] = f"{diagnostic.code} {RULES[diagnostic.code].name}"
     return _command(diagnostic.severity.value, properties, text)
-
-
-def _region(place: Location, audience: Audience) -> dict[str, object]:
-    region = {"line": place.line, "col": place.column, "endColumn": place.end_column}
-    known = {name: value for name, value in region.items() if value is not None}
-    return {"file": audience.name(place.file), **known}
-
-
-def _left_out(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
-    for severity in Severity:
-        left = sum(diagnostic.severity is severity for diagnostic in diagnostics) - _SHOWN
-        if left > 0:
-            yield f"{left} more {severity.value}{'s' if left > 1 else ''}"
 
 
 def _command(name: str, properties: dict[str, object], words: str) -> str:

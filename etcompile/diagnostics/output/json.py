@@ -11,9 +11,8 @@ import msgspec
 
 from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
-from etcompile.diagnostics.location import Location
+from etcompile.diagnostics.message_text import json_text
 from etcompile.diagnostics.output.audience import Audience
-from etcompile.diagnostics.output.characters import json_text
 
 VERSION = 1
 """Raised when a field changes its meaning or goes; a new field may come at any time."""
@@ -36,31 +35,21 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noq
 
 
 def _entry(diagnostic: Diagnostic) -> dict[str, Any]:
-    return {
+    place, fix = diagnostic.location, diagnostic.fix
+    entry: dict[str, Any] = {
         "code": diagnostic.code,
         "name": RULES[diagnostic.code].name,
         "severity": diagnostic.severity.value,
         "message": diagnostic.message,
         "hint": diagnostic.hint,
-        **_place(diagnostic.location),
-        "fix": _fix(diagnostic),
+        "file": place and place.file,
+        "line": place and place.line,
+        "column": place and place.column,
+        "endColumn": place and place.end_column,
+        "fix": None,
     }
-
-
-def _fix(diagnostic: Diagnostic) -> dict[str, Any] | None:
-    fix = diagnostic.fix
-    if fix is None or not fix.edits:
-        return None
-    edits = msgspec.to_builtins(fix.edits)
-    return {"title": fix.title, "safe": fix.is_safe, "file": fix.file or "", "edits": edits}
-
-
-def _place(location: Location | None) -> dict[str, str | int | None]:
-    if location is None:
-        return {"file": None, "line": None, "column": None, "endColumn": None}
-    return {
-        "file": location.file,
-        "line": location.line,
-        "column": location.column,
-        "endColumn": location.end_column,
-    }
+    if fix is not None and fix.edits:
+        edits = msgspec.to_builtins(fix.edits)
+        named = {"title": fix.title, "safe": fix.is_safe, "file": fix.file or ""}
+        entry["fix"] = {**named, "edits": edits}
+    return entry

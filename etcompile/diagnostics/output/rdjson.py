@@ -10,10 +10,8 @@ from typing import Any
 
 from etcompile.diagnostics.catalogue import RULES
 from etcompile.diagnostics.diagnostic import Diagnostic
-from etcompile.diagnostics.fix import TextEdit
-from etcompile.diagnostics.location import Location
+from etcompile.diagnostics.message_text import json_text
 from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
-from etcompile.diagnostics.output.characters import json_text
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
@@ -26,50 +24,31 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
 
 
 def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
+    source = RULES[diagnostic.code].source
+    url = {"url": source} if source.startswith("https://") else {}
     entry: dict[str, Any] = {
         "message": diagnostic.text,
         "severity": diagnostic.severity.name,
-        "code": _code(diagnostic.code),
+        "code": {"value": diagnostic.code, **url},
     }
-    place = diagnostic.location
+    place, fix = diagnostic.location, diagnostic.fix
     # A diagnostic without a path is one of the whole change.
     if place is None or place.file == STANDARD_INPUT:
         return entry
-    entry["location"] = {"path": audience.name(place.file), **_range(place)}
-    if (edit := _edit(diagnostic)) is not None:
-        start, end = (
-            _position(edit.line, column, place.text) for column in (edit.column, edit.end_column)
-        )
-        suggestion = {"range": {"start": start, "end": end}, "text": edit.text}
-        entry["suggestions"] = [suggestion]
+    entry["location"] = {"path": audience.name(place.file)}
+    if place.line is not None:
+        span = {"start": _position(place.line, place.column, place.text)}
+        if place.end_column is not None:
+            span["end"] = _position(place.line, place.end_column, place.text)
+        entry["location"]["range"] = span
+    # Several suggestions would be alternatives of each other, and each is one of its line.
+    if place.text is not None and fix is not None and len(fix.edits) == 1:
+        edit = fix.edits[0]
+        if fix.file == place.file and edit.line == edit.end_line == place.line:
+            start = _position(edit.line, edit.column, place.text)
+            end = _position(edit.line, edit.end_column, place.text)
+            entry["suggestions"] = [{"range": {"start": start, "end": end}, "text": edit.text}]
     return entry
-
-
-def _code(code: str) -> dict[str, str]:
-    source = RULES[code].source
-    return {"value": code, **({"url": source} if source.startswith("https://") else {})}
-
-
-def _range(place: Location) -> dict[str, Any]:
-    if place.line is None:
-        return {}
-    start = _position(place.line, place.column, place.text)
-    if place.end_column is None:
-        return {"range": {"start": start}}
-    return {"range": {"start": start, "end": _position(place.line, place.end_column, place.text)}}
-
-
-def _edit(diagnostic: Diagnostic) -> TextEdit | None:
-    """The fix of a diagnostic's line; None if the fix changes more than this line.
-
-    Several suggestions would be alternatives of each other.
-    """
-    place, fix = diagnostic.location, diagnostic.fix
-    if place is None or place.text is None or fix is None or len(fix.edits) != 1:
-        return None
-    edit = fix.edits[0]
-    is_of_line = fix.file == place.file and edit.line == edit.end_line == place.line
-    return edit if is_of_line else None
 
 
 def _position(line: int, column: int | None, text: str | None) -> dict[str, int]:

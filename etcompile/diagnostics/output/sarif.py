@@ -13,12 +13,11 @@ from typing import Any
 from urllib.parse import quote
 
 from etcompile._version import __version__
-from etcompile.diagnostics import explanation
+from etcompile.diagnostics import rule_text
 from etcompile.diagnostics.catalogue import RULES, Rule
-from etcompile.diagnostics.diagnostic import Diagnostic, has_errors
-from etcompile.diagnostics.location import Location
+from etcompile.diagnostics.diagnostic import Diagnostic, Location, has_errors
+from etcompile.diagnostics.message_text import json_text, well_formed
 from etcompile.diagnostics.output.audience import Audience
-from etcompile.diagnostics.output.characters import json_text, well_formed
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -32,11 +31,20 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     """The diagnostics as a SARIF log, in their order."""
     used = sorted({diagnostic.code for diagnostic in diagnostics})
     index = {code: number for number, code in enumerate(used)}
-    # A notification cannot be marked as suppressed.
+    # GitHub refuses a log with a result that has no location, so such a diagnostic is a
+    # notification about the run. A notification cannot be marked as suppressed.
     without_file = [
         diagnostic
         for diagnostic in diagnostics
         if diagnostic.location is None and diagnostic.suppressed is None
+    ]
+    notifications = [
+        {
+            "associatedRule": {"id": diagnostic.code, "index": index[diagnostic.code]},
+            "level": diagnostic.severity.value,
+            "message": _message(diagnostic),
+        }
+        for diagnostic in without_file
     ]
     run = {
         "tool": {
@@ -48,14 +56,10 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
                 "rules": [_rule(RULES[code]) for code in index],
             }
         },
-        # GitHub refuses a log with a result that has no location, so such a diagnostic is a
-        # notification about the run.
         "invocations": [
             {
                 "executionSuccessful": not has_errors(without_file),
-                "toolExecutionNotifications": [
-                    _notification(diagnostic, index) for diagnostic in without_file
-                ],
+                "toolExecutionNotifications": notifications,
             }
         ],
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the repository."}}},
@@ -73,17 +77,9 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "shortDescription": {"text": rule.name.replace("-", " ").capitalize()},
         "fullDescription": {"text": rule.why},
-        "help": {"text": explanation.as_text(rule), "markdown": explanation.as_markdown(rule)},
+        "help": {"text": rule_text.as_text(rule), "markdown": rule_text.as_markdown(rule)},
         "defaultConfiguration": {"level": rule.severity.value},
         **page,
-    }
-
-
-def _notification(diagnostic: Diagnostic, index: dict[str, int]) -> dict[str, Any]:
-    return {
-        "associatedRule": {"id": diagnostic.code, "index": index[diagnostic.code]},
-        "level": diagnostic.severity.value,
-        "message": _message(diagnostic),
     }
 
 
@@ -100,6 +96,7 @@ def _results(
         )
         digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
         seen[digest] += 1
+        location = {"artifactLocation": artifact, "region": _region(diagnostic.location)}
         # SARIF 2.1.0, 3.27.23: a scanner closes what is suppressed, and opens nothing for it.
         by = {"suppressions": [{"kind": diagnostic.suppressed}]} if diagnostic.suppressed else {}
         yield {
@@ -107,14 +104,7 @@ def _results(
             "ruleIndex": index[diagnostic.code],
             "level": diagnostic.severity.value,
             "message": _message(diagnostic),
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": artifact,
-                        "region": _region(diagnostic.location),
-                    }
-                }
-            ],
+            "locations": [{"physicalLocation": location}],
             # The same words twice in a file are distinguished by their order.
             "partialFingerprints": {_FINGERPRINT: f"{digest}:{seen[digest]}"},
             **by,

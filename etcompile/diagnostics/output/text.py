@@ -11,10 +11,9 @@ error[ET2003]: worker.replicas 12 is above maxReplicas 9
 from collections.abc import Sequence
 
 from etcompile.diagnostics.catalogue import Severity
-from etcompile.diagnostics.diagnostic import Diagnostic
-from etcompile.diagnostics.location import Location
+from etcompile.diagnostics.diagnostic import Diagnostic, Location
+from etcompile.diagnostics.message_text import printable
 from etcompile.diagnostics.output.audience import Audience
-from etcompile.diagnostics.output.characters import printable
 
 _STYLE = {Severity.ERROR: "1;31", Severity.WARNING: "1;33"}
 _BOLD, _DIM, _HINT = "1", "34", "36"

@@ -14,8 +14,8 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from etcompile import emit
-from etcompile.diagnostics import RULES, Diagnostic, Location, Severity, explanation
-from etcompile.diagnostics.fix import TextEdit
+from etcompile.diagnostics import RULES, Diagnostic, Location, Severity, rule_text
+from etcompile.diagnostics.diagnostic import TextEdit
 from etcompile.integrations.editor.workspace import OptionsOf, Workspace
 
 _NAME = "etcompile"
@@ -164,7 +164,7 @@ class EditorServer(LanguageServer):
         for diagnostic in self.diagnostics.get(uri, []):
             span = self.location(uri, diagnostic.location)
             if span.start <= params.position <= span.end:
-                text = explanation.as_markdown(RULES[diagnostic.code])
+                text = rule_text.as_markdown(RULES[diagnostic.code])
                 return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text))
         return None
 

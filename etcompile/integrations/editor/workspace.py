@@ -13,7 +13,7 @@ from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.compiler.choices import Options
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.diagnostics import Diagnostic, Location, ValuePath
-from etcompile.diagnostics.fix import TextEdit
+from etcompile.diagnostics.diagnostic import TextEdit
 from etcompile.fixes import fixed_files, text_edits, with_edits
 from etcompile.k8s.path import value_at
 from etcompile.load import Document, access, load

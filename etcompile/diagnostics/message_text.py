@@ -1,10 +1,14 @@
-"""Text from unchecked input, made safe for a terminal, a log or JSON.
+"""Text from unchecked input, made safe for a terminal, a log or JSON, and cut for a message.
 
 A message quotes names, values and lines of its input, which may contain any character.
 """
 
+import itertools
 import json
 from typing import Any
+
+_BEFORE = 15
+"""Characters before the first difference of two texts that are shown."""
 
 
 def printable(words: str, *, keep: str = "") -> str:
@@ -33,3 +37,25 @@ def _well_formed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_well_formed(inner) for inner in value]
     return value
+
+
+def excerpt(text: str, longest: int, start: int = 0) -> str:
+    """At most so many characters of a text, with an ellipsis where there are others."""
+    part = text[start : start + longest]
+    return f"{'…' if start else ''}{part}{'…' if start + longest < len(text) else ''}"
+
+
+def excerpts(old: str, new: str, longest: int) -> tuple[str, str]:
+    """The parts of two texts in which they differ.
+
+    Two values that are cut at the same place may look the same.
+
+    Returns:
+        Both whole if neither is longer; else both from a little before their first difference.
+    """
+    start = 0
+    if max(len(old), len(new)) > longest:
+        pairs = zip(old, new, strict=False)
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        start = max(same - _BEFORE, 0)
+    return excerpt(old, longest, start), excerpt(new, longest, start)
