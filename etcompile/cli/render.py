@@ -173,7 +173,7 @@ def _check(
 
 
 def _difference(
-    directory: Path, comparison: emit.Comparison, files: Mapping[str, str], *, color: bool
+    directory: Path, comparison: "emit.Comparison", files: Mapping[str, str], *, color: bool
 ) -> Iterator[str]:
     """A line for each file that differs, then a diff of them all, cut where it gets long."""
     from etcompile.diagnostics.redaction import redacted
@@ -218,7 +218,7 @@ def _write(
     """Writes the folder unless something speaks against it; the exit code."""
     problems: list[Diagnostic] = []
 
-    def agrees(comparison: emit.Comparison) -> bool:
+    def agrees(comparison: "emit.Comparison") -> bool:
         if comparison.changed or comparison.stale:
             from etcompile.compiler.previous import replacements
 

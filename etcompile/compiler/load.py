@@ -164,7 +164,9 @@ def environment_of(options: Options) -> Environment:
     if not options.overlays:
         undeclared = _undeclared(options.settings, options.explicit, None)
         return Environment(options.settings, diagnostics=tuple(undeclared))
-    read = overlays.overlay_documents(options.overlays, options.limits)
+    from etcompile.overlays.overlay_files import overlay_documents  # noqa: PLC0415 - few runs
+
+    read = overlay_documents(options.overlays, options.limits)
     problems = [*read.diagnostics]
     for document in read.documents:
         problems += check_schema(document, overlays.SCHEMA)
@@ -185,7 +187,9 @@ def _settled(result: Environment, documents: tuple[Document, ...], options: Opti
     explicit = options.explicit
     if explicit is None:
         explicit = overlay_settings.explicit_settings(options.settings)
-    settled = overlay_settings.settled(options.settings, explicit, read, kubernetes.versions())
+    changed, deciding, matched, problems = overlay_settings.settled(
+        options.settings, explicit, read, kubernetes.versions()
+    )
     # A namespace that was chosen wins over an overlay's, as a setting does.
     edits = (
         edit
@@ -195,16 +199,15 @@ def _settled(result: Environment, documents: tuple[Document, ...], options: Opti
     )
     result = structs.replace(
         result,
-        settings=settled.settings,
-        deciding=settled.deciding,
+        settings=changed,
+        deciding=deciding,
         settled_by=tuple(overlay.source.relative for overlay in read if overlay.settings),
         edits=tuple(edits),
-        matched=settled.matched,
+        matched=matched,
         documents=documents,
     )
-    problems = [*settled.diagnostics]
     if not problems and not any("kubernetesVersion" in overlay.settings for overlay in read):
-        problems += _undeclared(settled.settings, options.explicit, result.place_of("gang"))
+        problems += _undeclared(changed, options.explicit, result.place_of("gang"))
     return structs.replace(result, diagnostics=(*result.diagnostics, *problems))
 
 

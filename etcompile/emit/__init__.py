@@ -8,8 +8,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from etcompile.emit.layout import HEADER, Group, blocks, header, layout, stream
-from etcompile.emit.order import WAVE_CONFIG, WAVE_IDENTITY, WAVE_PODS, ordered, wave
-from etcompile.emit.packed import Packed, merged
+from etcompile.emit.order import (
+    WAVE_CONFIG,
+    WAVE_IDENTITY,
+    WAVE_PODS,
+    Packed,
+    merged,
+    ordered,
+    wave,
+)
 from etcompile.emit.yaml import to_yaml
 
 if TYPE_CHECKING:

@@ -3,22 +3,23 @@
 An overlay holds settings, conveniences for what most environments differ in, and patches. They
 are applied in two places: over the documents of the input, before a frontend sees them, and
 over the compiled objects. The package knows no kind of job; the pipeline tells it what it must
-know of one. What only a run with overlays needs (`document_patches`, `object_patches`,
-`overlay_settings`, `unmatched`) is imported from its module, then.
+know of one. What only a run with overlays needs (`overlay_files`, `overlay_settings`,
+`document_patches`, `object_patches`, `unmatched`) is imported from its module, then.
 """
 
 from etcompile.overlays.overlay import (
     SCHEMA,
     Edit,
     Overlay,
+    OverlayInput,
     PatchedObject,
     PatchedObjects,
     Placement,
+    is_overlay,
     overlay_of,
     stored_edits,
     stored_patch,
 )
-from etcompile.overlays.overlay_files import OverlayInput, is_overlay, overlay_documents
 
 __all__ = [
     "SCHEMA",
@@ -29,7 +30,6 @@ __all__ = [
     "PatchedObjects",
     "Placement",
     "is_overlay",
-    "overlay_documents",
     "overlay_of",
     "stored_edits",
     "stored_patch",

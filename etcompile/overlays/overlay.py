@@ -5,16 +5,18 @@ apply edits, before the frontends and after the backend, need to know no more th
 select in the words of kustomize.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at, value_at
 from etcompile.k8s.traced import Traced
+from etcompile.load import Document
 from etcompile.model import Origin
 from etcompile.model.protocol import ROLE_LABEL
 
@@ -22,6 +24,9 @@ API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "Overlay"
 SCHEMA = "Overlay.json"
 
+OverlayInput = str | os.PathLike[str] | Mapping[str, Any] | Document
+"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document: as a
+mapping, or as one that was loaded."""
 Reach = Literal["jobs", "documents", "objects"]
 """What an edit whose target names no kind is for: job documents; these and other objects among
 the inputs; or everything that is rendered."""
@@ -33,7 +38,7 @@ class Target(Struct, frozen=True):
     Args:
         api_version: `group/version`.
         name: A glob over names.
-        namespace: The namespace; an object without one is in `default`.
+        namespace: An object without one is in `default`.
         labels: Labels that it must have, to globs over their values.
         role: The replica's role: of a job document its Pod template, of an object its label.
     """
@@ -80,29 +85,15 @@ class Target(Struct, frozen=True):
         return " ".join(words)
 
 
-def target_of(value: Mapping[str, Any]) -> Target:
-    """The target that an overlay writes as `value`."""
-    return Target(
-        api_version=value.get("apiVersion"),
-        kind=value.get("kind"),
-        name=value.get("name"),
-        namespace=value.get("namespace"),
-        labels=value.get("labels") or {},
-        role=value.get("role"),
-    )
-
-
-def target_value(target: Target) -> dict[str, Any]:
-    """A target as an overlay writes it."""
-    given = {
-        "apiVersion": target.api_version,
-        "kind": target.kind,
-        "name": target.name,
-        "namespace": target.namespace,
-        "labels": dict(target.labels),
-        "role": target.role,
-    }
-    return {name: text for name, text in given.items() if text}
+_TARGET_FIELDS = {
+    "api_version": "apiVersion",
+    "kind": "kind",
+    "name": "name",
+    "namespace": "namespace",
+    "labels": "labels",
+    "role": "role",
+}
+"""What an overlay calls the fields of a target."""
 
 
 class Placement(Struct, frozen=True):
@@ -239,77 +230,68 @@ class PatchedObjects(Struct, frozen=True):
 
 
 def overlay_of(source: Source) -> Overlay:
-    """The overlay that a document describes.
+    """The overlay that a document describes, one that `schemas/Overlay.json` accepts."""
+    data: Mapping[str, Any] = source.data
+    settings = data.get("settings") or {}
+    edits: list[Edit] = []
+    if (namespace := data.get("namespace")) is not None:
+        origin = Origin(source, ("namespace",))
+        placement = Placement(Traced(namespace, source, origin.path))
+        edits.append(Edit(origin, "documents", Target(), placement, optional=True))
+    for name in ("labels", "annotations", "images", "resources", "patches"):
+        for number, entry in enumerate(data.get(name) or ()):
+            edits.append(_edit(name, entry, Origin(source, (name, number))))
+    named = {name: value for name, value in settings.items() if value is not None}
+    return Overlay(source, named, tuple(edits))
 
-    Args:
-        source: A document that `schemas/Overlay.json` accepts.
-    """
-    given = source.data.get("settings") or {}
-    settings = {name: value for name, value in given.items() if value is not None}
-    return Overlay(source, settings, tuple(_edits(source)))
+
+def is_overlay(document: Source) -> bool:
+    """Whether a document is an overlay, not something to compile."""
+    data = document.data
+    return (data.get("apiVersion"), data.get("kind")) == (API_VERSION, KIND)
 
 
 def stored_patch(edit: Edit) -> dict[str, Any]:
     """An edit of objects as the stored job carries it."""
     assert isinstance(edit.change, Patch)  # noqa: S101 - nothing else edits objects
-    value: dict[str, Any] = {"patch": edit.change.patch.value}
-    target = target_value(edit.target)
-    return {"target": target, **value} if target else value
+    patch = {"patch": edit.change.patch.value}
+    target = {
+        word: value
+        for field, word in _TARGET_FIELDS.items()
+        if (value := getattr(edit.target, field))
+    }
+    return {"target": target, **patch} if target else patch
 
 
 def stored_edits(source: Source, path: tuple[str | int, ...]) -> tuple[Edit, ...]:
     """The edits that a stored job carries as a list at a path."""
-    entries = value_at(source.data, path)
-    return tuple(_patch(source, (*path, n), entry, "objects") for n, entry in enumerate(entries))
+    entries = enumerate(value_at(source.data, path))
+    edits = (_edit("patches", entry, Origin(source, (*path, n))) for n, entry in entries)
+    return tuple(structs.replace(edit, reach="objects") for edit in edits)
 
 
-def _edits(source: Source) -> Iterator[Edit]:
-    data: Mapping[str, Any] = source.data
-    if (namespace := data.get("namespace")) is not None:
-        origin = Origin(source, ("namespace",))
-        placement = Placement(Traced(namespace, source, origin.path))
-        yield Edit(origin, "documents", Target(), placement, optional=True)
-    for name in ("labels", "annotations"):
-        for path, entry in _entries(data, name):
-            patch = _metadata(name, Traced(entry["pairs"], source, (*path, "pairs")))
-            yield _edit(source, path, entry, "objects", Patch(patch))
-    for path, entry in _entries(data, "images"):
-        change = ImageChange(entry["name"], Traced(entry, source, path))
-        yield _edit(source, path, entry, "documents", change)
-    for path, entry in _entries(data, "resources"):
-        resources = ResourceChange(entry.get("container") or "*", Traced(entry, source, path))
-        yield _edit(source, path, entry, "jobs", resources)
-    for path, entry in _entries(data, "patches"):
-        yield _patch(source, path, entry, "jobs")
-
-
-def _entries(
-    data: Mapping[str, Any], field: str
-) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
-    entries: Sequence[Mapping[str, Any]] = data.get(field) or ()
-    for n, entry in enumerate(entries):
-        yield (field, n), entry
-
-
-def _patch(source: Source, path: tuple[str | int, ...], entry: Any, reach: Reach) -> Edit:
-    patch = Patch(Traced(entry["patch"], source, (*path, "patch")))
-    return _edit(source, path, entry, reach, patch)
-
-
-def _edit(
-    source: Source,
-    path: tuple[str | int, ...],
-    entry: Mapping[str, Any],
-    reach: Reach,
-    change: Change,
-) -> Edit:
-    target = target_of(entry.get("target") or {})
-    optional = bool(entry.get("optional"))
-    return Edit(Origin(source, path), reach, target, change, optional=optional)
-
-
-def _metadata(field: str, pairs: Traced) -> Traced:
-    """A merge patch that holds nothing but labels or annotations."""
-    place = pairs.source, pairs.path
-    inner = Traced({field: pairs.value}, *place, {field: pairs})
-    return Traced({"metadata": inner.value}, *place, {"metadata": inner})
+def _edit(field: str, entry: Mapping[str, Any], origin: Origin) -> Edit:
+    """The edit that an entry of a field of an overlay describes."""
+    change: Change
+    reach: Reach
+    place = Traced(entry, origin.source, origin.path)
+    match field:
+        case "labels" | "annotations":
+            # A merge patch that holds nothing else.
+            pairs = Traced(entry["pairs"], place.source, (*place.path, "pairs"))
+            inner = Traced({field: pairs.value}, pairs.source, pairs.path, {field: pairs})
+            whole = {"metadata": inner.value}
+            patch = Traced(whole, pairs.source, pairs.path, {"metadata": inner})
+            reach, change = "objects", Patch(patch)
+        case "images":
+            reach, change = "documents", ImageChange(entry["name"], place)
+        case "resources":
+            reach, change = "jobs", ResourceChange(entry.get("container") or "*", place)
+        case _:
+            patch = Traced(entry["patch"], place.source, (*place.path, "patch"))
+            reach, change = "jobs", Patch(patch)
+    written = entry.get("target") or {}
+    fields: dict[str, Any] = {name: written.get(word) for name, word in _TARGET_FIELDS.items()}
+    fields["labels"] = fields["labels"] or {}
+    target = Target(**fields)
+    return Edit(origin, reach, target, change, optional=bool(entry.get("optional")))

@@ -7,7 +7,7 @@ are read by the loader, so its limits and diagnostics hold for them too.
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -16,17 +16,13 @@ from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.load import Document, Limits, Loaded, from_values, load
 from etcompile.load.sources import shown_path
-from etcompile.overlays.overlay import API_VERSION, KIND
+from etcompile.overlays.overlay import API_VERSION, OverlayInput, is_overlay
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
 
 _FILE = "overlay.yaml"
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-
-OverlayInput = str | os.PathLike[str] | Mapping[str, Any] | Document
-"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document: as a
-mapping, or as one that was loaded."""
 
 
 def shipped() -> tuple[str, ...]:
@@ -59,11 +55,6 @@ def overlay_documents(inputs: Iterable[OverlayInput], limits: Limits) -> Loaded:
             place, what = document.locate(("kind",)), f"{document.kind} ({document.api_version})"
             problems.append(diagnose(codes.NOT_AN_OVERLAY, place, found=what, version=API_VERSION))
     return Loaded(tuple(documents), tuple(problems), tuple(dict.fromkeys(comments)))
-
-
-def is_overlay(document: Document) -> bool:
-    """Whether a document is an overlay, not something to compile."""
-    return (document.api_version, document.kind) == (API_VERSION, KIND)
 
 
 def _loaded(overlay: OverlayInput, limits: Limits) -> Loaded:

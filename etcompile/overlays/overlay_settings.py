@@ -4,10 +4,10 @@ A flag wins over the last overlay, that over the one before it, and any of them 
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import GANGS, PROFILES, Settings
@@ -30,28 +30,12 @@ _FIELDS = {
 _IMAGES = ("init_image", "kubectl_image")
 
 
-class SettledSettings(Struct, frozen=True):
-    """The settings after overlays.
-
-    Args:
-        settings: What to compile with.
-        matched: The edits that changed an image of the settings.
-        diagnostics: Values that cannot be.
-        deciding: By the name of a setting, the overlay that decides it.
-    """
-
-    settings: Settings
-    matched: frozenset[Edit]
-    diagnostics: tuple[Diagnostic, ...]
-    deciding: Mapping[str, Overlay]
-
-
 def settled(
     before: Settings,
     explicit: Collection[str],
     overlays: Sequence[Overlay],
     versions: Sequence[str],
-) -> SettledSettings:
+) -> tuple[Settings, dict[str, Overlay], frozenset[Edit], list[Diagnostic]]:
     """The settings after overlays.
 
     Args:
@@ -59,6 +43,10 @@ def settled(
         explicit: The names of those that somebody chose, which no overlay changes.
         overlays: The overlays, in order.
         versions: The Kubernetes versions there are.
+
+    Returns:
+        The settings; by the name of a setting, the overlay that decides it; the edits that
+        changed an image of the settings; and an error for each value that cannot be.
     """
     values: dict[str, Any] = {}
     deciding: dict[str, Overlay] = {}
@@ -81,8 +69,7 @@ def settled(
                 if image and (new := new_image(image, change)):
                     values[field] = new
                     matched.add(edit)
-    settings = structs.replace(before, **values)
-    return SettledSettings(settings, frozenset(matched), tuple(problems), deciding)
+    return structs.replace(before, **values), deciding, frozenset(matched), problems
 
 
 def explicit_settings(settings: Settings) -> frozenset[str]:
@@ -113,11 +100,8 @@ def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[tuple[str
     version = overlay.settings.get("kubernetesVersion")
     if version is not None and version.removeprefix("v") not in versions:
         place = overlay.source.locate(("settings", "kubernetesVersion"))
-        known = f"{versions[0]} to {versions[-1]}"
-        yield (
-            "kubernetesVersion",
-            diagnose(codes.OVERLAY_KUBERNETES_VERSION, place, version=version, known=known),
-        )
+        facts = {"version": version, "known": f"{versions[0]} to {versions[-1]}"}
+        yield "kubernetesVersion", diagnose(codes.OVERLAY_KUBERNETES_VERSION, place, **facts)
     if (secret := overlay.settings.get("secret")) is not None:
         try:
             secret_mode(secret)

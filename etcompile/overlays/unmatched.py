@@ -1,12 +1,10 @@
-"""What to say of an entry that matched nothing: mostly a typo, or an example that has moved on.
-
-Apart from the matching, since only a complaint needs it.
-"""
+"""What to say of an entry that matched nothing: mostly a typo, or an example that has moved on."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.path import mapping_at
 from etcompile.overlays.document_patches import images
 from etcompile.overlays.overlay import Edit, ImageChange, ResourceChange
 
@@ -20,29 +18,16 @@ def unmatched(
     documents: Iterable[Mapping[str, Any]],
     objects: Iterable[Mapping[str, Any]],
 ) -> Iterator[Diagnostic]:
-    """An error for each edit that matched nothing and is not optional.
-
-    Args:
-        edits: All edits.
-        matched: Those that matched something.
-        documents: The documents of the input.
-        objects: The compiled objects.
-    """
+    """An error for each edit that matched no document and no object, and is not optional."""
     missing = [edit for edit in edits if edit not in matched and not edit.optional]
     if not missing:
         return
     documents, objects = list(documents), list(objects)
     for edit in missing:
-        place = edit.origin.locate("target")
-        if isinstance(edit.change, ImageChange):
-            place = edit.origin.locate("name")
-        yield diagnose(
-            codes.OVERLAY_MATCHES_NOTHING,
-            place,
-            entry=edit.title,
-            what=_what(edit),
-            advice=_advice(edit, documents, objects),
-        )
+        place = edit.origin.locate("name" if isinstance(edit.change, ImageChange) else "target")
+        facts = {"entry": edit.title, "what": _what(edit)}
+        advice = _advice(edit, documents, objects)
+        yield diagnose(codes.OVERLAY_MATCHES_NOTHING, place, **facts, advice=advice)
 
 
 def _what(edit: Edit) -> str:
@@ -64,20 +49,19 @@ def _advice(
         if target.kind and target.kind not in kinds:
             return _INPUTS_ONLY
     if isinstance(change, ImageChange):
-        found = {image for document in documents for image in images(document)}
-        return f"the images here are: {_list(found)}"
+        here = {image for document in documents for image in images(document)}
+        return f"the images here are: {_list(here)}"
     every = [*documents, *objects]
-    alike = {_name(value) for value in every if target.kind and value.get("kind") == target.kind}
-    if alike:
-        return f"each {target.kind} here: {_list(alike)}"
+    names = {
+        str(mapping_at(value, ("metadata",)).get("name", ""))
+        for value in every
+        if target.kind and value.get("kind") == target.kind
+    }
+    if names:
+        return f"each {target.kind} here: {_list(names)}"
     if target.kind is None:
         return "without a kind, a patch is for job documents; name the kind, such as Pod"
     return f"the kinds here are: {_list({str(value.get('kind')) for value in every})}"
-
-
-def _name(value: Mapping[str, Any]) -> str:
-    metadata = value.get("metadata")
-    return str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
 
 
 def _list(words: Iterable[str]) -> str:
