@@ -4,7 +4,7 @@ import copy
 from pathlib import Path
 
 import pytest
-from immutable_cases import ACCEPTED, CASES, RESTARTS, Case, pod
+from immutable_cases import ACCEPTED, CASES, RESTARTS, Case, changed
 
 from etcompile.k8s.path import keyed
 from etcompile.plan import updates
@@ -80,8 +80,9 @@ def test_the_values_of_a_secret_are_marked() -> None:
 
 
 def test_every_changed_field_is_one_change_and_an_image_one_more() -> None:
-    new = pod({"restartPolicy": "Never", "hostname": "h"}, image="other:1", args=["x"])
-    found = updates.changes(pod(), new)
+    container = {"image": "other:1", "args": ["x"]}
+    spec = {"restartPolicy": "Never", "hostname": "h", "containers": [container]}
+    found = updates.changes(changed("Pod"), changed("Pod", {"spec": spec}))
     assert [change.field for change in found] == [
         "spec.containers[main].args",
         "spec.containers[main].image",
