@@ -19,7 +19,6 @@ from etcompile.model.notice import REMINDED, SAME, Notice, notice, read_notice
 from etcompile.model.protocol import (
     INDEX_LABEL,
     JOB_LABEL,
-    MANAGER,
     NOTICE,
     ROLE_LABEL,
     RUN_STATE,
@@ -131,7 +130,7 @@ def _stored_run(observed: Seen) -> StoredRun:
     problem = ""
     configs = [value for value in observed.objects.values() if is_config(value)]
     # A copy of it, which somebody made with its labels, is another one's or nobody's.
-    configs.sort(key=lambda value: stranger(value, MANAGER) is not None)
+    configs.sort(key=lambda value: stranger(value) is not None)
     for value in configs:
         try:
             run = StoredRun(value)

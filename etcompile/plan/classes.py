@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.path import keyed, overlap
-from etcompile.model.protocol import JOB_LABEL
+from etcompile.model.protocol import JOB_LABEL, MANAGER
 from etcompile.plan import owners
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import NOBODY, compared
@@ -107,7 +107,7 @@ def difference(
     job: str | None = None,
 ) -> Difference | None:
     """How a declared object differs from the live one, as far as it shows without a cluster."""
-    owned = None if rights.whole else ownership(live, rights.manager)
+    owned = None if rights.whole else ownership(live, MANAGER)
     declared = desired
     if rights.ignored:
         desired = as_live(desired, live, ref, rights.ignored, owned or NOBODY)
@@ -165,7 +165,7 @@ def resolved(
     owned = seeming.owned
     if owned is None:
         return _decided(step, limits, rights)
-    holder = _holder(live, owned, rights, inventories)
+    holder = _holder(live, owned, inventories)
     if owner := owners.owner(live, controller=True):
         return conflict(step, Reason(f"{owner} controls it and would undo the change"))
     if other := owners.other_job(desired, live):
@@ -207,26 +207,22 @@ def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Ste
         return unmanaged(step, f"it is deleted with its owner {owner}")
     if annotation := owners.keep_annotation(live):
         return unmanaged(step, f"it has the annotation {annotation}")
-    if (maker := owners.stranger(live, rights.manager)) and not rights.adopt:
+    if (maker := owners.stranger(live)) and not rights.adopt:
         return unmanaged(step, f"{maker} made it, with labels of the job")
-    spared = owners.spared(step, live, rights.manager)
+    spared = owners.spared(step, live)
     if spared.action == "unmanaged" or rights.prune:
         return spared
     return unmanaged(step, "it is no longer in the files", PRUNE)
 
 
-def _holder(
-    live: Object, owned: Ownership, rights: Rights, inventories: Collection[str]
-) -> str | None:
+def _holder(live: Object, owned: Ownership, inventories: Collection[str]) -> str | None:
     """Whose an object is if it is not ours, in a clause: `Argo CD application team manages it`."""
     member = owners.inventory(live)
     if tool := owners.tracker(live):
         return f"{tool} manages it"
     if member and member not in inventories:
         return f"the ApplySet {member} manages it"
-    ours = owned.ours is not None or (
-        member in inventories and owners.stranger(live, rights.manager) is None
-    )
+    ours = owned.ours is not None or (member in inventories and owners.stranger(live) is None)
     if not owned.known:
         # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
         ours = ours or JOB_LABEL in (live["metadata"].get("labels") or {})
@@ -268,7 +264,7 @@ def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
     """A replacement, unless the object is protected from being destroyed."""
     if owners.prevents_destruction(desired, live):
         return conflict(step, *step.why, Reason(owners.FORBIDDEN))
-    lost = owners.lost_with(live, desired, rights.manager)
+    lost = owners.lost_with(live, desired)
     if lost is None:
         return step
     # The fields that cannot change, without the option that would allow it.

@@ -143,19 +143,19 @@ def makers(live: Object) -> str:
     return ", ".join(names) or "somebody else"
 
 
-def stranger(live: Object, manager: str) -> str | None:
+def stranger(live: Object) -> str | None:
     """Who created an object that none of our programs has ever written; None if one has.
 
     `kubectl expose` and a copied manifest give new objects the labels of the old one, that of its
     ApplySet and of its job too: labels do not make an object ours.
     """
     names = managers(live)
-    return makers(live) if names and not names & {manager, *OUR_PROGRAMS} else None
+    return makers(live) if names and not names & {MANAGER, *OUR_PROGRAMS} else None
 
 
-def is_member(live: Object, manager: str = MANAGER) -> bool:
+def is_member(live: Object) -> bool:
     """Whether an object is in an ApplySet because it was applied with it, and is no copy."""
-    return inventory(live) is not None and stranger(live, manager) is None
+    return inventory(live) is not None and stranger(live) is None
 
 
 # Other jobs ---------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def prevents_destruction(*versions: Object) -> bool:
     )
 
 
-def lost_with(live: Object, desired: Object, manager: str) -> str | None:
+def lost_with(live: Object, desired: Object) -> str | None:
     """What would be lost if an object were replaced; None if its manifest creates it all again.
 
     Returns:
@@ -227,14 +227,14 @@ def lost_with(live: Object, desired: Object, manager: str) -> str | None:
         content = "a key pair" if has_key_pair(live) else "values"
         return f"it holds {content} that may be nowhere else"
     declared = [f"{part}.{key}" for part in _PARTS for key in desired.get(part) or ()]
-    if keys := _foreign_keys(live, ownership(live, manager), declared):
+    if keys := _foreign_keys(live, ownership(live, MANAGER), declared):
         return f"it holds {', '.join(keys)}"
     if "." in group and not group.endswith(".k8s.io") and group not in _DECLARED:
         return "its controller may delete what it created for it"
     return None
 
 
-def spared(step: Step, live: Object, manager: str) -> Step:
+def spared(step: Step, live: Object) -> Step:
     """The deletion of an object that its job no longer needs, as far as what it holds allows."""
     if live["kind"] == "PersistentVolumeClaim":
         return unmanaged(step, "it holds data")
@@ -242,7 +242,7 @@ def spared(step: Step, live: Object, manager: str) -> Step:
         return unmanaged(step, "etcompile did not create it")
     if prevents_destruction(live):
         return conflict(step, Reason(FORBIDDEN))
-    owned = ownership(live, manager)
+    owned = ownership(live, MANAGER)
     # If we have never written on it, somebody else has applied it as it was rendered.
     keys = _foreign_keys(live, owned) if owned.ours is not None else []
     if not keys:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from etcompile.k8s.objects import Object
 from etcompile.k8s.references import references
-from etcompile.model.protocol import MANAGER, config_names
+from etcompile.model.protocol import config_names
 from etcompile.plan import owners
 from etcompile.plan.classes import created
 from etcompile.plan.mounts import SHARED, Mounts, ReadPods
@@ -87,7 +87,7 @@ def removal(
             is_ours = job not in applied and (
                 step.ref.key in declared or value["metadata"].get("ownerReferences")
             )
-            maker = owners.stranger(value, MANAGER)
+            maker = owners.stranger(value)
             if maker and not is_ours and not owners.managers(value) & writers:
                 step = unmanaged(step, f"{maker} made it, with labels of the job")
         if step.action == "unmanaged":
@@ -120,7 +120,7 @@ def _removed(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -
         return unmanaged(step, f"it is deleted with its owner {owners.owner(live)}")
     if annotation := owners.keep_annotation(live):
         return unmanaged(step, f"it has the annotation {annotation}")
-    return owners.spared(step, live, MANAGER)
+    return owners.spared(step, live)
 
 
 def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
@@ -148,7 +148,7 @@ def left_behind(live: Object) -> Step:
     """The step of an object that jobs used, and that is not theirs."""
     tool = owners.tracker(live)
     words = f"{tool} manages it" if tool else "etcompile did not create it"
-    return unmanaged(deletion(live, ""), f"the job used it, and {words}")
+    return unmanaged(deletion(live), f"the job used it, and {words}")
 
 
 # Running a job again ------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def restart(
         if ref in wanted or len(others) < len(references):
             going.append((job, {**value, "metadata": {**metadata, "ownerReferences": others}}))
         else:
-            step = structs.replace(deletion(value, ""), job=job)
+            step = structs.replace(deletion(value), job=job)
             left.append(unmanaged(step, "the job does not declare it"))
     steps = removal(
         going,
@@ -231,7 +231,7 @@ def _of_record(value: Object, job: str) -> Step:
     """What becomes of the record of the run that is over, or of its host list."""
     step = structs.replace(deletion(value, "it is of the run before"), job=job)
     strange = sorted({*(value.get("data") or {})} - _KEYS_OF_RECORD)
-    maker = owners.stranger(value, MANAGER)
+    maker = owners.stranger(value)
     if maker and strange:
         return conflict(step, Reason(f"{maker} made it, and it holds {', '.join(strange)}"))
     return step

@@ -6,7 +6,6 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.spelling import probably
-from etcompile.model.protocol import MANAGER
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.step import IDLE, ObjectRef, Plan, unmanaged
 
@@ -55,7 +54,6 @@ class Rights(Struct, frozen=True):
     prune: bool = False
     take_ownership: frozenset[str] = frozenset()
     ignored: tuple[Ignored, ...] = ()
-    manager: str = MANAGER
     whole: bool = False
 
 

@@ -222,16 +222,10 @@ class Step(Struct, frozen=True, dict=True):
         return tuple(reason.remedy for reason in self.why if reason.remedy is not None)
 
 
-def deletion(live: Object, reason: str, remedy: Remedy | None = None) -> Step:
-    """The step that deletes an object as it is now; the remedy is for where it is not done."""
-    metadata = live["metadata"]
-    return Step(
-        "delete",
-        reference(live),
-        (Reason(reason, remedy),),
-        uid=metadata.get("uid"),
-        resource_version=metadata.get("resourceVersion"),
-    )
+def deletion(live: Object, reason: str = "") -> Step:
+    """The step that deletes an object as it is now."""
+    uid, version = (live["metadata"].get(name) for name in ("uid", "resourceVersion"))
+    return Step("delete", reference(live), (Reason(reason),), uid=uid, resource_version=version)
 
 
 def unmanaged(step: Step, reason: str, remedy: Remedy | None = None) -> Step:

@@ -18,6 +18,7 @@ from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_key_pair
+from etcompile.model.protocol import MANAGER
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import matched
 from etcompile.plan.comparison import NOBODY, compared
@@ -220,10 +221,10 @@ class Writer:
             entries = live["metadata"].get("managedFields") or []
             if not any(map(_is_client_side, entries)):
                 return
-            if any(entry["manager"] == self._rights.manager for entry in entries):
+            if any(entry["manager"] == MANAGER for entry in entries):
                 return
             changed = [
-                {**entry, "manager": self._rights.manager, "operation": "Apply"}
+                {**entry, "manager": MANAGER, "operation": "Apply"}
                 if _is_client_side(entry)
                 else entry
                 for entry in entries
