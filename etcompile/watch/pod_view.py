@@ -190,8 +190,7 @@ def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
         for init in inits
         if init.get("name") == PREFLIGHT
     )
-    controllers = (str(owner.get("uid")) for owner in owners if owner.get("controller"))
-    reasons = [pods.terminated(container).get("reason") for container in ended]
+    controller = next((owner.get("uid") for owner in owners if owner.get("controller")), "")
     return PodView(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -212,13 +211,9 @@ def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
         ending=spec.get("activeDeadlineSeconds") == 1,
         rank=_number(labels[RANK_LABEL]) if RANK_LABEL in labels else None,
         due=(seconds(metadata["deletionTimestamp"]) or 0.0) if going else 0.0,
-        reasons=tuple(
-            shown(reason, _LONGEST_REASON)
-            for reason in reasons
-            if reason not in (None, "Completed", "Error")
-        ),
+        reasons=tuple(_reasons(ended)) if ended else (),
         half_deleted=going and pods.is_half_deleted(pod),
-        controller=next(controllers, "")[:_LONGEST_REASON] if owners else "",
+        controller=str(controller)[:_LONGEST_REASON],
         owner=str(owners[0].get("uid"))[:_LONGEST_REASON] if owners else "",
         ran=ran(spec) if phase in pods.ENDED else (),
         refused=(troubled and pods.is_refused(pod)) or sent_away,
@@ -239,6 +234,13 @@ def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
         held_by_kueue=metadata.get("finalizers") == [pods.KUEUE_MANAGED],
         left_out_by_kueue=phase == "Pending" and pods.is_left_out_by_kueue(pod),
     )
+
+
+def _reasons(ended: Iterable[Object]) -> Iterator[str]:
+    for container in ended:
+        reason = pods.terminated(container).get("reason")
+        if reason not in (None, "Completed", "Error"):
+            yield shown(reason, _LONGEST_REASON)
 
 
 def _number(label: str) -> int | None:

@@ -17,7 +17,8 @@ def torch(workers: int = 3, **run) -> dict:
 def delete(place, objects: list[dict]) -> None:
     """As `kubectl delete -f` does; the run record is in no file, and stays."""
     for value in objects:
-        place.cluster.delete(place.cluster.resource_of(value), value["metadata"]["name"])
+        resource = place.cluster.resource(value["apiVersion"], value["kind"])
+        place.cluster.delete(resource, value["metadata"]["name"])
     eventually(lambda: place.pods() == {})
 
 
