@@ -11,6 +11,7 @@ are about these Pods.
 """
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
@@ -36,16 +37,19 @@ from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
 from etcompile.model.protocol import (
     INDEX_LABEL,
-    JOB_LABEL,
     PREFLIGHT,
     RANK_LABEL,
     ROLE_LABEL,
     SPEC_HASH,
-    status_name,
 )
 from etcompile.model.run_record import RunRecord, written_record
 from etcompile.model.supervision import UNSUPERVISED_EVENT
-from etcompile.status.job_status import is_config, statuses, stored_job
+from etcompile.status.job_status import (
+    JobObjects,
+    events_by_object,
+    jobs_among,
+    status_of_job,
+)
 from etcompile.status.values import ENDED, JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
@@ -159,51 +163,39 @@ def explanations(
         events: Events about them.
         now: When they were read, in seconds since 1970; None for just now.
     """
-    every, reported = [*objects], sorted(events, key=event_time)
-    return [_explained(status, every, reported) for status in statuses(every, reported, now)]
+    at = time.time() if now is None else now
+    reported = sorted(events, key=event_time)
+    about = events_by_object(reported)
+    return [_explained(its, status_of_job(its, about, at), reported) for its in jobs_among(objects)]
 
 
-def _explained(
-    status: JobStatus, objects: Sequence[LiveObject], events: Sequence[LiveObject]
-) -> Explanation:
-    own = []
-    data: Mapping[str, str] = {}
-    for value in objects:
-        metadata = value["metadata"]
-        if metadata["namespace"] != status.namespace:
-            continue
-        if (metadata.get("labels") or {}).get(JOB_LABEL) == status.name:
-            own.append(value)
-        if value["kind"] == "ConfigMap" and metadata["name"] == status_name(status.name):
-            data = value.get("data") or {}
-    config = next((value for value in own if is_config(value)), None)
-    job = stored_job(config) if config is not None else None
+def _explained(its: JobObjects, status: JobStatus, events: Sequence[LiveObject]) -> Explanation:
+    job = its.job
     run = backend.spec_hash(job) if job is not None else ""
-    record, log = written_record(data), read_log(data)
+    record, log = written_record(its.status), read_log(its.status)
     record = None if record is not None and run and record.run != run else record
     log = None if log is not None and run and log.run != run else log
     its_pods = {
-        value["metadata"]["name"]: value
-        for value in own
-        if value["kind"] == "Pod"
-        and (not run or (value["metadata"].get("annotations") or {}).get(SPEC_HASH, run) == run)
+        name: pod
+        for name, pod in its.pods.items()
+        if not run or (pod["metadata"].get("annotations") or {}).get(SPEC_HASH, run) == run
     }
-    over = status.phase in ENDED
-    verdict = ""
+    verdict, until = "", inf
     if status.phase == "Failed" and record is not None and record.reason == "DeadlineExceeded":
         limit = job.run.deadline if job is not None else None
         allowed = f" ({limit} s)" if limit is not None else ""
         verdict = f"DeadlineExceeded: the job ran longer than its activeDeadlineSeconds{allowed}"
-    attempts = () if verdict else tuple(_attempts(status, log, its_pods, events))
+        until = record.finished if record.finished is not None else 0.0
+    is_over = status.phase in ENDED
+    refused = [event for event in status.events if event.warning and event.reason in _CREATES]
+    nodes = log.nodes.items() if log is not None else ()
     why = Explanation(
         status,
         verdict,
-        attempts,
-        () if over else tuple(_held(status, job, its_pods, events)),
-        ()
-        if over
-        else tuple(event for event in status.events if event.warning and event.reason in _CREATES),
-        _nodes(log),
+        tuple(_attempts(status, log, its_pods, events, until)),
+        () if is_over else tuple(_held(status, job, its_pods, events)),
+        () if is_over else tuple(refused),
+        tuple(sorted(nodes, key=lambda row: (-sum(row[1].values()), row[0]))),
         record.restarts if record is not None else 0,
         job.run.backoff_limit if job is not None else None,
         kept=record is not None,
@@ -215,17 +207,9 @@ def _explained(
 
 def _has_warned(pod: LiveObject) -> bool:
     """Whether the preflight of a Pod has warned: it has gone on, and left a word."""
-    return any(
-        init.get("name") == PREFLIGHT
-        and (how := pods.terminated(init)).get("exitCode") == 0
-        and bool(how.get("message"))
-        for init in pods.init_containers(pod)
-    )
-
-
-def _nodes(log: FailureLog | None) -> tuple[tuple[str, Mapping[str, int]], ...]:
-    counted = log.nodes.items() if log is not None else ()
-    return tuple(sorted(counted, key=lambda row: (-sum(row[1].values()), row[0])))
+    checks = [init for init in pods.init_containers(pod) if init.get("name") == PREFLIGHT]
+    ends = [pods.terminated(check) for check in checks]
+    return any(how.get("exitCode") == 0 and how.get("message") for how in ends)
 
 
 # What has ended ---------------------------------------------------------------------------------
@@ -236,8 +220,13 @@ def _attempts(
     log: FailureLog | None,
     its_pods: Mapping[str, LiveObject],
     events: Sequence[LiveObject],
+    until: float,
 ) -> Iterator[Attempt]:
-    """The attempts that failed, the newest first."""
+    """The attempts that failed, the newest first.
+
+    Args:
+        until: When the run was ended by its own rule: what failed after that failed of it.
+    """
     failures = [*log.failures] if log is not None else []
     # What was not written down: no watcher has looked yet, or none is there.
     noted = set(log.noted) if log is not None else set()
@@ -256,6 +245,8 @@ def _attempts(
             begun, reason, message = reported
             at = begun if failure.at is None else min(failure.at, begun)
             failures[place] = structs.replace(failure, at=at, reason=reason, message=message)
+    if until < inf:
+        failures = [f for f in failures if f.at is not None and f.at < until]
     firsts = first_causes(failures)
     if current in firsts and firsts[current].cause.may_follow:
         early = _ended_early(status, its_pods, firsts[current])

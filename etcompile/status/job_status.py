@@ -67,19 +67,33 @@ _NEWEST = 10
 """So many events are shown."""
 
 
-class _Its(Struct, frozen=True):
+class JobObjects(Struct, frozen=True):
     """What belongs to one job: the ConfigMap that declares it, its Pods and Jobs by name.
 
     Args:
+        job: The job as it is declared; None if this version of etcompile cannot read it.
+        problem: Why it cannot be read.
         hosts: The watcher's host lists; empty if there are none.
-        record: The watcher's record of the run; empty if there is none.
+        status: The `data` of `J-status`; empty if there is none.
     """
 
     config: LiveObject
+    job: Job | None
+    problem: str
     pods: dict[str, LiveObject]
     jobs: dict[str, LiveObject]
     hosts: Mapping[str, str]
-    record: Mapping[str, str]
+    status: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self.config["metadata"]["labels"][JOB_LABEL])
+
+    @property
+    def namespace(self) -> str:
+        """The job's namespace."""
+        return str(self.config["metadata"]["namespace"])
 
 
 def is_config(value: LiveObject) -> bool:
@@ -100,6 +114,21 @@ def statuses(
         now: When they were read, in seconds since 1970; None for just now.
     """
     at = time.time() if now is None else now
+    about = events_by_object(events)
+    return [status_of_job(its, about, at) for its in jobs_among(objects)]
+
+
+def events_by_object(events: Iterable[LiveObject]) -> dict[tuple[str, str], list[LiveObject]]:
+    """Events by namespace and name of what they are about."""
+    about: defaultdict[tuple[str, str], list[LiveObject]] = defaultdict(list)
+    for event in events:
+        of = event.get("involvedObject") or {}
+        about[of.get("namespace") or "", of.get("name") or ""].append(event)
+    return about
+
+
+def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
+    """The jobs that are declared among objects, by namespace and name."""
     configs: list[LiveObject] = []
     maps: dict[tuple[str, str], Mapping[str, str]] = {}
     labelled: dict[str, defaultdict[tuple[str, str], dict[str, LiveObject]]] = {
@@ -114,30 +143,24 @@ def statuses(
         elif value["kind"] in labelled:
             job = (metadata.get("labels") or {}).get(JOB_LABEL, "")
             labelled[value["kind"]][namespace, job][name] = value
-    about: defaultdict[tuple[str, str], list[LiveObject]] = defaultdict(list)
-    for event in events:
-        of = event.get("involvedObject") or {}
-        about[of.get("namespace") or "", of.get("name") or ""].append(event)
     every = []
     for config in configs:
-        namespace = config["metadata"]["namespace"]
-        job = config["metadata"]["labels"][JOB_LABEL]
-        its = _Its(
-            config,
-            labelled["Pod"][namespace, job],
-            labelled["Job"][namespace, job],
-            maps.get((namespace, hosts_name(job)), {}),
-            maps.get((namespace, status_name(job)), {}),
+        key = config["metadata"]["namespace"], config["metadata"]["labels"][JOB_LABEL]
+        read, problem = _stored(config["data"][STORED_JOB])
+        hosts, status = (
+            maps.get((key[0], name), {}) for name in (hosts_name(key[1]), status_name(key[1]))
         )
-        every.append(_status(its, about, at))
-    return sorted(every, key=lambda status: (status.namespace, status.name))
+        pods, jobs = labelled["Pod"][key], labelled["Job"][key]
+        every.append(JobObjects(config, read, problem, pods, jobs, hosts, status))
+    return sorted(every, key=lambda its: (its.namespace, its.name))
 
 
-def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: float) -> JobStatus:
-    metadata = its.config["metadata"]
-    name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
-    job, problem = _stored(its.config["data"][STORED_JOB])
-    record = written_record(its.record) or RunRecord("")
+def status_of_job(
+    its: JobObjects, about: Mapping[tuple[str, str], Sequence[LiveObject]], now: float
+) -> JobStatus:
+    """The status of a job; `about` is what `events_by_object` returns."""
+    job, metadata = its.job, its.config["metadata"]
+    record = written_record(its.status) or RunRecord("")
     desired: dict[str, int | None]
     if job is not None:
         replicas = [
@@ -152,9 +175,9 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: f
         replicas = [labelled_replica(pod) for pod in its.pods.values()]
         replicas.sort(key=lambda replica: (replica.role, replica.index or 0))
         desired = dict.fromkeys(replica.role for replica in replicas)
-        phase, because = "Unknown", f"{metadata['name']} cannot be read: {problem}"
+        phase, because = "Unknown", f"{metadata['name']} cannot be read: {its.problem}"
         surplus = ()
-    reported = _reported(its, job, record)
+    reported = _reported(its, record)
     if reported:
         phase, words = reported
         # The watcher may have written that down before, or nobody may be watching.
@@ -166,11 +189,10 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: f
         if record.epoch is not None:
             at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
             epoch = Epoch(record.epoch, record.epoch_reason, at)
-    names = {name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
-    events = [event for named in names for event in about.get((namespace, named), ())]
+    names = {its.name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
     return JobStatus(
-        namespace=namespace,
-        name=name,
+        namespace=its.namespace,
+        name=its.name,
         kind=job.kind if job else "",
         phase=phase,
         reported=reported is not None,
@@ -184,13 +206,10 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: f
         epoch=epoch,
         timeline=timeline,
         goodput=goodput(timeline, now) if timeline is not None else None,
-        events=newest_events(events),
+        events=newest_events(
+            event for name in names for event in about.get((its.namespace, name), ())
+        ),
     )
-
-
-def stored_job(config: LiveObject) -> Job | None:
-    """The job that a ConfigMap declares; None if this version of etcompile cannot read it."""
-    return _stored(config["data"][STORED_JOB])[0]
 
 
 @functools.lru_cache(maxsize=256)
@@ -202,7 +221,7 @@ def _stored(text: str) -> tuple[Job | None, str]:
         return None, str(error)
 
 
-def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> Iterator[str]:
+def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator[str]:
     """The job's Pods that it does not declare, each with what is known of it."""
     own = backend.spec_hash(job)
     declared = {replica.name for replica in replicas}
@@ -232,7 +251,7 @@ def _counted(role: str, desired: int | None, replicas: Sequence[Replica]) -> Rol
     )
 
 
-def _timeline(job: Job, its: _Its, record: RunRecord, now: float) -> Timeline | None:
+def _timeline(job: Job, its: JobObjects, record: RunRecord, now: float) -> Timeline | None:
     """What the watcher has written down of the run's time, and what its Pods say since."""
     spans = []
     for pod in its.pods.values():
@@ -242,10 +261,10 @@ def _timeline(job: Job, its: _Its, record: RunRecord, now: float) -> Timeline | 
         if own and number.isdecimal() and len(number) <= DIGITS:
             role = labels.get(ROLE_LABEL, "")
             spans.append(ReplicaSpans(role, int(number), spans_of(pod)))
-    return advanced(read_timeline(its.record), record, in_training(job, spans, record, now), now)
+    return advanced(read_timeline(its.status), record, in_training(job, spans, record, now), now)
 
 
-def _hosts(job: Job, its: _Its) -> Hosts | None:
+def _hosts(job: Job, its: JobObjects) -> Hosts | None:
     """The first of the job's host lists, live where the watcher keeps one."""
     lists = [host_list.key for host_list in job.host_lists if host_list.live]
     live = next((its.hosts[key] for key in lists if its.hosts.get(key)), None)
@@ -293,15 +312,15 @@ def newest_events(events: Iterable[LiveObject]) -> tuple[JobEvent, ...]:
 # The phase --------------------------------------------------------------------------------------
 
 
-def _reported(its: _Its, job: Job | None, record: RunRecord) -> tuple[Phase, str] | None:
+def _reported(its: JobObjects, record: RunRecord) -> tuple[Phase, str] | None:
     """The phase that the watcher has written down, if it has, of this run."""
     runs = {(pod["metadata"].get("annotations") or {}).get(SPEC_HASH) for pod in its.pods.values()}
-    if job is not None:
-        runs.add(backend.spec_hash(job))
-    done = its.record.get("done", "").strip()
+    if its.job is not None:
+        runs.add(backend.spec_hash(its.job))
+    done = its.status.get("done", "").strip()
     if (record.run or done) and not {record.run, done} & runs:
         return None  # of an earlier run
-    phase = _REPORTED.get(its.record.get("phase", "").strip().lower())
+    phase = _REPORTED.get(its.status.get("phase", "").strip().lower())
     if phase not in ENDED and record.config not in ("", its.config["metadata"].get("uid")):
         return None  # of a job that was deleted before its run was over
     if phase is not None:
