@@ -133,7 +133,7 @@ _FLAGS = re.IGNORECASE | re.MULTILINE
 _GROUP = re.compile(r"[ +|-]*[|+] ?")
 """What Python puts before the lines of a group of exceptions."""
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\s*$")
-_CHAINED = re.compile(r"\s*(?:During handling of|The above exception was)")
+_CHAINED = re.compile(r"^\s*(?:During handling of|The above exception was)")
 _EXCEPTION = re.compile(r"\s*[A-Za-z_][\w.]{0,200}(?:: .*)?$")
 _BARE_EXCEPTION = re.compile(
     r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Timeout)(?:: .*)?$"
@@ -342,7 +342,7 @@ def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
             patience = _WHILE_WRAPPED
         elif _BARE_EXCEPTION.match(words) and not _shape("survived").search(words):
             yield said
-        elif "\n" not in words and not words.startswith(" ") and not _is_epilogue(words):
+        elif "\n" not in words and words[:1] not in " \t" and not _is_epilogue(words):
             if patience == 0:
                 return
             patience -= 1
@@ -378,9 +378,12 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
                 return
             frames = "\n".join(text for _, text in lines[begin:number])
             place, said = lines[number][0], [lines[number][1].strip()]
+            name = _named(said[0])
             number += 1
             while (
-                number < len(lines) and len(said) <= _MESSAGE_LINES and _continues(lines[number][1])
+                number < len(lines)
+                and len(said) <= _MESSAGE_LINES
+                and _continues(lines[number][1], name)
             ):
                 said.append(lines[number][1])
                 number += 1
@@ -411,16 +414,11 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _continues(line: str) -> bool:
-    """Whether a line may belong to the message of the exception before it."""
-    if (
-        not line
-        or _TRACEBACK.search(line)
-        or _shape("at work").search(line)
-        or _CHAINED.match(line)
-    ):
+def _continues(line: str, name: str) -> bool:
+    """Whether a line may belong to the message of the exception before it, of that cause."""
+    if not line or any(shape.search(line) for shape in (_TRACEBACK, _CHAINED, _shape("at work"))):
         return False
-    return line[0] in " \t" or not (_named(line) or _is_epilogue(line))
+    return line[0] in " \t" or (_named(line) in ("", name) and not _is_epilogue(line))
 
 
 def _meaning(said: _Statement, job: str) -> Cause | None:
@@ -459,6 +457,8 @@ def _shown(words: str, name: str) -> str:
 
 def _other_end(words: str, frames: str, job: str) -> str:
     """The cause of a broken connection: was it to a peer, to a service, or is that not known?"""
+    if _shape("local").search(frames):
+        return "Exception"  # it leaves it to others to say what happened
     is_peer = (job and f"{job}-" in words) or _shape("peer port").search(words)
     if is_peer or _shape("collective").search(frames):
         return "PeerLost"

@@ -124,6 +124,10 @@ def test_the_library_that_raised_says_whose_connection_it_was() -> None:
     head, error = "Traceback (most recent call last):\n", "TimeoutError: [Errno 110] timed out"
     assert of(f"{head}{frame.format('torch/distributed/distributed_c10d')}{error}") == "PeerLost"
     assert of(f"{head}{frame.format('redis/connection')}{error}") == "Unreachable"
+    # A pipe between a process and its data loader is no connection.
+    pipe = f"{head}{frame.format('torch/utils/data/dataloader')}BrokenPipeError: Broken pipe"
+    assert of(pipe) == "Exception"
+    assert of(f"{head}TypeError: collate() takes 1 argument\n{pipe}") == "Exception"
 
 
 def test_only_what_names_a_peer_is_a_consequence() -> None:
