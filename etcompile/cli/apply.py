@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 from msgspec import structs
 
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
-from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import (
     SET_NAME,
     CompileOptions,

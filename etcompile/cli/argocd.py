@@ -8,8 +8,8 @@ from msgspec import Struct, structs
 
 from etcompile import emit
 from etcompile._version import __version__
+from etcompile.cli.command_line import Group, argument, option, subcommand
 from etcompile.cli.configured import INPUTS, BoundedCommand, bounded, of
-from etcompile.cli.framework import Group, argument, option, subcommand
 from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
 from etcompile.cli.reporting import refuses, report, write
 from etcompile.compiler import compile  # noqa: A004

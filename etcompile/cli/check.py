@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import structs
 
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import AdviceOptions, CompileOptions, compiler_options
 from etcompile.cli.reporting import counted, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
@@ -54,7 +54,7 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
     if options.unsafe_fixes and not (options.fix or options.diff):
         raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
     paths: Sequence[str] = options.paths
-    if options.advice.beside:
+    if options.advice.with_folder:
         # pre-commit names the files that changed, and leaves out the job of a new scale intent.
         paths = [*dict.fromkeys(file for path in paths for file in (path, *_others(path)))]
     select = options.advice.select

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import structs
 
-from etcompile.cli.framework import SectionedCommand, subcommand
+from etcompile.cli.command_line import SectionedCommand, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, ClusterOptions, ReportOptions
 from etcompile.cli.reporting import cluster_errors, notices, report, write
 from etcompile.exitcodes import INPUT

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from msgspec import Struct
 
-from etcompile.cli.framework import argument, subcommand
+from etcompile.cli.command_line import argument, subcommand
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -7,8 +7,8 @@ import click
 from msgspec import Struct
 
 from etcompile.cli import completion
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import configured, settings
-from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import FILENAMES, OPTIONAL_PATHS, ReportOptions
 from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED

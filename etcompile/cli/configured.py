@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, structs
 
-from etcompile.cli.framework import (
+from etcompile.cli.command_line import (
     OVERRIDES,
     SectionedCommand,
     Setting,

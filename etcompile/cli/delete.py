@@ -7,8 +7,8 @@ import click
 from msgspec import structs
 
 from etcompile.cli import completion
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
-from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import (
     OPTIONAL_PATHS,
     SET_NAME,

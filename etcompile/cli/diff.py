@@ -10,8 +10,8 @@ import click
 from msgspec import structs
 
 from etcompile import emit
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
-from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import (
     SET_NAME,
     CompileOptions,

@@ -6,7 +6,7 @@ import click
 from msgspec import Struct
 
 from etcompile.cli import completion
-from etcompile.cli.framework import argument, did_you_mean, option, subcommand
+from etcompile.cli.command_line import argument, did_you_mean, option, subcommand
 from etcompile.diagnostics import RULES, rule_text
 from etcompile.diagnostics.catalogue import codes_by_name
 from etcompile.diagnostics.spelling import probable_code

@@ -5,7 +5,7 @@ from typing import Literal
 import click
 from msgspec import Struct, structs
 
-from etcompile.cli.framework import Group, argument, option, subcommand
+from etcompile.cli.command_line import Group, argument, option, subcommand
 
 
 @click.group("flux", cls=Group)

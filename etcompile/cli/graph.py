@@ -6,8 +6,8 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.framework import option, subcommand
 from etcompile.cli.options import CompileOptions, compiler_options
 from etcompile.cli.reporting import report, write
 from etcompile.compiler import compile  # noqa: A004

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli.framework import argument, converted, option, subcommand
+from etcompile.cli.command_line import argument, converted, option, subcommand
 from etcompile.cli.options import KUBERNETES_VERSION, ReportOptions, namespace_name
 from etcompile.cli.reporting import notices, report
 from etcompile.diagnostics import codes, diagnose

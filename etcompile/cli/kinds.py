@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from etcompile import emit, frontends
 from etcompile.cli import completion
-from etcompile.cli.framework import did_you_mean, option, subcommand
+from etcompile.cli.command_line import did_you_mean, option, subcommand
 
 
 class KindsOptions(Struct, frozen=True, kw_only=True):

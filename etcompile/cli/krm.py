@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from etcompile.cli.command_line import subcommand
 from etcompile.cli.configured import BoundedCommand, bounded
-from etcompile.cli.framework import subcommand
 from etcompile.cli.options import SettingOptions, compiler_options
 from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etcompile.cli.framework import option, subcommand
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
 from etcompile.cli.reporting import cluster_errors, report, write
 from etcompile.diagnostics import Diagnostic

@@ -4,8 +4,8 @@ import gc
 
 import click
 
+from etcompile.cli.command_line import SectionedCommand, subcommand
 from etcompile.cli.configured import ConfigurationError, configured_options
-from etcompile.cli.framework import SectionedCommand, subcommand
 from etcompile.cli.options import SettingOptions, compiler_options
 from etcompile.compiler.choices import Options
 from etcompile.diagnostics import Diagnostic

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from etcompile._version import __version__
-from etcompile.cli.framework import Group
+from etcompile.cli.command_line import Group
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 
 if TYPE_CHECKING:

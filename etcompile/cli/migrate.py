@@ -6,7 +6,7 @@ from typing import Any, Literal
 import click
 
 from etcompile.cli import completion
-from etcompile.cli.framework import option, subcommand
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.options import (
     FILENAMES,
     IGNORE,

@@ -1,6 +1,6 @@
 """The options that several commands share, in groups, and what they turn into.
 
-Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.cli.framework`).
+Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.cli.command_line`).
 """
 
 import re
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from etcompile.cli import completion
-from etcompile.cli.framework import Choice, argument, converted, option, setting
+from etcompile.cli.command_line import Choice, argument, converted, option, setting
 from etcompile.compiler import Options
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label
@@ -328,7 +328,8 @@ class CompileOptions(SettingOptions, frozen=True, kw_only=True):
 class AdviceOptions(Struct, frozen=True, kw_only=True):
     """What `check` looks at, and what for."""
 
-    beside: bool = setting(
+    with_folder: bool = setting(
+        "--beside",
         per_call=True,
         help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
     )

@@ -12,8 +12,8 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
+from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand, of
-from etcompile.cli.framework import option, refuse_without, subcommand
 from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options, explicit
 from etcompile.cli.reporting import colored, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004

@@ -2,7 +2,7 @@
 
 import click
 
-from etcompile.cli.framework import SectionedCommand, option, subcommand
+from etcompile.cli.command_line import SectionedCommand, option, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, ReportOptions
 from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
 from etcompile.exitcodes import INPUT

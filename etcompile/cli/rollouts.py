@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from etcompile import emit
-from etcompile.cli.framework import option
+from etcompile.cli.command_line import option
 from etcompile.cli.options import ClusterOptions, Duration, ReportOptions
 from etcompile.cli.reporting import colored, notices, report, write
 from etcompile.diagnostics import Diagnostic, codes, diagnose

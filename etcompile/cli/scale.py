@@ -10,8 +10,8 @@ from msgspec import structs
 
 from etcompile import frontends
 from etcompile.cli import completion
+from etcompile.cli.command_line import long_name, option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.framework import long_name, option, refuse_without, subcommand
 from etcompile.cli.options import (
     JOB,
     OPTIONAL_PATHS,
@@ -101,22 +101,22 @@ def command(ctx: click.Context, options: ScaleOptions) -> None:
     request = _request(options)
     job, paths = options.job, options.paths or (".",)
     compiling = compiler_options(options)
-    found, problems = chosen(job, paths, compiling, options.kind)
+    selected, problems = chosen(job, paths, compiling, options.kind)
     change = None
-    if found is not None:
+    if selected is not None:
         ((way, value),) = options.ways().items()
         said = f"etcompile scale {shlex.quote(job)} --{way} {shlex.quote(str(value))}"
-        change, problems = proposal(found, request, compiling, said=said)
+        change, problems = proposal(selected, request, compiling, said=said)
         changes_number = options.in_place
         if changes_number is None:
             # Unless asked, only where the number alone counts, and not of a kind whose operator
             # scales by documents of their own.
-            kind = frontends.find(found.job.api_version, found.job.kind)
+            kind = frontends.find(selected.job.api_version, selected.job.kind)
             scalers = kind.operator.scalers if kind and kind.operator else ()
             others = options.pods or options.overlays or scalers
-            changes_number = not others and len(found.documents) == 1
+            changes_number = not others and len(selected.documents) == 1
         if change is not None and changes_number:
-            edited, more = in_place(found, change)
+            edited, more = in_place(selected, change)
             if options.in_place or edited is not None:
                 change, problems = edited, [*problems, *more]
     if change is None or refuses(problems, options):
@@ -138,9 +138,9 @@ def command(ctx: click.Context, options: ScaleOptions) -> None:
             click.echo(line, err=True)
     if rollout is not None:
         with rollout:
-            if change.go and found is not None:
+            if change.go and selected is not None:
                 why = f"{len(change.go)} of its workers are about to go"
-                _ask_for_checkpoint(options, options.namespace or found.job.namespace, why)
+                _ask_for_checkpoint(options, options.namespace or selected.job.namespace, why)
             rollout.command.invoke(rollout)
 
 

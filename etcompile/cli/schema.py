@@ -14,7 +14,7 @@ from etcompile import frontends, overlays
 from etcompile.check.json_schemas import bundled_schema
 from etcompile.check.schema_table import table
 from etcompile.cli import completion
-from etcompile.cli.framework import argument, did_you_mean, option, subcommand
+from etcompile.cli.command_line import argument, did_you_mean, option, subcommand
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.integrations.krm import SCHEMAS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from etcompile.cli import completion
-from etcompile.cli.framework import argument, option, subcommand
+from etcompile.cli.command_line import argument, option, subcommand
 from etcompile.cli.options import LIVE_NAMESPACE, Connection, ReportOptions
 from etcompile.cli.reporting import cluster_errors, colored, write
 from etcompile.exitcodes import FAILED

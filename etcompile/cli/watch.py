@@ -13,7 +13,7 @@ import click
 from msgspec import Struct, structs
 
 from etcompile.cli import completion
-from etcompile.cli.framework import option, refuse_without, subcommand
+from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.options import Connection
 from etcompile.cli.reporting import write
 from etcompile.exitcodes import CLUSTER, INTERRUPTED, REFUSED

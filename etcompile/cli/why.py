@@ -5,7 +5,7 @@ from typing import Literal
 
 import click
 
-from etcompile.cli.framework import option, subcommand
+from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
 from etcompile.cli.reporting import cluster_errors, write
 

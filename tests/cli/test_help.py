@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from etcompile.cli.framework import OTHER, SectionedCommand, section_of
+from etcompile.cli.command_line import OTHER, SectionedCommand, section_of
 from etcompile.cli.main import _etcompile
 
 ROOT = _etcompile

@@ -13,7 +13,7 @@ from msgspec.structs import FieldInfo, fields
 
 import etcompile.cli
 from cli.test_help import COMMANDS, command
-from etcompile.cli.framework import Declaration, filled
+from etcompile.cli.command_line import Declaration, filled
 
 DECLARATIONS = ("option", "setting")
 RUN = [names for names in COMMANDS if not isinstance(command(*names), click.Group)]

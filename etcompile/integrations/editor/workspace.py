@@ -78,7 +78,7 @@ class Workspace(Struct):
             problems.append(structs.replace(problem, location=None, message=message))
         with access.instead_of(self._contents()):
             diagnostics = self._of_file(path)
-            shown = (found for found in diagnostics if found.suppressed is None)
+            shown = (each for each in diagnostics if each.suppressed is None)
             return [*problems, *with_edits(shown)]
 
     def safe_edits(self, path: str) -> list[TextEdit]:

@@ -164,13 +164,13 @@ def _chunks(lines: Sequence[str]) -> Iterator[str]:
     entry: list[str] = []
     above: list[str] = []  # comments that stand over the next entry
     for line in lines[start + 1 :]:
-        found = _ENTRY.match(line)
-        if indent is None and found:
-            indent = len(found[1])
+        entry_mark = _ENTRY.match(line)
+        if indent is None and entry_mark:
+            indent = len(entry_mark[1])
         is_comment = line.lstrip().startswith("#")
         if is_comment and (indent is None or _indent(line) <= indent):
             above.append(line.lstrip())
-        elif found and len(found[1]) == indent:
+        elif entry_mark and len(entry_mark[1]) == indent:
             if entry:
                 yield "".join(entry)
             entry, above = [*above, line[indent:]], []

@@ -117,9 +117,9 @@ def fates(
     return tuple(outcomes)
 
 
-def seamless(found: Iterable[Fate]) -> bool:
+def seamless(outcomes: Iterable[Fate]) -> bool:
     """Whether everything is taken over while the run goes on: its Pods are what is rendered."""
-    rendered = [fate for fate in found if fate.outcome not in ("kept", "left over", "useless")]
+    rendered = [fate for fate in outcomes if fate.outcome not in ("kept", "left over", "useless")]
     pods = [fate for fate in rendered if fate.ref.kind in ("Pod", "Job")]
     there = all(fate.outcome in ("same", "any time") for fate in pods)
     return bool(pods) and there and all(fate.outcome != "at the end" for fate in rendered)

@@ -21,7 +21,7 @@ from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.plan.field_values import default
 
-_KEPT = ("name", "namespace", "labels", "annotations")
+_PRESERVED = ("name", "namespace", "labels", "annotations")
 _TOOLS = (
     LAST_APPLIED,
     "argocd.argoproj.io/",
@@ -62,32 +62,36 @@ def cleaned(document: Document, kind: Kind) -> Document:
     with contextlib.suppress(ValueError, RecursionError):
         written = json.loads(note) if isinstance(note, str) else None
     written = written if isinstance(written, Mapping) else None
-    made = {key: value for key, value in data.items() if key != "status"}
-    made["metadata"] = plain_metadata(metadata)
-    for path in kind.templates_of(made):
+    plain = {key: value for key, value in data.items() if key != "status"}
+    plain["metadata"] = plain_metadata(metadata)
+    for path in kind.templates_of(plain):
         noted = value_at(written, path)
-        made = changed_at(made, path, lambda template, noted=noted: plain_template(template, noted))
+        plain = changed_at(
+            plain, path, lambda template, noted=noted: plain_template(template, noted)
+        )
     for path, usual in (kind.operator.stored if kind.operator else {}).items():
         is_unwritten = written is not None and value_at(written, path) is None
-        if value_at(made, path) == usual and is_unwritten:
-            made = changed_at(made, path[:-1], lambda around, path=path: _without(around, path[-1]))
-    return structs.replace(document, data=without_empty(made, ("spec", "runPolicy")))
+        if value_at(plain, path) == usual and is_unwritten:
+            plain = changed_at(
+                plain, path[:-1], lambda around, path=path: _without(around, path[-1])
+            )
+    return structs.replace(document, data=without_empty(plain, ("spec", "runPolicy")))
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata without what a server or a tool that syncs has added."""
-    made: dict[str, Any] = {name: metadata[name] for name in _KEPT if name in metadata}
-    if "name" not in made and "generateName" in metadata:
-        made["generateName"] = metadata["generateName"]
+    plain: dict[str, Any] = {name: metadata[name] for name in _PRESERVED if name in metadata}
+    if "name" not in plain and "generateName" in metadata:
+        plain["generateName"] = metadata["generateName"]
     for name in ("labels", "annotations"):
-        if isinstance(made.get(name), Mapping):
-            own = {k: v for k, v in made[name].items() if not str(k).startswith(_TOOLS)}
+        if isinstance(plain.get(name), Mapping):
+            own = {k: v for k, v in plain[name].items() if not str(k).startswith(_TOOLS)}
             if name == "labels" and own.get("app.kubernetes.io/managed-by") == "Helm":
                 own.pop("app.kubernetes.io/managed-by")
-            made[name] = own
+            plain[name] = own
             if not own:
-                del made[name]
-    return made
+                del plain[name]
+    return plain
 
 
 # Templates --------------------------------------------------------------------------------------
@@ -102,45 +106,45 @@ def plain_template(template: Any, written: Any = None) -> Any:
     """
     if not isinstance(template, Mapping):
         return template
-    made = {key: value for key, value in template.items() if key != "status"}
-    if isinstance(metadata := made.get("metadata"), Mapping):
-        made["metadata"] = {k: v for k, v in metadata.items() if k != "creationTimestamp"}
-        if not made["metadata"]:
-            del made["metadata"]
-    if isinstance(made.get("spec"), Mapping):
-        made["spec"] = _mapping(("spec",), made["spec"], _below(written, "spec"))
-    return made
+    plain = {key: value for key, value in template.items() if key != "status"}
+    if isinstance(metadata := plain.get("metadata"), Mapping):
+        plain["metadata"] = {k: v for k, v in metadata.items() if k != "creationTimestamp"}
+        if not plain["metadata"]:
+            del plain["metadata"]
+    if isinstance(plain.get("spec"), Mapping):
+        plain["spec"] = _mapping(("spec",), plain["spec"], _below(written, "spec"))
+    return plain
 
 
 def _mapping(path: tuple[str, ...], value: Mapping[str, Any], written: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for key, below in value.items():
         field, noted = (*path, key), _below(written, key)
         by_hand = isinstance(written, Mapping) and key in written
         if isinstance(below, Mapping):
             inner = _mapping(field, below, noted)
             if inner or by_hand or not (key in _EMPTY or below):
-                made[key] = inner
+                plain[key] = inner
         elif isinstance(below, list):
-            made[key] = _list(field, below, noted)
+            plain[key] = _list(field, below, noted)
         elif by_hand or key in _MEANT:
-            made[key] = below
+            plain[key] = below
         else:
             rest = {other: value[other] for other in value if other != key}
             usual = default("Pod", field, rest)
             if usual is None or type(usual) is not type(below) or usual != below:
-                made[key] = below
-    return made
+                plain[key] = below
+    return plain
 
 
 def _list(path: tuple[str, ...], items: Sequence[Any], written: Any) -> list[Any]:
-    made = []
+    plain = []
     for place, item in enumerate(items):
         noted = _same_item(item, place, written)
         inner = _mapping((*path, f"[{place}]"), item, noted) if isinstance(item, Mapping) else item
         # Nothing but defaults is still an item.
-        made.append(inner if inner != {} or item == {} else item)
-    return made
+        plain.append(inner if inner != {} or item == {} else item)
+    return plain
 
 
 def _same_item(item: Any, place: int, written: Any) -> Any:

@@ -86,7 +86,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     job, operator, fates = handover.job, handover.kind.operator, handover.fates
     now = _state(handover.live, job)
     goes_on = now == "running" and seamless(fates)
-    begins_anew = operator is not None and operator.generates_names
+    is_replaced = operator is not None and operator.generates_names
     group, _, version = (handover.live.api_version or job.api_version).partition("/")
     files = " ".join(handover.files)
     arguments = f"{files} --overlay overlay.yaml" if overlay else files
@@ -102,14 +102,14 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     if job.credentials is not None:
         preserved = (fate.ref.name for fate in fates if fate.outcome == "kept")
         secret = next(preserved, job.credentials.secret)
-    step_of_deploy = 3 if begins_anew or goes_on else 5 if now == "running" else 4
+    step_of_deploy = 3 if is_replaced or goes_on else 5 if now == "running" else 4
     return {
         "label": handover.live.label,
         "name": job.name,
         "operator": operator.name if operator else f"operator of {job.kind}",
         "now": now,
         "seamless": goes_on,
-        "begins_anew": begins_anew,
+        "is_replaced": is_replaced,
         "waits": now == "running" and not goes_on,
         "deploy": step_of_deploy,
         "number": itertools.count(1).__next__,

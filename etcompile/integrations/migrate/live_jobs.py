@@ -59,7 +59,9 @@ def job_of(cluster: Cluster, named: str) -> list[dict[str, Any]]:
         path = ("spec", "selector", "name")
         intents = [intent for intent in intents if value_at(intent, path) == name]
         own = kind.operator.makes if kind.operator else ()
-        objects = [o for version, made in (*_KINDS, *own) for o in _listed(cluster, version, made)]
+        objects = [
+            o for version, type_ in (*_KINDS, *own) for o in _listed(cluster, version, type_)
+        ]
         return [job, *intents, *(dict(value) for value in owned(objects, kind.name, name))]
     raise UnknownKindError(f"there is no {kinds[0].name} '{name}' in '{cluster.namespace}'")
 
