@@ -65,7 +65,6 @@ from etcompile.model import (
     RunPolicy,
     SshCredentials,
     Success,
-    Volume,
 )
 from etcompile.model.protocol import HOSTS_PATH, config_name
 from etcompile.model.settings import SECRET_NAME
@@ -111,55 +110,60 @@ def lower(source: Source) -> Lowered:
         The job, with its workers as written (scale intents come later), and what is to be said
         about the document; no job if it contradicts itself.
     """
-    spec = source.data["spec"]
-    mode = spec.get("launcherAttachMode")
-    mode = "ssh" if mode is None else mode
+    diagnostics = [*_dead_fields(source), *unknown_annotations(source, _ANNOTATIONS)]
+    for name, form, expected in (
+        (_SSH_SECRET, f"(?:{SECRET_NAME})?", "the name of a Secret"),
+        (_SSH_MOUNT_PATH, MOUNTED_HOME, "a plain absolute path that the job does not use itself"),
+    ):
+        text = annotations_of(source).get(name)
+        if text is not None and not re.fullmatch(form, text, re.ASCII):
+            diagnostics.append(annotation_value(source, name, expected))
     templates = {}
-    diagnostics: list[Diagnostic] = [
-        *_dead_fields(source),
-        *_annotation_errors(source),
-        *gate_timeout(source)[1],
-        *unknown_annotations(source, _ANNOTATIONS),
-    ]
     for role in ("launcher", "worker"):
-        template, problems = _template(source, role)
-        diagnostics += problems
-        if template is not None:
-            templates[role] = template
+        origin = Origin(source, (*_ROLES, role, "template"))
+        template = source.data["spec"]["etReplicaSpecs"][role]["template"]
+        main, problems = main_container(origin, template)
+        diagnostics += [*problems, *template_notes(origin, template, restart_policy="Never")]
+        if main is not None:
+            templates[role] = pod_template(origin, template, main)
+    timeout, problems = gate_timeout(source)
+    diagnostics += problems
     if len(templates) < 2:
         return Lowered(None, tuple(diagnostics))
-    credentials = None
-    if mode == "ssh":
-        credentials, problems = _credentials(source, templates)
-        diagnostics += problems
-    asked, gang_problems = gang.by_annotation(source)
-    in_place, problems = restarts.by_annotation(source)
-    diagnostics += [*gang_problems, *problems]
-    job = structs.replace(_job(source, mode, templates, credentials), gang=asked)
+    job, problems = _job(source, templates, timeout)
+    gang_of_job, gang_problems = gang.by_annotation(source)
+    in_place, in_place_problems = restarts.by_annotation(source)
+    diagnostics += [*problems, *gang_problems, *in_place_problems]
     # Elastic Horovod goes on without a worker, so only its launcher needs to run again.
-    job = restarts.restarted(job, in_place, ("launcher",))
-    return Lowered(job, (*diagnostics, *_no_slots(job)))
+    job = restarts.restarted(structs.replace(job, gang=gang_of_job), in_place, ("launcher",))
+    return Lowered(job, tuple(diagnostics))
 
 
 def _job(
-    source: Source,
-    mode: str,
-    templates: Mapping[str, PodTemplate],
-    credentials: SshCredentials | None,
-) -> Job:
+    source: Source, templates: Mapping[str, PodTemplate], timeout: int
+) -> tuple[Job, list[Diagnostic]]:
     metadata, spec = source.data["metadata"], source.data["spec"]
     name = metadata["name"]
+    mode = spec.get("launcherAttachMode")
+    ssh, execs = mode in (None, "ssh"), mode == "kubexec"
+    slots, problems = _slots(spec, templates["worker"])
+    credentials = None
+    if ssh:
+        credentials, ssh_problems = _credentials(source, templates)
+        problems += ssh_problems
     document = clean_document(source, _ANNOTATIONS)
     # Not by the Pods' names: they would change with every scale-out, and so would the Role.
-    access, account = launcher_access(name, templates["launcher"], execs=mode == "kubexec")
-    return Job(
+    access, account = launcher_access(name, templates["launcher"], execs=execs)
+    hostfile = f"{_HOSTFILE.path}/hostfile"
+    discovery = {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile}
+    job = Job(
         name=name,
         namespace=metadata.get("namespace"),
         kind="TrainingJob",
         api_version=API_VERSION,
         roles=(
-            _worker(source, name, mode, templates),
-            _launcher(source, name, mode, templates["launcher"], account),
+            _worker(source, templates, slots, ssh=ssh, execs=execs),
+            _launcher(source, templates["launcher"], timeout, account, ssh=ssh, execs=execs),
         ),
         labels={"app": name},
         selector={"group-name": _GROUP, "training-job-name": name},
@@ -172,187 +176,140 @@ def _job(
             keeps=("launcher",),
         ),
         config_name=config_name(name, of_operator=True),
-        files=_files(templates["worker"].main),
+        files=(
+            ConfigFile("discover_hosts.sh", "discover_hosts.sh", discovery),
+            hosts.kubexec_script(templates["worker"].main),
+        ),
         host_lists=(
             HostList("hostfile", ("worker",), "{host}:{slots}"),
             HostList("deepspeed-hostfile", ("worker",), "{host} slots={slots}"),
         ),
-        slots=_slots(spec, templates["worker"]),
+        slots=slots,
         access=access,
         credentials=credentials,
         document=document,
         identity=_identity(document),
         origin=Origin(source),
     )
+    return job, problems
 
 
-# Roles ----------------------------------------------------------------------------------------
-
-
-def _worker(source: Source, job: str, mode: str, templates: Mapping[str, PodTemplate]) -> Role:
-    worker = source.data["spec"]["etReplicaSpecs"]["worker"]
-    template = templates["worker"]
-    execs = mode == "kubexec"
+def _worker(
+    source: Source, templates: Mapping[str, PodTemplate], slots: int, *, ssh: bool, execs: bool
+) -> Role:
+    fields = source.data["spec"]["etReplicaSpecs"]["worker"]
+    least = fields.get("minReplicas")
+    main = templates["launcher"].main_container
     return Role(
         name="worker",
-        naming=Naming(stem=f"{job}-worker"),
+        naming=Naming(stem=f"{source.data['metadata']['name']}-worker"),
         labels=RoleLabels(common={"training-job-role": "worker"}, index="replica-index"),
-        members=tuple(Member(index) for index in range(worker["replicas"])),
-        template=template,
+        members=tuple(Member(index) for index in range(fields["replicas"])),
+        template=templates["worker"],
         origin=Origin(source, (*_ROLES, "worker")),
         ports=(Port("ssh-port", 22), Port("kubeai-service-port", 9009)),
         additions=PodAdditions(
             # Open MPI's daemons look for their launcher's agent too, and die without it.
             volumes=(config_files(_CONFIG.volume, KUBEXEC_FILE),) if execs else (),
             mounts=(_CONFIG,) if execs else (),
-            resident=Resident(ssh=mode == "ssh"),
+            resident=Resident(ssh=ssh),
         ),
-        recovery=Recovery(restart=worker.get("restartPolicy") or "Never", vital=False),
+        recovery=Recovery(restart=fields.get("restartPolicy") or "Never", vital=False),
         bounds=Bounds(
-            worker.get("minReplicas", 1),
-            worker.get("maxReplicas"),
-            quorum=_quorum(source, templates),
+            fields.get("minReplicas", 1),
+            fields.get("maxReplicas"),
+            quorum=least_workers(main, fields["replicas"], slots, stated=least),
         ),
-    )
-
-
-def _quorum(source: Source, templates: Mapping[str, PodTemplate]) -> int:
-    """How many workers the launcher needs to begin."""
-    spec = source.data["spec"]
-    worker = spec["etReplicaSpecs"]["worker"]
-    return least_workers(
-        templates["launcher"].main_container,
-        worker["replicas"],
-        _slots(spec, templates["worker"]),
-        stated=worker.get("minReplicas"),
     )
 
 
 def _launcher(
-    source: Source, job: str, mode: str, template: PodTemplate, account: str | None
+    source: Source,
+    template: PodTemplate,
+    timeout: int,
+    account: str | None,
+    *,
+    ssh: bool,
+    execs: bool,
 ) -> Role:
-    launcher = source.data["spec"]["etReplicaSpecs"]["launcher"]
-    execs = mode == "kubexec"
-    tools = (_KUBECTL,) if execs else ()
-    return Role(
-        name="launcher",
-        naming=Naming(stem=f"{job}-launcher"),
-        labels=RoleLabels(common={"training-job-role": "launcher"}),
-        members=(Member(),),
-        template=template,
-        origin=Origin(source, (*_ROLES, "launcher")),
-        additions=PodAdditions(
-            env=(RSH_AGENT, NO_TREE_SPAWN) if execs else (),
-            volumes=_volumes(execs=execs),
-            mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
-            reads_hosts=True,
-            setup=(*_setup(execs=execs),),
-            gate=Gate(
-                roles=("worker",),
-                hosts=f"{_HOSTFILE.path}/hostfile",
-                mounts=(_HOSTFILE, _CONFIG, *tools),
-                ssh=mode == "ssh",
-                timeout=gate_timeout(source)[0],
-                kubexec=KUBEXEC if execs else None,
-            ),
-            run_once=True,
-            service_account=account,
-        ),
-        recovery=Recovery(restart=launcher.get("restartPolicy") or "Never"),
-    )
-
-
-def _setup(*, execs: bool) -> Iterator[InitContainer]:
-    yield InitContainer(
+    fields = source.data["spec"]["etReplicaSpecs"]["launcher"]
+    init = InitContainer(
         name="init-hostfile",
         image="init",
         script=_INIT_HOSTFILE,
         mounts=(_HOSTFILE, _DEEPSPEED, _CONFIG),
         resources=_INIT_RESOURCES,
     )
-    if execs:
-        yield hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES)
-
-
-def _volumes(*, execs: bool) -> tuple[Volume, ...]:
-    return (
-        EmptyDir(_HOSTFILE.volume),
-        EmptyDir(_DEEPSPEED.volume),
-        # In ssh mode it would only hide a kubectl of the image (reference defect 41).
-        *([EmptyDir(_KUBECTL.volume)] if execs else []),
-        config_files(
-            _CONFIG.volume,
-            ("hostfile", 0o444),
-            ("discover_hosts.sh", 0o444),
-            KUBEXEC_FILE,
-            ("deepspeed-hostfile", 0o444),
+    delivery = hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES)
+    # In ssh mode a volume would only hide a kubectl of the image (reference defect 41).
+    tools = (_KUBECTL,) if execs else ()
+    return Role(
+        name="launcher",
+        naming=Naming(stem=f"{source.data['metadata']['name']}-launcher"),
+        labels=RoleLabels(common={"training-job-role": "launcher"}),
+        members=(Member(),),
+        template=template,
+        origin=Origin(source, (*_ROLES, "launcher")),
+        additions=PodAdditions(
+            env=(RSH_AGENT, NO_TREE_SPAWN) if execs else (),
+            volumes=(
+                *(EmptyDir(mount.volume) for mount in (_HOSTFILE, _DEEPSPEED, *tools)),
+                config_files(
+                    _CONFIG.volume,
+                    ("hostfile", 0o444),
+                    ("discover_hosts.sh", 0o444),
+                    KUBEXEC_FILE,
+                    ("deepspeed-hostfile", 0o444),
+                ),
+            ),
+            mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
+            reads_hosts=True,
+            setup=(init, delivery) if execs else (init,),
+            gate=Gate(
+                roles=("worker",),
+                hosts=f"{_HOSTFILE.path}/hostfile",
+                mounts=(_HOSTFILE, _CONFIG, *tools),
+                ssh=ssh,
+                timeout=timeout,
+                kubexec=KUBEXEC if execs else None,
+            ),
+            run_once=True,
+            service_account=account,
         ),
+        recovery=Recovery(restart=fields.get("restartPolicy") or "Never"),
     )
 
 
-def _files(container: str) -> tuple[ConfigFile, ...]:
-    hostfile = f"{_HOSTFILE.path}/hostfile"
-    return (
-        ConfigFile(
-            "discover_hosts.sh",
-            "discover_hosts.sh",
-            {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile},
-        ),
-        hosts.kubexec_script(container),
-    )
+def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> tuple[int, list[Diagnostic]]:
+    """Processes per worker (reference/et-operator.md 1.1, slotsPerWorker): limits only.
 
-
-# Templates ------------------------------------------------------------------------------------
-
-
-def _template(source: Source, role: str) -> tuple[PodTemplate | None, list[Diagnostic]]:
-    origin = Origin(source, (*_ROLES, role, "template"))
-    template = source.data["spec"]["etReplicaSpecs"][role]["template"]
-    main, problems = main_container(origin, template)
-    problems += template_notes(origin, template, restart_policy="Never")
-    if main is None:
-        return None, problems
-    return pod_template(origin, template, main), problems
-
-
-def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> int:
-    """Processes per worker (reference/et-operator.md 1.1, slotsPerWorker): limits only."""
-    if (given := spec.get("slotsPerWorker")) is not None:
-        return int(given)
+    A GPU limit that gives no slots, or more than a hostfile can have, is an error.
+    """
+    stated = spec.get("slotsPerWorker")
     limit = worker.main_container.get("resources", {}).get("limits", {}).get(_GPU)
-    if limit is None:
-        return 1
-    return int(min(number(str(limit)) or 0, _MOST_SLOTS + 1))
-
-
-def _no_slots(job: Job) -> Iterator[Diagnostic]:
-    """An error for a GPU limit that gives no slots, or more than a hostfile can tell."""
-    worker = job.roles[0].template
-    if not 1 <= job.slots <= _MOST_SLOTS:
-        limit = worker.main_container["resources"]["limits"][_GPU]
-        place = worker.main_origin.locate("resources", "limits", _GPU)
-        yield diagnose(codes.ACCELERATORS_NONE, place, where=f"limits.{_GPU}", found=limit)
-
-
-# ssh ------------------------------------------------------------------------------------------
+    slots = 1
+    if stated is not None:
+        slots = int(stated)
+    elif limit is not None:
+        slots = int(min(number(str(limit)) or 0, _MOST_SLOTS + 1))
+    if 1 <= slots <= _MOST_SLOTS:
+        return slots, []
+    place = worker.main_origin.locate("resources", "limits", _GPU)
+    facts = {"where": f"limits.{_GPU}", "found": limit}
+    return slots, [diagnose(codes.ACCELERATORS_NONE, place, **facts)]
 
 
 def _credentials(
     source: Source, templates: Mapping[str, PodTemplate]
 ) -> tuple[SshCredentials, list[Diagnostic]]:
-    annotations = annotations_of(source)
+    annotations, worker = annotations_of(source), templates["worker"]
     path = annotations.get(_SSH_MOUNT_PATH, _ROOT_SSH).rstrip("/")
     others = [role for role, template in templates.items() if not template.runs_as_root]
     problems = []
-    if path == _ROOT_SSH:
-        problems = [
-            diagnose(
-                codes.NON_ROOT_SSH, templates[role].origin.locate("spec"), where=role, path=path
-            )
-            for role in others
-        ]
+    for role in others if path == _ROOT_SSH else ():
+        place = templates[role].origin.locate("spec")
+        problems.append(diagnose(codes.NON_ROOT_SSH, place, where=role, path=path))
     named = annotations.get(_SSH_SECRET)
-    worker = templates["worker"]
     serves = not worker.main_container.get("command")
     port, disagreements = ssh_port(source, templates["launcher"], worker, serves=serves)
     problems += disagreements
@@ -371,19 +328,6 @@ def _credentials(
         config=_SSH_CONFIG,
     )
     return credentials, problems
-
-
-# The document ---------------------------------------------------------------------------------
-
-
-def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
-    for name, form, expected in (
-        (_SSH_SECRET, f"(?:{SECRET_NAME})?", "the name of a Secret"),
-        (_SSH_MOUNT_PATH, MOUNTED_HOME, "a plain absolute path that the job does not use itself"),
-    ):
-        found = annotations_of(source).get(name)
-        if found is not None and not re.fullmatch(form, found, re.ASCII):
-            yield annotation_value(source, name, expected)
 
 
 def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
