@@ -84,13 +84,7 @@ def gate_timeout(source: Source) -> tuple[int, list[Diagnostic]]:
 
 
 def seconds(source: Source, name: str, default: int) -> tuple[int, list[Diagnostic]]:
-    """The seconds that an annotation says, and what is wrong with it.
-
-    Args:
-        source: The document.
-        name: The annotation.
-        default: The seconds without it, and where it says none.
-    """
+    """The seconds that an annotation says, and what is wrong with it."""
     text = annotations_of(source).get(name)
     if text is None or _SECONDS.fullmatch(text):
         return int(text or default), []

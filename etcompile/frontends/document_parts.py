@@ -56,12 +56,7 @@ def pod_template(
 
 
 def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]:
-    """The document as it is stored with the job: enough to make the job again, and no more.
-
-    Args:
-        source: The document.
-        annotations: The annotations of the kind, which stay.
-    """
+    """The document as it is stored with the job: enough to make the job again, and no more."""
     data = source.data
     metadata: dict[str, Any] = {"name": data["metadata"]["name"]}
     if namespace := data["metadata"].get("namespace"):

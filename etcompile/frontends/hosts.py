@@ -48,14 +48,7 @@ def peer_list(role: str) -> HostList:
 
 
 def peer_gate(role: str, timeout: int, name: str, port: int | None = None) -> Gate:
-    """What waits for the hosts of `peer_list`.
-
-    Args:
-        role: The role that is waited for.
-        timeout: Seconds until it gives up.
-        name: The init container's name.
-        port: Until each host accepts on this port; None for until its name resolves.
-    """
+    """What waits for the hosts of `peer_list`."""
     return Gate(
         roles=(role,),
         hosts=f"{SCRIPTS_PATH}/{PEERS}",

@@ -79,12 +79,7 @@ def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
 
 
 def parsed(text: str, workers: int) -> tuple[int, int] | None:
-    """The fewest and the most nodes of `--nnodes`.
-
-    Args:
-        text: `4`, `3:4`, or with a variable that holds the number of workers: `3:$NODE_NUM`.
-        workers: That number.
-    """
+    """The fewest and the most nodes of `--nnodes`: `4`, `3:4`, or `3:$NODE_NUM`, the workers."""
 
     def count(match: re.Match[str]) -> str:
         return str(workers) if _COUNTS & {*match.groups()} else match[0]

@@ -122,11 +122,7 @@ def commands(container: Mapping[str, Any]) -> tuple[Command, ...]:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """The script that a shell is given with `-c`; None for any other command line.
-
-    Args:
-        words: A command line. `bash -euo pipefail -c SCRIPT` and `sh -lc -- SCRIPT` count.
-    """
+    """The script in `bash -euo pipefail -c SCRIPT` or the like; None for any other command line."""
     if not words or file_name(words[0]) not in SHELLS:
         return None
     has_script = False

@@ -158,10 +158,7 @@ def _options(
 ) -> Iterator[int]:
     """The ports that options of sshd or ssh name: `-p 2222`, `-Dp2222`, `-o Port=2222`.
 
-    Args:
-        words: The words behind the program.
-        valued: The letters with a value.
-        stops: The first word that is no option ends them.
+    `valued` are the letters that have a value; with `stops` the first other word ends the options.
     """
     rest = iter(words)
     for word in rest:

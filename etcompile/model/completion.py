@@ -21,7 +21,6 @@ class Decider(Struct, frozen=True):
     """A replica that decides about the run.
 
     Args:
-        name: Its name, for people.
         first: It is the first of its role, or the only one.
         outcome: What has become of it.
     """
@@ -49,12 +48,7 @@ _OPEN = Completion("open")
 
 
 def completion(success: Success, deciders: Sequence[Decider]) -> Completion:
-    """Whether a run has succeeded, or cannot any more.
-
-    Args:
-        success: The job's rule (`reference/training-operator.md` 5.5, `reference/dlrover.md` 4.3).
-        deciders: All replicas of the roles that decide.
-    """
+    """Whether a run has succeeded, or cannot any more."""
     done = [decider for decider in deciders if decider.outcome == "done"]
     out = [decider for decider in deciders if decider.outcome == "out"]
     if done and (why := _succeeded(success, deciders, done, out)):

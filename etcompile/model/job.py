@@ -17,12 +17,7 @@ Labels = Mapping[str, str]
 
 
 class Origin(Struct, frozen=True):
-    """Where in the input a part of the model comes from.
-
-    Args:
-        source: The document.
-        path: The place inside it.
-    """
+    """Where in the input a part of the model comes from."""
 
     source: Source
     path: ValuePath = ()
@@ -40,7 +35,6 @@ class Bounds(Struct, frozen=True):
     """How many replicas an elastic role may have.
 
     Args:
-        minimum: The fewest, at least 1.
         maximum: The most; None for no limit.
         origin: Where `minReplicas` and `maxReplicas` stand, if not beside `replicas`.
         names: What the kind calls the two.
@@ -66,7 +60,6 @@ class Member(Struct, frozen=True):
 
     Args:
         index: Its number in the role, from 0; None for a role with a single, unnumbered Pod.
-        labels: Labels that only this replica's Pod carries.
         rank: Its place in the training, where that is not its number: who follows a failed
             replica has a number of its own and the rank of the one before.
         relaunches: How many replicas of its rank came before it.
@@ -112,7 +105,6 @@ class Env(Struct, frozen=True):
 
     Args:
         value: Its value; may contain `DOMAIN`.
-        of: The replicas that have it.
         default: A container's own variable of this name counts instead.
     """
 
@@ -145,7 +137,6 @@ class FieldEnv(Struct, frozen=True):
 
     Args:
         field: The field's path, such as `status.podIP`.
-        of: The replicas that have it.
     """
 
     name: str
@@ -166,7 +157,6 @@ class ConfigMapVolume(Struct, frozen=True):
     """A volume of files from the job's ConfigMap.
 
     Args:
-        name: The volume's name.
         items: The files: key, path in the volume, file mode (such as 0o444).
     """
 
@@ -190,8 +180,6 @@ class InitContainer(Struct, frozen=True):
     Args:
         image: The image; `init` for the configured init image (the job's own unless set),
             `kubectl` for the configured image that brings kubectl.
-        script: What `sh -c` runs.
-        mounts: The volumes it sees.
         resources: Requests, which are the limits too: resource name to quantity.
     """
 
@@ -221,12 +209,9 @@ class Gate(Struct, frozen=True):
         roles: The roles whose hosts it waits for.
         hosts: The list of their hosts inside the gate's container: lines that begin with a name;
             empty if it waits for none.
-        mounts: The volumes that the gate needs to see it.
         ssh: Wait until each host's ssh port accepts; else until a command can be run there, or
             until its name resolves.
-        timeout: Seconds until the gate gives up and the Pod fails.
         kubexec: The script that runs a command on a host, when not by ssh.
-        name: The init container's name.
         file: The key of the host list, where it is to be put among the scripts.
         port: Wait until each host accepts on this port.
         completed: Roles that must have succeeded before; the watcher says when.
@@ -256,7 +241,6 @@ class BatchJob(Struct, frozen=True):
 
     Args:
         backoff_limit: How often it tries again; None for Kubernetes' own default.
-        deadline: Seconds until it gives up; None for never.
     """
 
     backoff_limit: int | None = None
@@ -299,7 +283,6 @@ class Priority(Struct, frozen=True):
 
     Args:
         first: So many of them, by rank, have the first class.
-        high: The first class.
         low: That of the others; None for none.
     """
 
@@ -312,9 +295,7 @@ class PodTemplate(Struct, frozen=True):
     """A role's Pod template, as the user wrote it.
 
     Args:
-        spec: Its PodSpec, JSON.
         main: The name of the container that trains; the others are sidecars.
-        origin: Where it stands.
         finalizers: What must happen before its Pods go, where the kind keeps those.
     """
 
@@ -401,12 +382,10 @@ class PodAdditions(Struct, frozen=True):
         main_ports: Added to the ports of the main container.
         env: Added to the main container; replaces an entry of the same name.
         env_everywhere: The sidecars get these variables, too.
-        volumes: Added to the Pod.
         mounts: Added to the main container.
         reads_hosts: The main container sees the live host lists.
         scripts: Keys of the job's ConfigMap that the main container needs among the scripts.
         setup: Init containers that run before the template's own.
-        gate: What it waits for, after all init containers.
         resident: What the main container does when the template gives no command.
         run_once: Guard the main container's command against running a finished job again.
         service_account: The account its Pods run as; None leaves the template's.
@@ -468,15 +447,7 @@ class Role(Struct, frozen=True):
     """Replicas that run the same template: launcher, worker, parameter server.
 
     Args:
-        name: The role, in the kind's own words.
-        naming: What its replicas and their Pods are called.
-        labels: The labels of its Pods and Services.
-        members: Its replicas, by index.
-        template: Their Pod template.
-        origin: Where it stands.
         ports: Ports of each replica's Service; none means no Service.
-        additions: What its Pods get beside the template.
-        recovery: What happens when a replica ends or fails.
         bounds: How far it scales; None if it does not.
         anchored: How many of the lowest indexes scaling in must leave alone, and why.
         batch: It is a Job of Kubernetes, which makes the Pod; None for a plain Pod.
@@ -543,7 +514,6 @@ class ConfigFile(Struct, frozen=True):
 
     Args:
         template: The template's name in `templates/`, without `.j2`.
-        values: The template's variables.
     """
 
     key: str
@@ -556,7 +526,6 @@ class HostList(Struct, frozen=True):
 
     Args:
         key: Its key, in the seed (`J-etcompile`) and in the live list (`J-hosts`) alike.
-        roles: The roles it lists, in order.
         line: One line; `{host}`, `{slots}` and `{domain}` are filled in.
         live: It follows the hosts that are there; else it is only who belongs to the job.
     """
@@ -571,14 +540,12 @@ class SshCredentials(Struct, frozen=True):
     """The ssh key pair of a job.
 
     Args:
-        secret: The Secret's name.
         files: Key in the Secret, file under the mount path.
         mount_path: Where `ssh` looks for them: the home's `.ssh`.
         port: Where sshd listens; None where that is up to the image.
         owned: The job's own: created with it. Else somebody else manages it.
         copied: The main containers do not run as root, so the keys are copied for their user.
         config: The client configuration that belongs into a created Secret; None for none.
-        secret_type: The type of a created Secret.
         private_key: The key in the Secret of the private half.
         public_key: The key in the Secret of the public half.
         volume: The volume's name, if the kind has one; else the Secret's.
@@ -616,7 +583,6 @@ class ClusterAccess(Struct, frozen=True):
     """What a role's Pods may do with the Kubernetes API.
 
     Args:
-        account: The ServiceAccount.
         create_account: Whether it is the job's own; else it exists already.
         rules: RBAC rules, in the API's spelling; none means no Role is needed.
         exec_into: The role into whose Pods, and no others, commands may be sent.
@@ -631,11 +597,7 @@ class ClusterAccess(Struct, frozen=True):
 
 
 class CustomResource(Struct, frozen=True):
-    """An object of a kind of somebody else's, that a program of the job reads from the cluster.
-
-    Args:
-        spec: Its spec, JSON.
-    """
+    """An object of a kind of somebody else's, that a program of the job reads from the cluster."""
 
     api_version: str
     kind: str
@@ -645,12 +607,7 @@ class CustomResource(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """A volume that Pods of the job share, and that keeps its data when they are gone.
-
-    Args:
-        name: The PersistentVolumeClaim's name.
-        spec: Its spec, JSON.
-    """
+    """A volume that Pods of the job share, and that keeps its data when they are gone."""
 
     name: str
     spec: Mapping[str, Any]
@@ -678,7 +635,6 @@ class InPlace(Struct, frozen=True):
 
     Args:
         mode: All replicas of all roles restart as one (`together`), or each by itself (`each`).
-        roles: The roles whose commands do.
         stop: Seconds that a command has between the signals TERM and KILL when it is to run again.
         checkpoint_signal: What a command is sent when the run is about to be disturbed, such as
             `USR1`; None for nothing.
@@ -700,7 +656,6 @@ class Preflight(Struct, frozen=True):
     Args:
         command: What a shell runs in the main container's image: it ends with 0 to go on, 10 to
             warn, 20 to have the Pod go to another node.
-        roles: The roles whose Pods ask.
     """
 
     command: str
@@ -713,8 +668,6 @@ class RunPolicy(Struct, frozen=True):
     Args:
         restart: Restart the whole job when it fails: `OnFailure` or `Never`.
         backoff_limit: How many restarts; None for no limit.
-        clean_pods: Which Pods to remove at the end: `Running`, `All` or `None`.
-        success: When it has succeeded.
         suspended: Run nothing for now.
         suspended_by: Where the input says so.
         deadline: Seconds after which the run fails; None for never.
@@ -803,9 +756,6 @@ class Gang(Struct, frozen=True):
         topology: How far apart its Pods may be in the network, in Volcano's own words.
         queue_priority: Its priority in the queue, where that is another class than its Pods'.
         extra_queue_priority: The same of Pods beyond the minimum.
-        labels: The labels of the job, of which a scheduler may read its own.
-        annotations: The annotations of the job.
-        operator: What the operator of the kind does when it makes a gang.
         origins: Where those of these fields stand that the document has.
     """
 
@@ -828,30 +778,19 @@ class Job(Struct, frozen=True):
     """A training job.
 
     Args:
-        name: Its name, a DNS label.
         namespace: Its namespace; None leaves that to whoever applies the output.
-        kind: The kind it was written as.
-        api_version: That kind's API version.
         roles: Its roles, in the order in which they start.
         labels: Labels of the objects that belong to no replica.
         selector: Labels that all its Pods share, and no other Pod in the namespace has.
-        run: What happens around the run.
-        config_name: The ConfigMap with its files.
-        files: Rendered files of that ConfigMap.
-        host_lists: Host lists of that ConfigMap.
         slots: Processes per worker.
         access: Rights at the API; None if the kind creates no account.
-        credentials: The ssh key pair, if its Pods speak ssh.
         document: The document it was made from, normalised: enough to make it again.
         identity: What makes a run this run: the document without anything that scaling changes.
-        origin: Where it stands.
         service: The kind's own one Service for all replicas, if it has one.
         names_namespace: What in the output must name the namespace, if anything must.
-        gang: What it asks of a gang scheduler.
         run_id: Which run of the job this is; None for the one without an ID.
         app: What it says in `app.kubernetes.io/name`, if not its kind.
         custom: Objects of kinds of somebody else's that its own programs read.
-        claims: Volumes that its Pods share.
         keeps_plans: One of its programs reads ScalePlans from the cluster, so they stay objects.
         fixed: Why its replicas cannot be scaled, if there is more to say than that.
         preflight: What is asked on a node before a Pod trains there; None for nothing.

@@ -21,8 +21,6 @@ class KeyPair(Struct, frozen=True):
     """Which keys of a Secret hold what.
 
     Args:
-        private: The key of the private half.
-        public: The key of the public half.
         config: The client's configuration itself, which is under `config`; None if there is none.
     """
 

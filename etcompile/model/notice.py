@@ -61,14 +61,7 @@ class Notice(Struct, frozen=True):
 
 
 def notice(epoch: int, at: float, signal: str, why: str) -> Notice:
-    """A new notice.
-
-    Args:
-        epoch: The epoch of the run.
-        at: The time, in seconds since 1970.
-        signal: What processes that handle it are sent: `USR1`.
-        why: Why, in a sentence.
-    """
+    """A new notice; `at` is in seconds since 1970, `signal` what processes get: `USR1`."""
     name = f"{epoch}-{at:.0f}"
     return Notice(name, f"{name} {signal} 0 {' '.join(why.split())}", float(f"{at:.0f}"))
 
@@ -76,11 +69,7 @@ def notice(epoch: int, at: float, signal: str, why: str) -> Notice:
 def report_request(epoch: int, at: float, stack_signal: str | None, why: str) -> Notice:
     """A notice that asks supervisors what their processes do.
 
-    Args:
-        epoch: The epoch of the run.
-        at: The time, in seconds since 1970.
-        stack_signal: What makes a program write where it is, such as `USR1`; None for nothing.
-        why: Why they are asked, in a sentence.
+    A program that gets the signal `stack_signal`, such as `USR1`, writes where it is.
     """
     word = _REPORT if stack_signal is None else f"{_REPORT}+{stack_signal}"
     return notice(epoch, at, word, why)

@@ -66,10 +66,6 @@ def _used(job: Job, settings: Settings) -> Iterator[tuple[str, object]]:
 def in_run(job: Job, run: str | None) -> Job:
     """The job as this run of it.
 
-    Args:
-        job: The job, not yet as a run of it.
-        run: The run's ID; None for the run whose Pods are named as their hosts are.
-
     Returns:
         The job with Pods `JOB-ID-worker-0`, which carry the run's label and are selected by it,
         and with an identity of its own, so that the end of another run does not end this one.

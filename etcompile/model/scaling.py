@@ -19,13 +19,10 @@ class Intent(Struct, frozen=True):
     """What both kinds of intent share.
 
     Args:
-        kind: The kind it was written as.
         name: Its name; a generated one's prefix.
         generated: The name is a prefix (`generateName`).
-        namespace: Its namespace; None if the file names none.
         job: The job it selects, in the same namespace.
         of: That job's API version, if the intent names one, and its kind.
-        origin: Where it stands.
         created: When the cluster received it, an RFC 3339 time, if the file is a dump.
         sequence: Its place among the job's intents, if annotated.
     """
@@ -50,7 +47,6 @@ class ScaleOut(Intent, frozen=True):
     """Adds workers.
 
     Args:
-        count: How many, at least 1.
         label: The label its Pods carry its name under, if the kind has one.
     """
 
@@ -70,11 +66,9 @@ class Planned(Struct, frozen=True):
     """What a plan says of one replica.
 
     Args:
-        name: Its Pod's name, as far as the plan says it.
         index: Its number in the role.
         rank: Its rank; None for the first that is free.
         resources: What its main container is to have; empty for the template's.
-        origin: Where that stands.
     """
 
     name: str | None

@@ -55,11 +55,7 @@ def names_queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bo
 
 
 def reader_of(key: str) -> str | None:
-    """The scheduler that alone reads a label or annotation; None if no scheduler owns the key.
-
-    Args:
-        key: The key, with its domain: `gang.scheduling.koordinator.sh/mode`.
-    """
+    """The scheduler that alone reads a label or annotation; None if no scheduler owns the key."""
     domain = key.partition("/")[0]
     while domain:
         if domain in _OWNERS:

@@ -135,12 +135,10 @@ class Settings(Struct, frozen=True):
 
     Args:
         services: One headless Service per worker, as et-operator makes, or one for the job.
-        secret: Where the ssh key pair comes from.
         kubernetes_version: The cluster's version, `1.34`.
         init_image: Image of init containers; None takes the job's own.
         kubectl_image: Image that brings kubectl to a kubexec launcher; None expects it in the
             launcher's image.
-        cluster_domain: The cluster's DNS domain.
         profiles: The tools for which objects are annotated.
         run: The ID of the run, a part of its Pods' names; `auto` makes one from what the job is,
             None gives the Pods the names of their hosts.

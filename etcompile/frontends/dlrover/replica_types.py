@@ -110,12 +110,6 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Va
     """The variables of a type's main container, in upstream's order (reference 3.2).
 
     `JOB_UID` is not among them: only a cluster knows it, and agents do without.
-
-    Args:
-        spec: The ElasticJob, read.
-        name: The key of the type in `replicaSpecs`.
-        count: How many replicas there are of it.
-        master: Whether the job has a master, whose address they get.
     """
     # As the document says it, and not as scaling leaves it: running Pods must not change.
     nodes = str(spec.replicas("worker") or count)
