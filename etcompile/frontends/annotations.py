@@ -37,6 +37,7 @@ DEFAULT_GATE_TIMEOUT = 1800
 """Seconds: large images and a cluster that grows on demand need more than a few minutes."""
 
 _SECONDS = re.compile(r"0{0,8}[1-9][0-9]{0,8}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 def annotations_of(source: Source) -> Mapping[str, str]:
@@ -78,22 +79,58 @@ def flag_errors(source: Source, names: Collection[str]) -> Iterator[Diagnostic]:
             yield annotation_value(source, name, '"true" or "false"')
 
 
+class Annotation(Struct, frozen=True):
+    """An annotation that sets a field.
+
+    Args:
+        read: The value of a text; None if it is none.
+        expected: What is expected, for a message.
+        meant: The text that was probably meant, for advice.
+    """
+
+    field: str
+    read: Callable[[str], Any]
+    expected: str
+    meant: Callable[[str], str] | None = None
+
+
+def read_annotations(
+    source: Source, rows: Mapping[str, Annotation]
+) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """The fields that annotations of a document set, and what is wrong with these."""
+    fields: dict[str, Any] = {}
+    problems: list[Diagnostic] = []
+    for name, row in rows.items():
+        if (text := annotations_of(source).get(name)) is None:
+            continue
+        if (value := row.read(text)) is not None:
+            fields[row.field] = value
+            continue
+        meant = row.meant(text) if row.meant else ""
+        advice = f"write {meant}" if meant and row.read(meant) is not None else ""
+        problems.append(annotation_value(source, name, row.expected, advice))
+    return fields, problems
+
+
+def whole(least: int, most: int, text: str) -> int | None:
+    """A whole number, which is written without zeros in front of it."""
+    return int(text) if _NUMBER.fullmatch(text) and least <= int(text) <= most else None
+
+
+def seconds(field: str) -> Annotation:
+    """An annotation that sets a field to seconds."""
+    expected = "a number of seconds, at most 9 digits"
+    return Annotation(field, lambda text: int(text) if _SECONDS.fullmatch(text) else None, expected)
+
+
 def gate_timeout(source: Source) -> tuple[int, list[Diagnostic]]:
     """Seconds until a gate gives up, and what is wrong with the annotation that says so."""
-    return seconds(source, GATE_TIMEOUT, DEFAULT_GATE_TIMEOUT)
-
-
-def seconds(source: Source, name: str, default: int) -> tuple[int, list[Diagnostic]]:
-    """The seconds that an annotation says, and what is wrong with it."""
-    text = annotations_of(source).get(name)
-    if text is None or _SECONDS.fullmatch(text):
-        return int(text or default), []
-    return default, [annotation_value(source, name, "a number of seconds, at most 9 digits")]
+    fields, problems = read_annotations(source, {GATE_TIMEOUT: seconds("timeout")})
+    return fields.get("timeout", DEFAULT_GATE_TIMEOUT), problems
 
 
 # Of every job -----------------------------------------------------------------------------------
 
-_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _LONGEST_COMMAND = 4096
 _DLROVER_MASTER = "dlrover-master"
 """A role that does not train, and runs a program of its own."""
@@ -101,38 +138,17 @@ _SHORTEST = 30
 """Seconds: a node that is only slow for a moment must not lose its Pods."""
 
 
-class _Annotation(Struct, frozen=True):
-    """An annotation that sets a field of the job's `RunPolicy`.
-
-    Args:
-        field: What it sets, of that policy.
-        read: The value of a text; None if it is none.
-        expected: What is expected, for a message.
-    """
-
-    field: str
-    read: Callable[[str], int | str | None]
-    expected: str
-
-
-def _number(least: int, most: int, text: str) -> int | None:
-    is_one = _NUMBER.fullmatch(text) and least <= int(text) <= most
-    return int(text) if is_one else None
-
-
-_READ: Mapping[str, _Annotation] = {
-    LOST_NODE: _Annotation(
+_READ: Mapping[str, Annotation] = {
+    LOST_NODE: Annotation(
         "lost_node_after",
-        partial(_number, _SHORTEST, 10**9),
+        partial(whole, _SHORTEST, 10**9),
         f"a number of seconds, {_SHORTEST} or more",
     ),
-    AVOID_NODES: _Annotation(
-        "avoid_nodes_after", partial(_number, 1, 99), "a number of failures, 1 to 99"
+    AVOID_NODES: Annotation(
+        "avoid_nodes_after", partial(whole, 1, 99), "a number of failures, 1 to 99"
     ),
-    STUCK: _Annotation(
-        "stuck_after", partial(_number, 60, 10**9), "a number of seconds, 60 or more"
-    ),
-    RUN: _Annotation(
+    STUCK: Annotation("stuck_after", partial(whole, 60, 10**9), "a number of seconds, 60 or more"),
+    RUN: Annotation(
         "run_id",
         lambda text: text if is_run(text) else None,
         f"auto, or at most {LONGEST_RUN} lower-case letters, digits and '-'",
@@ -155,16 +171,7 @@ def _recovered(lowered: Lowered, source: Source) -> Lowered:
         reason = "there is no such annotation for this kind"
         idle = [unused_annotation(source, name, reason, "write it on the job") for name in own]
         return Lowered(job, (*lowered.diagnostics, *idle))
-    problems: list[Diagnostic] = []
-    fields: dict[str, Any] = {}
-    for name, text in own.items():
-        if name == PREFLIGHT:
-            continue
-        known = _READ[name]
-        if (value := known.read(text)) is None:
-            problems.append(annotation_value(source, name, known.expected))
-        else:
-            fields[known.field] = value
+    fields, problems = read_annotations(source, _READ)
     metadata = job.document["metadata"]
     # The watcher reads them there.
     stored = {**metadata, "annotations": {**metadata.get("annotations", {}), **own}}

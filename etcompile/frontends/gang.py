@@ -7,36 +7,60 @@ the other. What a scheduler cannot do with it is said where the scheduler is kno
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
-from etcompile.frontends.annotations import annotation_value, annotations_of
+from etcompile.frontends.annotations import Annotation, annotations_of, read_annotations, whole
 from etcompile.k8s.path import mapping_at
 from etcompile.k8s.quantity import number
 from etcompile.model import Gang, GangOperator, Origin
 
 _PREFIX = "etcompile.dev/gang-"
-_SECONDS = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _NAME = re.compile(r"[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?", re.ASCII)
 _PAIR = re.compile(r"(?P<name>[-._/a-zA-Z0-9]+)=(?P<quantity>[-+.0-9a-zA-Z]+)", re.ASCII)
 _CHOICES = ("fail", "best-effort")
 
-_FIELDS = {
-    f"{_PREFIX}min-member": "minimum",
-    f"{_PREFIX}queue": "queue",
-    f"{_PREFIX}priority-class": "priority_class",
-    f"{_PREFIX}min-resources": "min_resources",
-    f"{_PREFIX}timeout": "timeout",
-    f"{_PREFIX}on-timeout": "on_timeout",
-    f"{_PREFIX}queue-priority": "queue_priority",
-    f"{_PREFIX}extra-queue-priority": "extra_queue_priority",
+
+def _resources(text: str) -> dict[str, str] | None:
+    amounts = {}
+    for pair in text.split(","):
+        match = _PAIR.fullmatch(pair.strip())
+        if match is None or number(match["quantity"]) is None:
+            return None
+        amounts[match["name"]] = match["quantity"]
+    return amounts
+
+
+def _name(field: str) -> Annotation:
+    return Annotation(field, lambda text: text if _NAME.fullmatch(text) else None, "a name")
+
+
+def _count(field: str, unit: str) -> Annotation:
+    read = partial(whole, 1, 10**9)
+    return Annotation(field, read, f"a number of {unit}, at most 9 digits")
+
+
+_READ = {
+    f"{_PREFIX}min-member": _count("minimum", "Pods"),
+    f"{_PREFIX}queue": _name("queue"),
+    f"{_PREFIX}priority-class": _name("priority_class"),
+    f"{_PREFIX}min-resources": Annotation(
+        "min_resources", _resources, "amounts such as cpu=4,memory=16Gi"
+    ),
+    f"{_PREFIX}timeout": _count("timeout", "seconds"),
+    f"{_PREFIX}on-timeout": Annotation(
+        "on_timeout", lambda text: text if text in _CHOICES else None, " or ".join(_CHOICES)
+    ),
+    f"{_PREFIX}queue-priority": _name("queue_priority"),
+    f"{_PREFIX}extra-queue-priority": _name("extra_queue_priority"),
 }
-ANNOTATIONS = tuple(_FIELDS)
+ANNOTATIONS = tuple(_READ)
 """The annotations of a kind that has no field for any of it."""
-BEYOND_POLICY = tuple(
-    name
-    for name, field in _FIELDS.items()
-    if field in ("on_timeout", "queue_priority", "extra_queue_priority")
+BEYOND_POLICY = (
+    f"{_PREFIX}on-timeout",
+    f"{_PREFIX}queue-priority",
+    f"{_PREFIX}extra-queue-priority",
 )
 """Those of a kind with a `schedulingPolicy`: what that has no field for."""
 
@@ -61,11 +85,9 @@ VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 """The annotation of a JobSet that names its queue."""
 
 
-Asked = tuple[Gang, list[Diagnostic]]
-"""What a document asks of a gang scheduler, and what is wrong with how it does."""
-
-
-def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Asked:
+def by_policy(
+    source: Source, operator: GangOperator = TRAINING_OPERATOR
+) -> tuple[Gang, list[Diagnostic]]:
     """What the `schedulingPolicy` of a document asks, and its annotations beyond that."""
     values, origins, problems = _annotated(source, BEYOND_POLICY)
     path = ("spec", "runPolicy", "schedulingPolicy")
@@ -77,13 +99,15 @@ def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Ask
     return _gang(source, values, origins, operator), problems
 
 
-def by_annotation(source: Source) -> Asked:
+def by_annotation(source: Source) -> tuple[Gang, list[Diagnostic]]:
     """What the annotations of a document ask."""
     values, origins, problems = _annotated(source, ANNOTATIONS)
     return _gang(source, values, origins, GangOperator()), problems
 
 
-def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> Asked:
+def by_runtime(
+    source: Source, path: ValuePath, trainer: str | None = None
+) -> tuple[Gang, list[Diagnostic]]:
     """What the runtime of a TrainJob asks, and the job's annotations, which count before it.
 
     reference/trainer-v2.md 6. All Pods are there from the start, so that all of them make up the
@@ -130,39 +154,11 @@ def _annotated(
     source: Source, names: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Origin], list[Diagnostic]]:
     """The fields that annotations of ours set, where these stand, and what is wrong with them."""
-    values: dict[str, Any] = {}
-    origins: dict[str, Origin] = {}
-    problems: list[Diagnostic] = []
-    for name in names:
-        if (text := annotations_of(source).get(name)) is None:
-            continue
-        field = _FIELDS[name]
-        value, expected = _read(field, text)
-        origin = Origin(source, ("metadata", "annotations", name))
-        if value is None:
-            problems.append(annotation_value(source, name, expected))
-        else:
-            values[field], origins[field] = value, origin
+    rows = {name: _READ[name] for name in names}
+    values, problems = read_annotations(source, rows)
+    origins = {
+        row.field: Origin(source, ("metadata", "annotations", name))
+        for name, row in rows.items()
+        if row.field in values
+    }
     return values, origins, problems
-
-
-def _read(field: str, text: str) -> tuple[Any, str]:
-    """The value of a field; None, and what it should be, for a text that has none."""
-    if field in ("minimum", "timeout"):
-        expected = "a number of seconds" if field == "timeout" else "a number of Pods"
-        return (int(text) if _SECONDS.fullmatch(text) else None), f"{expected}, at most 9 digits"
-    if field == "on_timeout":
-        return (text if text in _CHOICES else None), " or ".join(_CHOICES)
-    if field == "min_resources":
-        return _resources(text), "amounts such as cpu=4,memory=16Gi"
-    return (text if _NAME.fullmatch(text) else None), "a name"
-
-
-def _resources(text: str) -> dict[str, str] | None:
-    found = {}
-    for pair in text.split(","):
-        match = _PAIR.fullmatch(pair.strip())
-        if match is None or number(match["quantity"]) is None:
-            return None
-        found[match["name"]] = match["quantity"]
-    return found

@@ -25,7 +25,7 @@ _LIMITS = (f"the minimum of {NNODES}", f"the maximum of {NNODES}")
 _SETTINGS = "PET_RDZV_CONF"
 _HOLDS = "is_host=1"
 _TORCHRUN = ("torchrun", "torch.distributed.run")
-_TOLD = "every node is told how many there are"
+_FIXED = "every node is told how many there are"
 _TITLES = {"jax": "JAX", "xgboost": "XGBoost"}
 
 
@@ -41,75 +41,67 @@ class Described(Struct, frozen=True):
 
     roles: tuple[Role, ...]
     success: Success
-    fixed: str | None
+    fixed: str | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def described(
     source: Source,
     runtime: Mapping[str, Any],
-    roles: Sequence[Role],
+    roles: tuple[Role, ...],
     success: Success,
     awaited: Collection[str],
 ) -> Described:
     """A job's roles as they scale."""
-    given = annotations_of(source).get(NNODES)
-    limits = policies.elastic(source.data)
     policy = policies.policy(runtime)
     jobs = runtime["template"]["spec"]["replicatedJobs"]
-    place = next(iter(trainers(jobs)), None)
-    beside = 0
+    place, others = next(iter(trainers(jobs)), None), 0
     if policy == "mpi":
         place = next((number for number, job in enumerate(jobs) if job["name"] == NODE), None)
-        beside = int(policies.launcher_is_node(runtime))
+        others = int(policies.launcher_is_node(runtime))
     name = None if place is None else jobs[place]["name"]
     role = next((role for role in roles if role.name == name), None)
-    if given is None:
+    limits = policies.elastic(source.data)
+    if NNODES not in annotations_of(source):
         fixed = _fixed(source, policy, role, success)
         if fixed is not None or place is None or role is None:
-            return Described(tuple(roles), success, fixed)
+            return Described(roles, success, fixed)
         bounds = Bounds(quorum=len(role.members), count=_count(source, place))
-        return Described(_with(roles, structs.replace(role, bounds=bounds)), success, None)
+        return Described(_with(roles, structs.replace(role, bounds=bounds)), success)
     if limits is None:
         problem = annotation_value(source, NNODES, "like 2:4")
-        return Described(tuple(roles), success, _TOLD, (problem,))
-    if reason := _impossible(
-        source, policy, role, success, (limits[0] - beside, limits[1] - beside)
-    ):
+        return Described(roles, success, _FIXED, (problem,))
+    low, high = limits[0] - others, limits[1] - others
+    if reason := _impossible(source, policy, role, success, low, high):
         at = source.locate(_ANNOTATION, key=True)
         problem = not_compiled(at, f"annotation {NNODES}", *reason)
-        return Described(tuple(roles), success, reason[0], (problem,))
+        return Described(roles, success, reason[0], (problem,))
     if place is None or role is None:
-        return Described(tuple(roles), success, _TOLD)
-    low, high = limits
+        return Described(roles, success, _FIXED)
+    quorum = None
+    if policy == "mpi":
+        launcher = next((role.template for role in roles if role.name == LAUNCHER), None)
+        main = launcher.main_container if launcher else {}
+        slots, nodes = mpi_policy.slots_of(source.data, runtime), len(role.members)
+        quorum = least_workers(main, nodes, slots, others=others, stated=low)
     bounds = Bounds(
-        low - beside,
-        high - beside,
+        low,
+        high,
         Origin(source, _ANNOTATION),
         _LIMITS,
-        quorum=_quorum(source, runtime, roles, low) if policy == "mpi" else None,
+        quorum=quorum,
         count=_count(source, place),
-        beside=beside,
+        beside=others,
     )
-    made = structs.replace(role, bounds=bounds)
+    role = structs.replace(role, bounds=bounds)
     problems: tuple[Diagnostic, ...] = ()
     if policy == "torch":
-        made = _meeting(made, policies.subdomain(source.data, runtime))
-        problems = tuple(_misled(made, limits))
+        role = _meeting(role, policies.subdomain(source.data, runtime))
+        problems = tuple(_misled(role, limits))
         # Who comes when the others have just finished finds nobody to train with.
         if {*success.roles} - {*awaited} == {role.name}:
             success = Success((role.name,), "any")
-    return Described(_with(roles, made), success, None, problems)
-
-
-def _quorum(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role], low: int) -> int:
-    """How many nodes a launcher of MPI needs beside itself to begin."""
-    nodes = next((len(role.members) for role in roles if role.name == NODE), 0)
-    launcher = next((role.template for role in roles if role.name == LAUNCHER), None)
-    others = int(policies.launcher_is_node(runtime))
-    slots = mpi_policy.slots_of(source.data, runtime)
-    main = launcher.main_container if launcher else {}
-    return least_workers(main, nodes, slots, others=others, stated=low - others)
+    return Described(_with(roles, role), success, None, problems)
 
 
 def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple[str, ...] | None:
@@ -131,9 +123,9 @@ def _fixed(source: Source, policy: str | None, role: Role | None, success: Succe
     if policy == "mpi":
         return f"the hostfile is written once, unless {NNODES} gives a range"
     if policy == "torch" and not _is_torchtune(source):
-        return f"{_TOLD}, unless {NNODES} gives a range"
+        return f"{_FIXED}, unless {NNODES} gives a range"
     if policy is not None:
-        return _TOLD
+        return _FIXED
     if role is None:
         return "no Job of its runtime is labelled as the trainer"
     return _first_ends(role, success)
@@ -144,11 +136,12 @@ def _impossible(
     policy: str | None,
     role: Role | None,
     success: Success,
-    limits: tuple[int, int],
+    low: int,
+    high: int,
 ) -> tuple[str, str] | None:
     """Why the nodes of a job cannot be as many as it asks for, and what to do."""
     anew = "remove it; another spec.trainer.numNodes is another run (etcompile.dev/run)"
-    if policy == "mpi" and (role is None or limits[0] < 1):
+    if policy == "mpi" and (role is None or low < 1):
         why = "the launcher is one of the nodes, and waits from the start for another one"
         return why, "have 2 nodes at least, in it and in spec.trainer.numNodes"
     if policy not in ("torch", "mpi", None):
@@ -157,7 +150,7 @@ def _impossible(
         return "Trainer completes tune run by the number of nodes", anew
     if role is None:
         return "no Job of its runtime is labelled as the trainer", "remove it"
-    ends = _first_ends(role, success) if limits[1] > 1 else None
+    ends = _first_ends(role, success) if high > 1 else None
     return (ends, "name one Job in targetReplicatedJobs") if ends else None
 
 
@@ -192,10 +185,10 @@ def _meeting(role: Role, subdomain: str) -> Role:
     first = f"{role.naming.stem}-0.{subdomain}:{PORT}"
     if given.get(RENDEZVOUS[1]) != first:
         return role
-    told = given.get(_SETTINGS, "")
+    stated = given.get(_SETTINGS, "")
     env = role.additions.env
-    if told is not None and "is_host" not in told:
-        env = (*env, Env(_SETTINGS, ",".join(filter(None, (told, _HOLDS))), of="first"))
+    if stated is not None and "is_host" not in stated:
+        env = (*env, Env(_SETTINGS, ",".join(filter(None, (stated, _HOLDS))), of="first"))
     return structs.replace(
         role,
         additions=structs.replace(role.additions, env=env),
