@@ -119,7 +119,7 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
     """Minimum, maximum and the number of replicas contradict each other."""
     if role.bounds is None:
         return
-    others = role.bounds.beside
+    others = role.bounds.others
     replicas, low = len(role.members) + others, role.bounds.minimum + others
     high = None if role.bounds.maximum is None else role.bounds.maximum + others
     least, most = role.bounds.names

@@ -87,11 +87,11 @@ def _misfits(
         if high and high[1] < number:
             yield misfit(high, f"it is below {flag} {number}", f"use at least {number}")
     if bounds.maximum and high and high[1] > (most := (bounds.maximum + others) * slots):
-        problem = f"{most_name} {bounds.maximum + bounds.beside} allows {most} at most"
+        problem = f"{most_name} {bounds.maximum + bounds.others} allows {most} at most"
         yield misfit(high, problem, f"raise {most_name}, or lower it")
     floor = (bounds.minimum + others) * slots
     if low and workers.bounds and bounds.minimum > 1 and low[1] > floor:
-        scaled_in = f"{least_name} {bounds.minimum + bounds.beside}"
+        scaled_in = f"{least_name} {bounds.minimum + bounds.others}"
         problem = f"scaled in to {scaled_in} only {floor} are left"
         yield misfit(low, problem, f"raise {least_name}, or lower it")
     if count + others == 1 and not launch.has(*_NETWORK):

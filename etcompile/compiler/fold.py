@@ -243,7 +243,7 @@ def _scale_out(workers: _Workers, intent: ScaleOut) -> list[Diagnostic]:
         return [diagnose(codes.TOO_MANY_PODS, place(), what=what, count=replicas, limit=MOST_PODS)]
     bounds = workers.bounds
     if bounds.maximum is not None and replicas > bounds.maximum:
-        beside = bounds.beside
+        beside = bounds.others
         return [
             diagnose(
                 codes.ABOVE_MAX,
@@ -280,14 +280,14 @@ def _scale_in(workers: _Workers, intent: ScaleIn) -> list[Diagnostic]:
     bounds = workers.bounds
     left = len(workers.members) - count
     if not problems and left < bounds.minimum:
-        least, lowest = bounds.names[0], bounds.minimum + bounds.beside
+        least, lowest = bounds.names[0], bounds.minimum + bounds.others
         if lowest > 1:
             most = max(len(workers.members) - bounds.minimum, 0)
             floor = f"{least} is {lowest}"
             advice = f"remove at most {most}, or lower {least}"
         else:
             floor, advice = "at least one must stay", "delete the job instead, or remove fewer"
-        replicas = max(left, 0) + bounds.beside
+        replicas = max(left, 0) + bounds.others
         facts = {"intent": intent.title, "replicas": replicas, "floor": floor}
         problems = [diagnose(codes.BELOW_MIN, place(), **facts, advice=advice)]
     if problems:

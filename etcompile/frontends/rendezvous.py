@@ -59,10 +59,10 @@ def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
     if words is None:
         return None
     flags = dict(options(words))
-    given = flags.get("nnodes") or _variable(container, "PET_NNODES")
+    nodes = flags.get("nnodes") or _variable(container, "PET_NNODES")
     if "auto_config" in flags:
-        given = "$NODE_NUM"
-    sizes = parsed(given or "1:1", workers)
+        nodes = "$NODE_NUM"
+    sizes = parsed(nodes or "1:1", workers)
     unit = flags.get("node_unit") or _variable(container, "PET_NODE_UNIT") or "1"
     multiple = whole_number(unit)
     if sizes is None or not multiple:
@@ -89,11 +89,10 @@ def parsed(text: str, workers: int) -> tuple[int, int] | None:
 
 def node_range(text: str) -> tuple[int, int] | None:
     """The fewest and the most nodes of `4` or `3:4`; None if it is neither."""
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    if (match := _RANGE.fullmatch(text)) is None:
         return None
-    low = int(found["low"])
-    return low, int(found["high"] or low)
+    low = int(match["low"])
+    return low, int(match["high"] or low)
 
 
 def arguments(container: Mapping[str, Any], *programs: str) -> Sequence[str] | None:

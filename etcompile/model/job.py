@@ -42,7 +42,7 @@ class Bounds(Struct, frozen=True):
             named no minimum, they are all that the document declares.
         count: What the kind calls the number of replicas, and where it stands; None for
             `replicas` of the role.
-        beside: How many replicas of other roles are in the numbers that people write and read: a
+        others: How many replicas of other roles are in the numbers that people write and read: a
             launcher that is one of the nodes.
     """
 
@@ -52,7 +52,7 @@ class Bounds(Struct, frozen=True):
     names: tuple[str, str] = ("minReplicas", "maxReplicas")
     quorum: int | None = None
     count: tuple[str, Origin] | None = None
-    beside: int = 0
+    others: int = 0
 
 
 class Member(Struct, frozen=True):

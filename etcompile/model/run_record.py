@@ -203,8 +203,8 @@ class RunRecord(_Run, frozen=True):
                 replicas[role].pop(number, None)
             else:
                 replicas[role][number] = replica
-        kept = {role: members for role, members in replicas.items() if members}
-        return structs.replace(self, replicas=kept)
+        replicas = {role: members for role, members in replicas.items() if members}
+        return structs.replace(self, replicas=replicas)
 
     def every_replica(self) -> Iterator[tuple[ReplicaKey, ReplicaRecord]]:
         """All replicas to which something has happened."""

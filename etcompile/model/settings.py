@@ -95,7 +95,7 @@ class SecretMode(Struct, frozen=True):
             return SecretMode(self.kind)
         return self
 
-    def beside(self, folder: str) -> "SecretMode":
+    def relative_to(self, folder: str) -> "SecretMode":
         """The mode as it reads when its file is named from a folder."""
         if (file := self.file) is None or self.name is None:
             return self
@@ -114,18 +114,22 @@ def secret_mode(text: str) -> SecretMode:
     """
     kind, colon, name = text.partition(":")
     kind = "external" if text == "generate-in-cluster" else kind
-    found = next((known for known in SECRET_KINDS if known == kind), None)
-    named = bool(name) if found in _NAMED else not colon or (found == "external" and bool(name))
-    if found is None or not named:
-        near = None if found else probably(kind, SECRET_KINDS)
+    known_kind = next((k for k in SECRET_KINDS if k == kind), None)
+    named = (
+        bool(name)
+        if known_kind in _NAMED
+        else not colon or (known_kind == "external" and bool(name))
+    )
+    if known_kind is None or not named:
+        near = None if known_kind else probably(kind, SECRET_KINDS)
         meant = f"; did you mean {near}?" if near else ""
         raise ValueError(f"'{text}' is not one of {_FORMS}{meant}")
-    mode = SecretMode(found, name or None)
-    is_name = found == "existing" or (found == "csi" and not mode.file)
+    mode = SecretMode(known_kind, name or None)
+    is_name = known_kind == "existing" or (known_kind == "csi" and not mode.file)
     if is_name and not re.fullmatch(SECRET_NAME, name):
-        what = "Secret" if found == "existing" else "SecretProviderClass"
+        what = "Secret" if known_kind == "existing" else "SecretProviderClass"
         raise ValueError(f"'{name}' is no name of a {what}")
-    if found == "external" and name and not re.fullmatch(_STORE, name):
+    if known_kind == "external" and name and not re.fullmatch(_STORE, name):
         raise ValueError(f"'{name}' is no STORE/PATH or cluster:STORE/PATH")
     return mode
 

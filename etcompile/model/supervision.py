@@ -51,10 +51,9 @@ def first_replica(job: Job) -> tuple[Role, Member] | None:
 
 def _gang(job: Job, in_place: InPlace) -> Iterator[str]:
     """Who restarts together, and who of them coordinates."""
-    found = first_replica(job)
-    if found is None:
+    if (replica := first_replica(job)) is None:
         return
-    first, member = found
+    first, member = replica
     roles = [role for role in job.roles if role.name in in_place.roles and role.members]
     # By this name its own peers find it, too.
     domain = f".{job.service.name}" if job.service and not job.has_bare_names else ""
@@ -154,18 +153,17 @@ def epoch_line(text: str, at: float = 0.0) -> EpochLine | None:
         text: The line.
         at: When it was written, in seconds since 1970; 0 if that is not known.
     """
-    found = _LINE.match(text)
-    if found is None:
+    if (match := _LINE.match(text)) is None:
         return None
-    cause = _FAILED_FIRST.search(found[5])
+    cause = _FAILED_FIRST.search(match[5])
     return EpochLine(
-        int(found[1]),
-        cast("Verb", found[2]),
-        int(found[3]),
-        int(found[4]),
-        shown(found[5].strip(), _LONGEST_WHY),
+        int(match[1]),
+        cast("Verb", match[2]),
+        int(match[3]),
+        int(match[4]),
+        shown(match[5].strip(), _LONGEST_WHY),
         at,
         (cause[1], int(cause[2]), int(cause[3])) if cause else None,
-        found[5].startswith("backoffLimit"),
-        found[5].rstrip().endswith(" was deleted"),
+        match[5].startswith("backoffLimit"),
+        match[5].rstrip().endswith(" was deleted"),
     )

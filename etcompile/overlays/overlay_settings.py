@@ -83,7 +83,7 @@ def _value(field: str, value: Any, folder: str) -> Any:
     match field:
         case "secret":
             # A file beside the overlay is found from wherever it is used.
-            return secret_mode(value).beside(folder)
+            return secret_mode(value).relative_to(folder)
         case "kubernetes_version":
             return value.removeprefix("v")
         case "init_image" | "kubectl_image" | "gang_scheduler" | "run":

@@ -51,7 +51,7 @@ class Change(Struct, frozen=True):
 
 def number_of(role: Role) -> int:
     """How many replicas people say there are: those of a role, and those counted with them."""
-    return len(role.members) + (role.bounds.beside if role.bounds else 0)
+    return len(role.members) + (role.bounds.others if role.bounds else 0)
 
 
 def change(job: Job, request: Request) -> Change | None:

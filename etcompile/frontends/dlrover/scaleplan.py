@@ -25,7 +25,7 @@ _SIZES = ("cpu", "memory")
 
 def lower(source: Source) -> Lowered:
     """The intent of a ScalePlan that `schemas/ScalePlan.json` accepts."""
-    found, problems = heading(source)
+    fields, problems = heading(source)
     problems += _notes(source)
     metadata, spec = source.data["metadata"], source.data["spec"]
     labels: Mapping[str, str] = metadata.get("labels", {})
@@ -37,7 +37,7 @@ def lower(source: Source) -> Lowered:
         return Lowered(None, tuple(problems))
     groups: Mapping[str, Any] = spec.get("replicaResourceSpecs", {})
     plan = ScalePlan(
-        **found,
+        **fields,
         job=str(name or owner),
         of=(elastic_spec.API_VERSION, "ElasticJob"),
         replicas={group: given["replicas"] for group, given in groups.items() if given["replicas"]},
@@ -48,7 +48,7 @@ def lower(source: Source) -> Lowered:
         custom=CustomResource(
             elastic_spec.API_VERSION,
             "ScalePlan",
-            found["name"],
+            fields["name"],
             {**{k: v for k, v in spec.items() if k not in _UNREAD}, "ownerJob": str(name or owner)},
             # Upstream's documents use a key that no master has ever looked at (defect 17).
             {elastic_spec.JOB_LABEL: str(name or owner), _SCALE_TYPE: "manual"},
@@ -70,11 +70,11 @@ def _planned(source: Source, field: str) -> tuple[Planned, ...]:
 def _pod(origin: Origin, given: Mapping[str, Any]) -> Planned:
     """A Pod of a plan; type and number are in its name, as upstream reads them."""
     name = given.get("name")
-    found = _POD.fullmatch(name) if name else None
-    index = given.get("id", int(found["id"]) if found else None)
+    match = _POD.fullmatch(name) if name else None
+    index = given.get("id", int(match["id"]) if match else None)
     return Planned(
         name=name,
-        role=given.get("type") or (found["type"] if found else None),
+        role=given.get("type") or (match["type"] if match else None),
         index=index,
         rank=given.get("rankIndex"),
         resources=_sizes(given.get("resource", {})),

@@ -25,8 +25,8 @@ def lower_scale_out(source: Source) -> Lowered:
     if failed := _had_failed(source):
         return Lowered(None, (failed,))
     count, label = source.data["spec"]["toAdd"]["count"], _LABELS[source.data["apiVersion"]]
-    found, problems = heading(source)
-    intent = ScaleOut(**found, **_target(source), count=count, label=label)
+    fields, problems = heading(source)
+    intent = ScaleOut(**fields, **_target(source), count=count, label=label)
     return Lowered(intent, (*problems, *_notes(source)))
 
 
@@ -41,9 +41,9 @@ def lower_scale_in(source: Source) -> Lowered:
     wanted = source.data["spec"]["toDelete"]
     origin = Origin(source)
     pods = tuple(wanted.get("podNames") or ())
-    found, notes = heading(source)
+    fields, notes = heading(source)
     intent = ScaleIn(
-        **found,
+        **fields,
         **_target(source),
         count=None if pods else wanted["count"],
         pods=pods,

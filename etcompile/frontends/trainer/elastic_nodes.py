@@ -91,7 +91,7 @@ def described(
         _LIMITS,
         quorum=quorum,
         count=_count(source, place),
-        beside=others,
+        others=others,
     )
     role = structs.replace(role, bounds=bounds)
     problems: tuple[Diagnostic, ...] = ()
@@ -181,11 +181,11 @@ def _meeting(role: Role, subdomain: str) -> Role:
     the first node by ends with the Service's: so that one is told.
     """
     main = role.template.main_container
-    given = {entry["name"]: entry.get("value") for entry in main.get("env", ())}
+    values = {entry["name"]: entry.get("value") for entry in main.get("env", ())}
     first = f"{role.naming.stem}-0.{subdomain}:{PORT}"
-    if given.get(RENDEZVOUS[1]) != first:
+    if values.get(RENDEZVOUS[1]) != first:
         return role
-    stated = given.get(_SETTINGS, "")
+    stated = values.get(_SETTINGS, "")
     env = role.additions.env
     if stated is not None and "is_host" not in stated:
         env = (*env, Env(_SETTINGS, ",".join(filter(None, (stated, _HOLDS))), of="first"))
@@ -201,9 +201,9 @@ def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
     main = role.template.main_container
     place = role.template.main_origin
     variables = {entry["name"]: number for number, entry in enumerate(main.get("env", ()))}
-    given = {entry["name"]: entry.get("value") or "" for entry in main.get("env", ())}
+    values = {entry["name"]: entry.get("value") or "" for entry in main.get("env", ())}
     backend, endpoint = RENDEZVOUS
-    named = given.get(backend, "")
+    named = values.get(backend, "")
     if named == "static" or (named.startswith("etcd") and role.anchored):
         why = "it takes no nodes that come later"
         if named != "static":
@@ -211,16 +211,16 @@ def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
         advice = f"leave it out for c10d, or name another place in {endpoint}"
         at = place.locate("env", variables[backend], "value")
         yield not_compiled(at, f"variable {backend} {named}", why, advice)
-    if role.anchored and _SETTINGS in given and not given[_SETTINGS]:
+    if role.anchored and _SETTINGS in values and not values[_SETTINGS]:
         why = "its value is not known, and node 0 is told there that it holds the rendezvous"
         at = place.locate("env", variables[_SETTINGS], key=True)
         yield not_compiled(at, f"variable {_SETTINGS}", why, "write the value")
     words = arguments(main, *_TORCHRUN)
     field = "command" if main.get("command") else "args"
     for flag, value in options(words or ()):
-        if (found := _flag_problem(flag, value, limits)) is not None:
+        if (problem := _flag_problem(flag, value, limits)) is not None:
             where = f"--{flag.replace('_', '-')} of torchrun"
-            yield not_compiled(place.locate(field), where, *found)
+            yield not_compiled(place.locate(field), where, *problem)
 
 
 def _flag_problem(flag: str, value: str, limits: tuple[int, int]) -> tuple[str, str] | None:

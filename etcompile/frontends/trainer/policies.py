@@ -90,12 +90,12 @@ class NodeFacts(Struct, frozen=True):
         Trainer 2.0 and 2.1 take it from the runtime, too, and not only a number
         (`old_fields`).
         """
-        given = self.job["spec"].get("trainer", {}).get("numProcPerNode")
-        if given is None:
-            given = (self.spec.get("mlPolicy", {}).get("torch") or {}).get("numProcPerNode")
-        if given not in (None, "auto", "cpu"):
-            return str(given)
-        if given != "cpu" and gpus(self.container):
+        stated = self.job["spec"].get("trainer", {}).get("numProcPerNode")
+        if stated is None:
+            stated = (self.spec.get("mlPolicy", {}).get("torch") or {}).get("numProcPerNode")
+        if stated not in (None, "auto", "cpu"):
+            return str(stated)
+        if stated != "cpu" and gpus(self.container):
             return "auto"
         for field in ("requests", "limits"):
             amount = self.container.get("resources", {}).get(field, {}).get("cpu")
@@ -121,8 +121,8 @@ def coordinator(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
 
 def policy(spec: Mapping[str, Any]) -> str | None:
     """The framework that a runtime tells its nodes of each other for, if it does."""
-    found = spec.get("mlPolicy", {})
-    return next((name for name in ("torch", "jax", "xgboost", "mpi") if name in found), None)
+    ml_policy = spec.get("mlPolicy", {})
+    return next((name for name in ("torch", "jax", "xgboost", "mpi") if name in ml_policy), None)
 
 
 def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -131,14 +131,14 @@ def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
     Returns:
         The two; None if it asks for nothing that can be read.
     """
-    given = (job["metadata"].get("annotations") or {}).get(NNODES)
-    return node_range(given) if isinstance(given, str) else None
+    stated = (job["metadata"].get("annotations") or {}).get(NNODES)
+    return node_range(stated) if isinstance(stated, str) else None
 
 
 def backoff_limit(spec: Mapping[str, Any]) -> int:
     """How many failures of its Pods a Job survives."""
-    given = spec.get("backoffLimit")
-    return _BACKOFF_LIMIT if given is None else int(given)
+    stated = spec.get("backoffLimit")
+    return _BACKOFF_LIMIT if stated is None else int(stated)
 
 
 def replicated_job(spec: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
@@ -188,8 +188,8 @@ def launcher_is_node(spec: Mapping[str, Any]) -> bool:
 
 def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[str, Any]) -> int:
     """Processes that MPI starts on a host (reference 5.6)."""
-    if (given := job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
-        return int(given)
+    if (stated := job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
+        return int(stated)
     own = (mpi(spec) or {}).get("numProcPerNode") or 1
     return max(gpus(container), 1) if own == 1 else int(own)
 
@@ -210,10 +210,10 @@ def node_variables(facts: NodeFacts) -> Iterator[dict[str, Any]]:
             values = dict(zip(RESERVED["torch"], addresses, strict=True))
             if facts.elastic:
                 own = (facts.container, facts.job["spec"].get("trainer", {}))
-                given = {entry["name"] for owner in own for entry in owner.get("env", ())}
+                stated = {entry["name"] for owner in own for entry in owner.get("env", ())}
                 meets = ("c10d", f"{first}:{PORT}", str(facts.failures))
                 ours = zip((*RENDEZVOUS, _RESTARTS), meets, strict=True)
-                values |= {name: value for name, value in ours if name not in given}
+                values |= {name: value for name, value in ours if name not in stated}
         case "jax":
             values = {
                 "JAX_NUM_PROCESSES": str(nodes),
@@ -229,7 +229,7 @@ def node_variables(facts: NodeFacts) -> Iterator[dict[str, Any]]:
         yield {"name": variable, "value" if isinstance(value, str) else "valueFrom": value}
 
 
-def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator[dict[str, Any]]:
+def launcher_variables(slots: int, ssh: str, stated: Collection[str]) -> Iterator[dict[str, Any]]:
     """What Open MPI is told on the launcher, version 5 under the names that it reads (T2)."""
     values = (HOSTFILE, "true", str(slots), ssh)
     for name, value in zip(_OPEN_MPI, values, strict=True):
@@ -237,5 +237,5 @@ def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator
     # With true, PRRTE takes the launcher's own line of the hostfile for another host.
     values = (HOSTFILE, "false", str(slots), ssh)
     for name, value in zip(_OPEN_MPI_5, values, strict=True):
-        if name not in given:
+        if name not in stated:
             yield {"name": name, "value": value}

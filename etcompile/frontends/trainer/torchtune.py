@@ -21,8 +21,8 @@ def model(runtime: str) -> str | None:
     parts = runtime.split("-")
     if len(parts) != _PARTS:
         return None
-    found = f"{parts[1].replace('.', '_')}/{parts[2].upper()}"
-    return found if found in _MODELS else None
+    name = f"{parts[1].replace('.', '_')}/{parts[2].upper()}"
+    return name if name in _MODELS else None
 
 
 def command(
@@ -32,14 +32,14 @@ def command(
     recipe, suffix = _recipe(facts, args)
     meets = facts.nodes > 1 or _devices(facts) > 1
     endpoint = [f"--rdzv_endpoint={facts.address}:{PORT}"] if meets else []
-    kept = [word for word in before if word.partition("=")[0] in _KEPT and "=" in word]
-    return [*COMMAND, *endpoint, recipe, "--config", f"{model(runtime)}{suffix}", *kept]
+    preserved = [word for word in before if word.partition("=")[0] in _KEPT and "=" in word]
+    return [*COMMAND, *endpoint, recipe, "--config", f"{model(runtime)}{suffix}", *preserved]
 
 
 def problems(facts: NodeFacts, runtime: str, args: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Why a command cannot be completed: the field, and the reason (Trainer's webhook)."""
-    found = model(runtime)
-    if found is None:
+    name = model(runtime)
+    if name is None:
         known = ", ".join(_MODELS)
         yield "command", f"the name of the runtime, {runtime}, names no model of {known}"
         return
@@ -47,13 +47,13 @@ def problems(facts: NodeFacts, runtime: str, args: Sequence[str]) -> Iterator[tu
         if word.partition("=")[0] in _KEPT:
             yield "args", f"{word.partition('=')[0]} is the runtime's to set"
     lora, quantized = _adapters(args)
-    if facts.nodes > 1 and found != _LARGE:
+    if facts.nodes > 1 and name != _LARGE:
         yield "numNodes", f"only {_LARGE} trains on several nodes"
     elif facts.nodes > 1 and lora:
         yield "args", "LoRA and QLoRA train on one node"
-    elif quantized and found.startswith("qwen"):
+    elif quantized and name.startswith("qwen"):
         yield "args", "QLoRA is not there for Qwen"
-    elif quantized and found.startswith("llama3_2") and not _is_single(facts):
+    elif quantized and name.startswith("llama3_2") and not _is_single(facts):
         yield "args", "QLoRA of Llama 3.2 trains on one device"
 
 
