@@ -4,7 +4,7 @@ A diagnostic says what would put it right (`diagnostics.diagnostic.Fix`); here i
 text, at its place, and read again.
 """
 
-from etcompile.fixes.edits import lines_of
-from etcompile.fixes.files import FixedFile, fixed_files, text_edits, with_edits, with_fix
+from etcompile.fixes.corrected_files import FixedFile, fixed_files, with_edits, with_fix
+from etcompile.fixes.edits import lines_of, text_edits
 
 __all__ = ["FixedFile", "fixed_files", "lines_of", "text_edits", "with_edits", "with_fix"]

@@ -1,31 +1,38 @@
-"""One change of a YAML text, and not a character besides.
+"""Changes of a YAML text at the places of its keys and scalars, and not a character besides.
 
-A text is edited where the entry stands, by its position; nothing is parsed and printed again, so
-that comments, order, quotes, blank lines and line breaks are left as they are. A scalar is replaced
-by one that means the same wherever it stands.
+A text is edited where the scalar stands; nothing is parsed and printed again, so that comments,
+order, quotes, blank lines and line breaks are left as they are. A scalar is replaced by one that
+means the same wherever it stands.
 """
 
+import bisect
+import difflib
+import functools
 import json
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml import YAMLError
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    MappingStartEvent,
+    ScalarEvent,
+)
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
 
-from etcompile.diagnostics.diagnostic import Change, Quote, Rename, Replace
-from etcompile.fixes.nodes import Entry, composed, indexed
+from etcompile.diagnostics.diagnostic import Change, Quote, Rename, Replace, TextEdit
+from etcompile.load.yaml_events import span, yaml_events
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _BREAK = re.compile(r"\r\n|\n|\r")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines of a text, as patches count them, each with its end.
-
-    Python breaks lines at other characters as well, which may stand in a text.
-    """
-    return _LINE.findall(text)
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+"""A line as YAML and editors count them; Python breaks lines at other characters as well."""
+_PATCH_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class Splice(Struct, frozen=True):
@@ -44,87 +51,136 @@ class Splice(Struct, frozen=True):
     claims: frozenset[Hashable]
 
 
+class _Scalar(Struct, frozen=True):
+    """A key or a value that is written out.
+
+    Args:
+        start: The offset of its first character: of its tag or anchor, if it has one.
+        end: The offset after its last one.
+        style: Its quotes, or `|` and `>`; None for a plain one.
+        siblings: For a key, the keys of its mapping.
+    """
+
+    start: int
+    end: int
+    style: str | None
+    siblings: list[str] | None = None
+
+
+class _Text(Struct, frozen=True):
+    """A text by the offsets of its lines, its keys and its other scalars."""
+
+    lines: list[int]
+    keys: dict[int, _Scalar]
+    values: dict[int, _Scalar]
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """The line and the column of an offset, both from 1."""
+        line = bisect.bisect(self.lines, offset)
+        return line, offset - self.lines[line - 1] + 1
+
+
+class _Open(Struct):
+    """A list or mapping that is being read; a mapping's next node is a key or a value."""
+
+    keys: list[str] | None
+    at_key: bool
+
+
+@functools.lru_cache(maxsize=2)  # the fixes of a file are looked up one by one
+def _indexed(content: str) -> _Text | None:
+    """A whole text without a byte order mark, by its offsets; None if it is no YAML."""
+    text = _Text([0, *(found.end() for found in _BREAK.finditer(content))], {}, {})
+    opened: list[_Open] = [_Open(None, at_key=False)]
+    event: Any
+    try:
+        for event in yaml_events(content):
+            if isinstance(event, CollectionEndEvent):
+                opened.pop()
+                continue
+            if not isinstance(event, ScalarEvent | CollectionStartEvent | AliasEvent):
+                continue
+            holder = opened[-1]
+            is_key = holder.at_key
+            if holder.keys is not None:
+                holder.at_key = not is_key
+            if isinstance(event, CollectionStartEvent):
+                is_mapping = isinstance(event, MappingStartEvent)
+                opened.append(_Open([] if is_mapping else None, at_key=is_mapping))
+            elif isinstance(event, ScalarEvent):
+                start, end = span(event)
+                style = event.style or None
+                if is_key and holder.keys is not None:
+                    holder.keys.append(event.value)
+                    text.keys[start] = _Scalar(start, end, style, holder.keys)
+                else:
+                    text.values[start] = _Scalar(start, end, style)
+    except YAMLError:
+        return None
+    return text
+
+
 def splices(content: str, changes: Sequence[Change]) -> list[Splice] | None:
     """What of a text changes; None if one of the changes cannot be made.
-
-    Each key and scalar is written so that it stands for itself anywhere.
 
     Args:
         content: The text for which the changes were made, without a byte order mark.
         changes: What is to be done, in any order.
     """
-    if (text := indexed(content)) is None:
+    if (text := _indexed(content)) is None:
         return None
-    found: list[Splice] = []
+    parts: list[Splice] = []
     for change in changes:
-        offset = text.offset(change.at)
-        at_key = isinstance(change, Rename)
-        entry = None if offset is None else text.entry_of(offset, key=at_key)
-        if entry is None:
+        place = change.at
+        if place.line is None or place.column is None or place.line > len(text.lines):
             return None
+        offset = text.lines[place.line - 1] + place.column - 1
+        scalar = (text.keys if isinstance(change, Rename) else text.values).get(offset)
+        if scalar is None:
+            return None
+        old = content[scalar.start : scalar.end]
+        if not old or old[0] in "&!*" or _BREAK.search(old):
+            return None
+        claims: set[Hashable] = {scalar.start}
         match change:
             case Rename(name=name):
-                made = _renamed(content, entry, name)
+                if old[0] == "?" or scalar.siblings is None or name in scalar.siblings:
+                    return None
+                new = _written(name, scalar.style)
+                claims.add((id(scalar.siblings), name))
             case Quote():
-                made = _quoted(content, entry)
+                if scalar.style:
+                    return None
+                new = json.dumps(old, ensure_ascii=False)
+            case Replace(value=str(value)):
+                if old[0] in "|>":
+                    return None
+                new = _written(value, scalar.style)
             case Replace(value=value):
-                made = _replaced(content, entry, value)
-        if made is None:
-            return None
-        found.append(made)
-    return found
+                if old[0] in "|>":
+                    return None
+                new = json.dumps(value)
+        parts.append(Splice(scalar.start, scalar.end, new, frozenset(claims)))
+    return parts
 
 
-def spliced(content: str, found: Iterable[Splice]) -> str:
+def spliced(content: str, parts: Iterable[Splice]) -> str:
     """A text with parts of it replaced, none of which overlap."""
-    parts: list[str] = []
+    texts: list[str] = []
     end = 0
-    for splice in sorted(found, key=lambda splice: splice.start):
-        parts += content[end : splice.start], splice.text
-        end = splice.end
-    return "".join((*parts, content[end:]))
+    for part in sorted(parts, key=lambda part: part.start):
+        texts += content[end : part.start], part.text
+        end = part.end
+    return "".join((*texts, content[end:]))
 
 
-def _splice(node: Node, text: str, *claims: Hashable) -> Splice:
-    start, end = node.start_mark.index, node.end_mark.index
-    return Splice(start, end, text, frozenset((start, *claims)))
-
-
-def _renamed(content: str, entry: Entry, name: str) -> Splice | None:
-    key = entry.key
-    if key is None or name in _keys(entry.holder):
-        return None
-    old = content[key.start_mark.index : key.end_mark.index]
-    if old[0] in "&!*?" or _BREAK.search(old):
-        return None
-    return _splice(key, _written(name, key.style), (id(entry.holder), name))
-
-
-def _keys(node: Node | None) -> list[str]:
-    return [key.value for key, _ in node.value] if isinstance(node, MappingNode) else []
-
-
-def _quoted(content: str, entry: Entry) -> Splice | None:
-    node = entry.value
-    text = content[node.start_mark.index : node.end_mark.index]
-    if not isinstance(node, ScalarNode) or node.style or not text or text[0] in "&!*":
-        return None
-    return None if _BREAK.search(text) else _splice(node, json.dumps(text, ensure_ascii=False))
-
-
-def _replaced(content: str, entry: Entry, value: str | float) -> Splice | None:
-    node = entry.value
-    old = content[node.start_mark.index : node.end_mark.index]
-    if not isinstance(node, ScalarNode) or not old or old[0] in "&!*|>" or _BREAK.search(old):
-        return None
-    new = _written(value, node.style) if isinstance(value, str) else json.dumps(value)
-    return _splice(node, new)
-
-
-def _scalar(text: str) -> ScalarNode | None:
-    """What a text is read as by itself, if that is a scalar."""
-    found = composed(text) or []
-    return found[0] if len(found) == 1 and isinstance(found[0], ScalarNode) else None
+def splice_edits(content: str, parts: Iterable[Splice]) -> tuple[TextEdit, ...]:
+    """The same parts by line and column."""
+    text = _indexed(content)
+    assert text is not None  # noqa: S101 - the parts are from it
+    return tuple(
+        TextEdit(*text.place(part.start), *text.place(part.end), part.text) for part in parts
+    )
 
 
 def _written(text: str, style: str | None) -> str:
@@ -132,7 +188,48 @@ def _written(text: str, style: str | None) -> str:
     if style == "'":
         return "'" + text.replace("'", "''") + "'"
     if style != '"' and _PLAIN.fullmatch(text):
-        node = _scalar(text)
-        if node is not None and node.tag == "tag:yaml.org,2002:str":
+        resolver: Any = Resolver()
+        if resolver.resolve(ScalarNode, text, (True, False)) == "tag:yaml.org,2002:str":
             return text
     return json.dumps(text, ensure_ascii=False)
+
+
+# The difference of two texts --------------------------------------------------------------------
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, as patches count them, each with its end.
+
+    Python breaks lines at other characters as well, which may stand in a text.
+    """
+    return _PATCH_LINE.findall(text)
+
+
+def text_edits(before: str, after: str) -> Iterator[TextEdit]:
+    """What is to be replaced in a text, from its start to its end, to make it another one."""
+    old, new = _LINE.findall(before), _LINE.findall(after)
+    # Most of a long text is the same, and nothing need be looked for there.
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    matcher = difflib.SequenceMatcher(
+        None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False
+    )
+    for tag, *within in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        first, last, new_first, new_last = (head + number for number in within)
+        part, wanted = "".join(old[first:last]), "".join(new[new_first:new_last])
+        # Of a line that changes, only the part that does.
+        alone = last == first + 1
+        same = _common(part, wanted) if alone else 0
+        rest = _common(part[same:][::-1], wanted[same:][::-1]) if alone else 0
+        end = last + 1, 1
+        if last and (alone or (last == len(old) and not before.endswith("\n"))):
+            end = last, len(old[last - 1]) - rest + 1
+        yield TextEdit(first + 1, same + 1, *end, wanted[same : len(wanted) - rest])
+
+
+def _common(text: Sequence[str], other: Sequence[str]) -> int:
+    """How many characters two texts, or lines two lists, begin with in common."""
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(text), len(other)))

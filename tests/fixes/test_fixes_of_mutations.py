@@ -9,13 +9,13 @@ import functools
 import random
 import re
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
 import etcompile
 from etcompile.fixes import fixed_files, with_edits
-from etcompile.fixes.nodes import composed, entries
 from etcompile.load import access
 
 ROOT = Path(__file__).parents[2]
@@ -38,11 +38,40 @@ def files():
     return texts
 
 
+class Entry(NamedTuple):
+    """A field or an item: the document's number, keys and indexes to it; its key and its value."""
+
+    path: tuple[Any, ...]
+    key: yaml.ScalarNode | None
+    value: yaml.Node
+
+
+def entries(text):
+    """All fields and items of a text, each where it is written, outermost first."""
+    seen = set()
+    documents = [node for node in yaml.compose_all(text, yaml.SafeLoader) if node is not None]
+    waiting = [Entry((number,), None, node) for number, node in enumerate(documents)][::-1]
+    while waiting:
+        entry = waiting.pop()
+        yield entry
+        path, _, node = entry
+        if id(node) in seen or node.id == "scalar":
+            continue  # an alias of what was there before
+        seen.add(id(node))
+        pairs = node.value if node.id == "mapping" else [(None, item) for item in node.value]
+        inner = [
+            Entry((*path, index if key is None else key.value), key, value)
+            for index, (key, value) in enumerate(pairs)
+            if key is None or key.id == "scalar"
+        ]
+        waiting += reversed(inner)
+
+
 def commented(text):
     """A text with a comment at the end of each line, and some above."""
     lines = text.splitlines()
     closed = set()
-    for entry in entries(composed(text)):
+    for entry in entries(text):
         node = entry.value
         first, last = node.start_mark.line, node.end_mark.line
         is_long = node.id == "scalar" or node.flow_style
@@ -72,7 +101,7 @@ def spliced(text, start, end, new):
 def mistaken(text, rng):
     """The text with one more mistake; itself if this sort of mistake finds no place in it."""
     sort = rng.choice((misnamed, misnamed, miscased, quoted, unquoted))
-    found = [entry for entry in entries(composed(text)) if entry.key is not None]
+    found = [entry for entry in entries(text) if entry.key is not None]
     rng.shuffle(found)
     return next((made for entry in found if (made := sort(text, entry, rng))), text)
 

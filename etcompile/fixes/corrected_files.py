@@ -1,0 +1,165 @@
+"""The fixes of all diagnostics of a run, carried out: texts before and after, and nothing written.
+
+A fix may bring another problem to light, as what stands below a misspelt field is not looked at.
+So the run is made again on the changed texts, which nobody has saved yet, until nothing is left to
+fix.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from msgspec import Struct, structs
+
+from etcompile.diagnostics import Diagnostic, has_errors
+from etcompile.diagnostics.diagnostic import Fix, Quote
+from etcompile.fixes.edits import Splice, splice_edits, spliced, splices
+from etcompile.load import access
+
+_ROUNDS = 20
+_MARK = "\ufeff"
+
+
+class FixedFile(Struct, frozen=True):
+    """A file with the fixes of its problems.
+
+    Args:
+        file: Its path, as diagnostics name it.
+        before: Its content.
+        after: The content that it is to have.
+        fixed: The diagnostics that are corrected in it, in the order in which they came up.
+    """
+
+    file: str
+    before: bytes
+    after: bytes
+    fixed: tuple[Diagnostic, ...]
+
+
+def fixed_files(
+    check: Callable[[], Sequence[Diagnostic]],
+    *,
+    unsafe: bool = False,
+    without: frozenset[tuple[str, str, str]] = frozenset(),
+) -> tuple[FixedFile, ...]:
+    """What the files of a run look like with the fixes of its diagnostics.
+
+    Args:
+        check: Makes the run, and reads its files as it always does.
+        unsafe: Carry out unsafe fixes, too.
+        without: Diagnostics whose fixes are left out.
+
+    Returns:
+        The files that change, by their names.
+    """
+    known: set[str] = set()
+    before: dict[str, bytes] = {}
+    after: dict[str, bytes] = {}
+    done: dict[str, list[Diagnostic]] = {}
+    never_again = {*without}
+    for _ in range(_ROUNDS):
+        with access.instead_of(after):
+            problems = check()
+        known = known or {problem.message for problem in problems}
+        by_file: dict[str, list[Diagnostic]] = {}
+        for problem in problems:
+            fix = problem.fix
+            if fix is None or fix.file is None or problem.suppressed is not None:
+                continue
+            if (fix.is_safe or unsafe) and _identity(problem) not in never_again:
+                by_file.setdefault(fix.file, []).append(problem)
+        changed = False
+        for file, own in by_file.items():
+            if (content := after.get(file) or _content(file)) is None:
+                continue
+            corrected, carried_out = _with_fixes(content, own)
+            never_again |= {_identity(problem) for problem in carried_out}
+            if carried_out:
+                before.setdefault(file, content)
+                after[file] = corrected
+                done.setdefault(file, []).extend(carried_out)
+                changed = True
+        if not changed:
+            break
+    # Where a number that is put in quotes is still refused, the number was the mistake.
+    wrong = {_line(d) for d in problems if has_errors([d]) and d.message not in known}
+    dubious = [d for own in done.values() for d in own if _line(d) in wrong]
+    if quoted := {_identity(d) for d in dubious if d.fix and isinstance(d.fix.changes[0], Quote)}:
+        return fixed_files(check, unsafe=unsafe, without=without | quoted)
+    return tuple(
+        FixedFile(file, before[file], after[file], tuple(done[file])) for file in sorted(after)
+    )
+
+
+def with_edits(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Diagnostics whose fixes say which text they change; fixes that cannot be made are dropped."""
+    result: list[Diagnostic] = []
+    texts: dict[str, str | None] = {}
+    for problem in problems:
+        if (fix := problem.fix) is None:
+            result.append(problem)
+            continue
+        file = fix.file
+        if file is not None and file not in texts:
+            content = _content(file)
+            texts[file] = None if content is None else _text(content)
+        text = texts[file] if file is not None else None
+        edited = None
+        if text is not None and (parts := splices(text, fix.changes)) is not None:
+            edited = structs.replace(fix, edits=splice_edits(text, parts))
+        result.append(structs.replace(problem, fix=edited))
+    return result
+
+
+def with_fix(content: str, fix: Fix) -> str | None:
+    """A text with one fix; None if it cannot be carried out there.
+
+    Args:
+        content: The text for which the fix was made, without a byte order mark.
+        fix: One whose changes are all in this text.
+    """
+    parts = splices(content, fix.changes)
+    return None if parts is None else spliced(content, parts)
+
+
+def _identity(problem: Diagnostic) -> tuple[str, str, str]:
+    return problem.code, problem.message, str(problem.location)
+
+
+def _line(problem: Diagnostic) -> tuple[object, ...]:
+    place = problem.location
+    return (place.file, place.line) if place else ()
+
+
+def _content(file: str) -> bytes | None:
+    try:
+        return access.content(file)
+    except OSError:
+        return None
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        return content.decode().removeprefix(_MARK)
+    except UnicodeDecodeError:
+        return None
+
+
+def _with_fixes(content: bytes, problems: Sequence[Diagnostic]) -> tuple[bytes, list[Diagnostic]]:
+    """A file with as many of the fixes as can be carried out together, and which those are.
+
+    Those that exclude each other are for the next round, which sees what is then still wrong.
+    """
+    text = _text(content)
+    if text is None:
+        return content, []
+    carried_out: list[Diagnostic] = []
+    parts: list[Splice] = []
+    claimed: set[Hashable] = set()
+    for problem in problems:
+        own = splices(text, problem.fix.changes) if problem.fix is not None else None
+        claims = {claim for part in own or () for claim in part.claims}
+        if own and claimed.isdisjoint(claims):
+            claimed |= claims
+            parts += own
+            carried_out.append(problem)
+    mark = _MARK if content.startswith(_MARK.encode()) else ""
+    return f"{mark}{spliced(text, parts)}".encode(), carried_out
