@@ -1,11 +1,13 @@
 """A job in a queue of Kueue, a watcher beside it, and what disturbs it."""
 
+import contextlib
 import itertools
 import json
 import os
 import random
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 from collections.abc import Callable
@@ -35,7 +37,9 @@ def until(check: Callable[[], Any], describe: Callable[[], str], seconds: float 
 class QueuedJob:
     """A job that is declared in Git, in a namespace with a queue of its own."""
 
-    def __init__(self, queues: Queues, document: dict[str, Any], folder: Path) -> None:
+    def __init__(
+        self, queues: Queues, document: dict[str, Any], folder: Path, *, heals: bool = False
+    ) -> None:
         self.queues = queues
         self.plane = queues.plane
         self.name = document["metadata"]["name"]
@@ -43,7 +47,8 @@ class QueuedJob:
         document["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "low"
         document["metadata"].pop("namespace", None)
         self.namespace = queues.namespace(12)
-        options = Options(namespace=self.namespace, settings=Settings(gang="kueue", run="one"))
+        settings = Settings(gang="kueue", run="one", profiles=("argocd",) if heals else ())
+        options = Options(namespace=self.namespace, settings=settings)
         compilation = etcompile.compile([document], options)
         assert compilation.ok, compilation.diagnostics
         self.declared = [json.loads(json.dumps(value)) for value in compilation.objects]
@@ -57,8 +62,17 @@ class QueuedJob:
         )
         self._numbers = itertools.count()
         self.sync()
+        self._closed = threading.Event()
+        if heals:
+            threading.Thread(target=self._heal, daemon=True).start()
+
+    def _heal(self) -> None:
+        while not self._closed.wait(0.5):
+            with contextlib.suppress(AssertionError):
+                self.sync()
 
     def close(self) -> None:
+        self._closed.set()
         self._watcher.kill()
         self._watcher.wait()
         self._log.close()
@@ -126,8 +140,11 @@ class QueuedJob:
             lines.append(f"{metadata['name']}: {', '.join(map(str, filter(None, facts)))}")
         for name, workload in self.queues.workloads(self.namespace).items():
             conditions = workload.get("status", {}).get("conditions", ())
-            true = [c["type"] for c in conditions if c["status"] == "True"]
-            lines.append(f"workload {name}: {' '.join(true)}")
+            says = [
+                c["type"] if c["status"] == "True" else f"not {c['type']}: {c['message']}"
+                for c in conditions
+            ]
+            lines.append(f"workload {name}: {', '.join(says)}")
         lines += Path(self._log.name).read_text(errors="replace").splitlines()[-12:]
         return "\n".join(lines)
 
@@ -189,9 +206,12 @@ class QueuedJob:
         change = {"metadata": {"annotations": annotations}}
         self.plane.ask("PATCH", path, change, "application/merge-patch+json")
 
-    def disturb(self, chance: random.Random, kind: str) -> None:
-        """One disturbance, until the job is whole again."""
-        victim = chance.choice(self.running())
+    def disturb(self, chance: random.Random, kind: str, role: str | None = None) -> None:
+        """One disturbance, until the job is whole again; of a Pod of a role, if one is named."""
+        pods = self.running()
+        if role is not None:
+            pods = [pod for pod in pods if pod["metadata"]["labels"]["etcompile.dev/role"] == role]
+        victim = chance.choice(pods)
         if kind == "kill":
             self.kill(victim)
         elif kind == "delete":

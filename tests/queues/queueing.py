@@ -103,7 +103,7 @@ class Queues:
         self.plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
         _patiently(lambda: self.plane.ask("GET", account))
-        quotas = {"cpu": str(cpus), "memory": "64Gi"}
+        quotas = {"cpu": str(cpus), "memory": "64Gi", "ephemeral-storage": "1Ti"}
         resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
         flavors = [{"name": "any", "resources": resources}]
         groups = [{"coveredResources": [*quotas], "flavors": flavors}]

@@ -1,7 +1,8 @@
 """Jobs in queues of the real Kueue come back from whatever takes their Pods away.
 
 No replacement may be one that Kueue deletes as one too many, and at the end the queue is free.
-ETCOMPILE_DISTURBANCES=N disturbs N times instead of each job once a kind of disturbance.
+Every second job is declared to Argo CD, whose self-healing creates again what is missing.
+ETCOMPILE_DISTURBANCES=200 disturbs so often instead of twenty times.
 """
 
 import copy
@@ -15,15 +16,10 @@ import pytest
 from disturbed import QueuedJob, until
 from queueing import Queues
 
-from specs import kubeflow_job, replicas
+from specs import elastic_job, kubeflow_job, replicas, training_job
 
-KINDS = (
-    "kill",
-    "delete",
-    "exit 0 on TERM",
-    "preemption",
-    "preemption, exit 0",
-    "drained queue",
+DISTURBANCES = (
+    *("kill", "delete", "exit 0 on TERM", "preemption", "preemption, exit 0", "drained queue") * 3,
     "dead node",
 )
 
@@ -52,26 +48,51 @@ def kubeflow(kind: str, **types: int) -> dict[str, Any]:
     return kubeflow_job(kind, {name: {**replicas(kind, n), **policy} for name, n in types.items()})
 
 
-WITH_LEADER = {
+def mpi_job() -> dict[str, Any]:
+    """An MPIJob of the MPI Operator."""
+    container = {"name": "mpi", "image": "example.com/mpi:1"}
+    launcher = {**container, "command": ["mpirun", "-np", "2", "train"]}
+    types = {
+        "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
+        "Worker": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+    }
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "mnist"},
+        "spec": {"mpiReplicaSpecs": types},
+    }
+
+
+def elastic_training_job() -> dict[str, Any]:
+    """A TrainingJob of et-operator whose workers come back."""
+    job = training_job()
+    job["spec"]["etReplicaSpecs"]["worker"]["restartPolicy"] = "OnFailure"
+    return job
+
+
+JOBS = {
     "PyTorchJob": kubeflow("PyTorchJob", Master=1, Worker=2),
-    "TFJob": kubeflow("TFJob", Chief=1, Worker=2),
-    "XGBoostJob": kubeflow("XGBoostJob", Master=1, Worker=2),
-}
-WITHOUT_LEADER = {
     "PyTorchJob, workers only": kubeflow("PyTorchJob", Worker=3),
+    "TFJob": kubeflow("TFJob", Chief=1, Worker=2),
     "TFJob, workers only": kubeflow("TFJob", Worker=3),
+    "XGBoostJob": kubeflow("XGBoostJob", Master=1, Worker=2),
     "PaddleJob": kubeflow("PaddleJob", Worker=3),
     "JAXJob": kubeflow("JAXJob", Worker=3),
+    "MPIJob": mpi_job(),
+    "TrainingJob": elastic_training_job(),
+    "ElasticJob": elastic_job({"worker": 3}),
 }
-JOBS = WITH_LEADER | WITHOUT_LEADER
+LAUNCHED = ("MPIJob", "TrainingJob")
+"""Jobs that fail when their launcher does: only their workers are disturbed one by one."""
 
 
 @pytest.fixture
 def queued(queues: Queues, tmp_path: Path) -> Iterator[Callable[[str], QueuedJob]]:
     jobs: list[QueuedJob] = []
 
-    def start(name: str) -> QueuedJob:
-        jobs.append(QueuedJob(queues, asking(JOBS[name]), tmp_path))
+    def start(name: str, *, heals: bool) -> QueuedJob:
+        jobs.append(QueuedJob(queues, asking(JOBS[name]), tmp_path, heals=heals))
         jobs[-1].wait_until_whole()
         return jobs[-1]
 
@@ -82,14 +103,15 @@ def queued(queues: Queues, tmp_path: Path) -> Iterator[Callable[[str], QueuedJob
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_disturbed_job_comes_back_and_completes(
-    queued: Callable[[str], QueuedJob], name: str
+    queued: Callable[..., QueuedJob], name: str
 ) -> None:
-    job = queued(name)
+    number = list(JOBS).index(name)
+    job = queued(name, heals=number % 2 == 1)
     chance = random.Random(name)
-    count = int(os.environ.get("ETCOMPILE_DISTURBANCES", "0")) // len(JOBS) or len(KINDS)
-    for number in range(count):
-        job.disturb(chance, KINDS[number % len(KINDS)])
-        job.sync()
+    count = int(os.environ.get("ETCOMPILE_DISTURBANCES", "20")) // len(JOBS)
+    for turn in range(count):
+        disturbance = DISTURBANCES[(number * count + turn) % len(DISTURBANCES)]
+        job.disturb(chance, disturbance, "worker" if name in LAUNCHED else None)
     job.complete()
     until(lambda: job.phase() == "Succeeded", job.describe)
     until(job.is_finished, job.describe)
