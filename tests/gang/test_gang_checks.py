@@ -350,7 +350,7 @@ def test_w1_what_cannot_be_seen_from_here_is_listed(tmp_path: Path) -> None:
     command = ("check", tmp_path, "-n", "ml", *version, "--run", "a")
     for gang, needs in {
         "volcano": ("Volcano with schedulerName volcano", "Queue q, open", "PriorityClass high"),
-        "kueue": ("LocalQueue q in the job's namespace", "pod integration"),
+        "kueue": ("LocalQueue q in the job's namespace", "pod integration", "quota for cpu"),
         "native": ("feature gate GenericWorkload", "API scheduling.k8s.io/v1beta1"),
         "kai": ("Queue q (scheduling.run.ai)",),
     }.items():

@@ -122,6 +122,23 @@ def test_kueue_gets_a_group_of_the_minimum_and_the_others_one_by_one() -> None:
     assert "schedulerName" not in pod(made, "worker-0")["spec"]
 
 
+def test_kueue_gets_the_topology_of_a_job_on_each_pod_of_the_group() -> None:
+    job = worked("kueue")
+    required, slices = "podset-required-topology", "podset-slice-size"
+    asked = {f"kueue.x-k8s.io/{required}": "rack", f"kueue.x-k8s.io/{slices}": "2"}
+    job["metadata"].setdefault("annotations", {}).update(asked)
+    worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+    own = {"kueue.x-k8s.io/podset-preferred-topology": "block"}
+    worker.setdefault("metadata", {})["annotations"] = own
+    made = ganged("kueue", job)
+    assert asked.items() <= pod(made, "launcher")["metadata"]["annotations"].items()
+    # What a template says of its topology counts for its Pods.
+    annotations = pod(made, "worker-1")["metadata"]["annotations"]
+    assert own.items() <= annotations.items()
+    assert f"kueue.x-k8s.io/{required}" not in annotations
+    assert made.diagnostics == ()
+
+
 @pytest.mark.parametrize(
     ("version", "api", "kind"),
     [

@@ -232,8 +232,17 @@ class QueuedJob:
 
     def phase(self) -> str:
         """The phase of the run in its record."""
+        return str(self._status().get("phase", ""))
+
+    def failures(self) -> dict[str, int]:
+        """How many Pods of each role have failed and were replaced."""
+        replaced: dict[str, int] = json.loads(self._status()["record"]).get("replaced", {})
+        return replaced
+
+    def _status(self) -> dict[str, str]:
         found = self.plane.ask("GET", self._path("ConfigMap", name=f"{self.name}-etcompile-status"))
-        return str((found.get("data") or {}).get("phase", ""))
+        data: dict[str, str] = found.get("data") or {}
+        return data
 
     def is_finished(self) -> bool:
         """Whether Kueue holds no quota and no Pod for the job any more."""

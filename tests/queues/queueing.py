@@ -95,6 +95,11 @@ class Queues:
         process.kill()
         process.wait()
 
+    def kubectl(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """What kubectl says."""
+        command = [self.plane.binaries / "kubectl", "--kubeconfig", self.kubeconfig, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
     # ---- queues ----------------------------------------------------------------------------------
 
     def namespace(self, cpus: int) -> str:

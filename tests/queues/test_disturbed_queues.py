@@ -115,3 +115,23 @@ def test_a_disturbed_job_comes_back_and_completes(
     job.complete()
     until(lambda: job.phase() == "Succeeded", job.describe)
     until(job.is_finished, job.describe)
+
+
+def test_a_drained_node_gives_its_pods_to_others(
+    queued: Callable[..., QueuedJob], queues: Queues
+) -> None:
+    job = queued("PyTorchJob", heals=False)
+    victim = job.running()[0]
+    node = victim["spec"]["nodeName"]
+    refused = queues.kubectl("drain", node, "--timeout=60s")
+    assert refused.returncode == 1
+    assert "use --force to override" in refused.stderr
+    assert job.runs(victim)
+    try:
+        drained = queues.kubectl("drain", node, "--force", "--timeout=60s")
+        assert drained.returncode == 0, drained.stderr
+        job.wait_until_whole()
+        assert not [pod for pod in job.running() if pod["spec"]["nodeName"] == node]
+        assert job.failures() == {}
+    finally:
+        queues.kubectl("uncordon", node)

@@ -25,6 +25,14 @@ _LONGEST = f"{_PREFIX}/max-exec-time-seconds"
 _TOPOLOGY = tuple(
     f"{_PREFIX}/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained")
 )
+_OF_PODS = (
+    *_TOPOLOGY,
+    f"{_PREFIX}/podset-slice-required-topology",
+    f"{_PREFIX}/podset-slice-size",
+    f"{_PREFIX}/podset-group-name",
+    f"{_PREFIX}/safe-to-forcefully-delete",
+)
+"""Annotations that Kueue reads on each Pod, and that hold for all of a job that has them."""
 _MOST_ROLES = 8
 """Of Kueue up to 0.17; later ones take more."""
 
@@ -39,12 +47,16 @@ def _membership(group: Group, place: Place) -> Membership:
         labels[_LONGEST] = longest
     if not place.core:
         return Membership(labels=labels)
-    # The run ends with the Pod that leads; without this its quota is held by who only served.
-    ends = {f"{_PREFIX}/retriable-in-group": "false"} if place.leads else {}
-    return Membership(
-        labels={**labels, _GROUP: group.name},
-        annotations={_TOTAL: str(group.minimum), _ROLE: place.share.role.name, **ends},
-    )
+    annotations = {_TOTAL: str(group.minimum), _ROLE: place.share.role.name}
+    if place.leads:
+        # The run ends with this Pod; without this its quota is held by those that only served.
+        annotations[f"{_PREFIX}/retriable-in-group"] = "false"
+    own, of_job = place.share.role.template.annotations, group.intent.annotations
+    has_topology = not own.keys().isdisjoint(_TOPOLOGY)
+    for key in _OF_PODS:
+        if key in of_job and key not in own and not (has_topology and key in _TOPOLOGY):
+            annotations[key] = of_job[key]
+    return Membership(labels={**labels, _GROUP: group.name}, annotations=annotations)
 
 
 def _priority(group: Group) -> str | None:
@@ -106,6 +118,7 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
 def _needs(group: Group) -> Iterator[str]:
     yield "its pod integration on, for this namespace"
     yield f"LocalQueue {group.queue} in the job's namespace"
+    yield f"quota for {', '.join(sorted(group.resources))} in its ClusterQueue"
     for name in dict.fromkeys((_priority(group), group.intent.extra_queue_priority)):
         if name:
             yield f"WorkloadPriorityClass {name}"
@@ -129,7 +142,7 @@ SCHEDULERS = {
         roles=True,
         alike=True,
         plain_pods=True,
-        reads_job=frozenset({KUEUE_QUEUE, _PRIORITY, _LONGEST}),
+        reads_job=frozenset({KUEUE_QUEUE, _PRIORITY, _LONGEST, *_OF_PODS}),
         resizes_since=None,
     )
 }
