@@ -101,6 +101,7 @@ class PodView(Struct, frozen=True, gc=False):
         spans: When its containers ran.
         unreachable_since: Since when its node has not answered; 0 if it does, as far as the Pod
             says.
+        stopped_by_kueue: Kueue has stopped its group, to have its quota for another one.
         held_by_kueue: Nothing but Kueue's finalizer keeps it from going.
         left_out_by_kueue: Kueue has finished its group without it: it will never be admitted.
     """
@@ -140,6 +141,7 @@ class PodView(Struct, frozen=True, gc=False):
     spans: tuple[Span, ...] = ()
     unreachable_since: float = 0.0
     held_by_kueue: bool = False
+    stopped_by_kueue: bool = False
     left_out_by_kueue: bool = False
 
     @property
@@ -231,6 +233,7 @@ def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
         failures=tuple(failures_of(pod)) if failed else (),
         spans=spans_of(pod, before),
         unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
+        stopped_by_kueue="TerminationTarget" in conditions,
         held_by_kueue=metadata.get("finalizers") == [pods.KUEUE_MANAGED],
         left_out_by_kueue=phase == "Pending" and pods.is_left_out_by_kueue(pod),
     )

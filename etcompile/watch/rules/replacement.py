@@ -288,6 +288,12 @@ def next_steps(state: RunState) -> Iterator[Action]:
             yield DeletePod(pod.name, pod.uid, "Restart")
     if going or any(pod.uid in gang for pod in placement.of_this_run):
         return
+    if state.view.settings.gang == "kueue":
+        # The Workload goes after its Pods; one that has finished would take the new ones.
+        last = max((gone.at for gone in state.view.gone.values()), default=0.0)
+        if state.now < last + state.timeouts.settle:
+            yield Requeue(last + state.timeouts.settle)
+            return
     for replica in state.those("returning"):
         if replica.pod is None:
             yield CreatePod(replica.name, replica.role.name, replica.index, "Restart")

@@ -36,6 +36,8 @@ def comes_back(role: Role, cause: Cause, pod: PodView | None) -> bool:
     """Whether a replica gets another Pod, by how it lost the last that was seen of it."""
     if cause in _MORE[role.recovery.comes_back]:
         return True
+    if pod is not None and pod.stopped_by_kueue:
+        return True  # its queue has suspended the job, whatever its policy says of failures
     if cause == "failed" and pod is not None and pod.refused:
         return True  # it never ran: the scheduler was wrong, or somebody was faster
     if cause not in _POLICIES.get(role.recovery.restart, ()):

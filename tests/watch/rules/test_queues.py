@@ -5,7 +5,7 @@ The same with the real Kueue: tests/queues.
 
 from etcompile.model import Settings
 from etcompile.watch.actions import ReleasePod
-from specs import kubeflow_job, replicas
+from specs import kubeflow_job, replicas, training_job
 from world import World
 
 
@@ -47,7 +47,7 @@ def test_a_gang_restarts_under_its_names() -> None:
     world = queued(**{"restart-together": "true"})
     before = {pod.uid for pod in world.pods.values()}
     world.fail("mnist-one-worker-1", 137)
-    world.wait(60)
+    world.wait(300)
     assert sorted(world.pods) == names(0, 1, 2)
     assert before.isdisjoint(pod.uid for pod in world.pods.values())
     assert (world.record.phase, world.record.restarts) == ("Running", 1)
@@ -59,7 +59,7 @@ def test_all_come_back_when_one_ended_with_0_because_it_was_deleted() -> None:
     before = {pod.uid for pod in world.pods.values()}
     world.ends_with_0.add("mnist-one-worker-1")
     world.change("mnist-one-worker-1", deleting=True, due=world.now + 30)
-    world.wait(60)
+    world.wait(300)
     assert sorted(world.pods) == names(0, 1, 2)
     assert before.isdisjoint(pod.uid for pod in world.pods.values())
     assert world.record.restarts == 0  # nothing has failed
@@ -73,7 +73,7 @@ def test_a_preempted_gang_comes_back_when_all_have_gone() -> None:
     for name in [*world.pods]:
         world.ends_with_0.add(name)
         world.change(name, deleting=True, due=world.now + 30)
-    world.wait(60)
+    world.wait(300)
     assert sorted(world.pods) == names(0, 1, 2)
     assert before.isdisjoint(pod.uid for pod in world.pods.values())
     assert world.told("JobRestarted") == []
@@ -82,6 +82,18 @@ def test_a_preempted_gang_comes_back_when_all_have_gone() -> None:
 def test_a_pod_that_came_after_its_group_had_finished_is_made_again_with_the_others() -> None:
     world = queued()
     world.change("mnist-one-worker-2", left_out_by_kueue=True, held_by_kueue=False, phase="Pending")
-    world.wait(60)
+    world.wait(300)
     assert sorted(world.pods) == names(0, 1, 2)
     assert not any(pod.left_out_by_kueue for pod in world.pods.values())
+
+
+def test_a_launcher_comes_back_that_kueue_has_stopped() -> None:
+    """Without Kueue the run fails with its launcher (reference/et-operator.md 4.3)."""
+    job = training_job()
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    world = World(job, settings=Settings(gang="kueue", run="one"))
+    for name in [*world.pods]:
+        world.change(name, deleting=True, due=world.now + 30, stopped_by_kueue=True)
+    world.wait(300)
+    assert len(world.pods) == 3
+    assert world.record.phase == "Running"
