@@ -257,7 +257,6 @@ class Declaration(Struct, frozen=True):
     """How a field of a struct is written on the command line; it stands in place of its default.
 
     Args:
-        cls: The class of click's parameter.
         words: The flags of an option.
         attributes: Of click's parameter, as far as the type of the field does not say them.
     """
@@ -272,7 +271,6 @@ def option(*words: str, **attributes: Any) -> Any:
 
     Args:
         words: Its flags; a long one only where it is not named like the field.
-        attributes: As `click.Option` has them.
     """
     return Declaration(click.Option, words, attributes)
 
@@ -382,12 +380,8 @@ def subcommand(
     """Makes a command of a function that takes its parameters as a struct.
 
     Args:
-        name: What it is called.
-        struct: Its parameters.
-        cls: The class of the command.
         flags: The settings that have a flag, by their names in the file; all others stand in the
             file, or in `--config KEY=VALUE`. None: as they are declared.
-        group: The group that it belongs to.
     """
 
     def decorated(run: Callable[[click.Context, T], None]) -> click.Command:

@@ -76,7 +76,6 @@ def offering(values: Callable[[click.Context], Values], *, files: bool = False) 
 
     Args:
         values: The values, by the options that were typed before.
-        files: Offer files, too.
     """
 
     def complete(

@@ -69,7 +69,6 @@ class FileValue(Struct, frozen=True):
     """The value of a setting in the file.
 
     Args:
-        value: As the file has it.
         place: The keys that lead to it in the file.
         default: The default of the option: paths are seen from the working directory.
     """
@@ -85,7 +84,6 @@ class Configured(Struct, frozen=True):
     Args:
         configuration: The file; None if there is none, or none that can be read.
         settings: What holds, by the names of the options.
-        diagnostics: What is wrong with it.
     """
 
     configuration: Configuration | None = None
@@ -221,9 +219,7 @@ def configured(
 
     Args:
         paths: The inputs, as on the command line; the working directory if there are none.
-        environment: The environment whose settings count before the others.
         file: The file; the nearest to the inputs if None.
-        isolated: No file counts.
         root: The folder at which the search ends; the root of the repository of the input if None.
         for_others: Settings that run programs or let Secrets pass are refused.
     """
@@ -311,12 +307,8 @@ def configured_options(path: str | os.PathLike[str], *words: str) -> Options:
     """How `etcompile render` compiles a file: as its configuration file says.
 
     Args:
-        path: A file or a folder.
         *words: Options of `etcompile render` that count before the file, such as
             `"--environment", "prod"`.
-
-    Returns:
-        The options of the compiler.
 
     Raises:
         ConfigurationError: the configuration file is faulty.

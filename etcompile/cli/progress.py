@@ -155,13 +155,7 @@ def _object(ref: ObjectRef) -> dict[str, str]:
 
 
 class Lines:
-    """A line for each change of state, and at the end what is not ready and why.
-
-    Args:
-        stream: Where to write.
-        quiet: Only what is wrong.
-        color: Use ANSI escapes.
-    """
+    """A line for each change of state, and at the end what is not ready and why."""
 
     def __init__(self, stream: TextIO, *, quiet: bool, color: bool) -> None:
         self._stream = stream
@@ -229,7 +223,6 @@ class Lines:
         """Writes objects and why, each different reason once, with those that it holds for.
 
         Args:
-            title: What they have in common.
             objects: Each with what to write before and after it, and the reason.
         """
         groups: dict[tuple[tuple[str, str], str], list[tuple[ObjectRef, str]]] = {}

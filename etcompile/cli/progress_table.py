@@ -39,11 +39,7 @@ _OTHERS = 40
 
 
 class Table:
-    """Shows a table, and lines where a table would lose something.
-
-    Args:
-        lines: The plain form, for what stays on the screen.
-    """
+    """Shows a table, and lines where a table would lose something."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines

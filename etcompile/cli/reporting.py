@@ -23,7 +23,6 @@ def report(
     Args:
         diagnostics: All of them: a form for machines is one document. Suppressed ones are only
             in the forms that mark them as such.
-        options: The form, and what is left out.
         are_data: They are what the command is for, so that machines find them on standard
             output.
     """
@@ -74,8 +73,6 @@ def cluster_errors(
     """Ends a command that reads a cluster when the cluster refuses, or has no such job.
 
     Args:
-        ctx: The command.
-        options: How to report why.
         no_job: The exit code when there is no such job.
     """
     from etcompile.kubeapi import ClusterError
@@ -100,7 +97,6 @@ def write(*texts: str, errors: str = "strict") -> None:
     """Writes to standard output as bytes, so that every terminal gets what a file would.
 
     Args:
-        texts: What to write.
         errors: What becomes of a character that UTF-8 has not, as for `str.encode`.
     """
     for text in texts:

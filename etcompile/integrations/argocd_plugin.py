@@ -67,10 +67,8 @@ class Parameter(Struct, frozen=True):
     """A parameter, which has the name of the option of `etcompile render` that it becomes.
 
     Args:
-        name: Its name, as in an Application.
         form: What its value is: string, boolean, array or map.
         option: The option of `etcompile render` that it becomes; None for what is no option.
-        announcement: The parameter as Argo CD's interface reads it.
         names_files: Whether its values are paths, which must not lead out of the repository.
     """
 
@@ -112,7 +110,6 @@ class Request(Struct, frozen=True):
     """What an Application asks for.
 
     Args:
-        words: Options of `etcompile render`.
         paths: What to compile; empty if the Application does not say.
         namespace: The namespace of what names none.
         first: Overlays that count before all others: what is known of the cluster.
@@ -130,8 +127,6 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     """What an Application asks for.
 
     Args:
-        environment: The variables of the process.
-        folder: The folder of the source.
         versions: The versions of Kubernetes that there are schemas for, in order; if there are any,
             the one nearest to the cluster's is chosen.
 
@@ -301,8 +296,6 @@ def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iter
     """The files that hold a job.
 
     Args:
-        paths: Files, folders and globs.
-        boundary: Where all of them must lie.
         marked: Only those whose name says that etcompile compiles them. Argo CD asks every plugin
             about each Application that names none, and the operator of a TFJob in its source may
             be installed (reference/gitops.md 6.1).
@@ -317,7 +310,6 @@ def announced(folder: Path, environment: Mapping[str, str], *, every: bool) -> l
 
     Args:
         folder: The folder of the source, in whose repository the files are searched.
-        environment: The variables of the process.
         every: Also those that plugin.yaml declares.
     """
     top = str(repository(folder, environment))

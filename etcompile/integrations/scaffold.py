@@ -48,12 +48,8 @@ class NewRepository(Struct, frozen=True):
 
     Args:
         name: Its name, and that of its Application or Kustomization.
-        gitops: What syncs it.
-        namespace: Where its jobs run.
-        repository: Its URL.
         known_as: What clusters know its jobs by (`operations.job_sets`).
         owner: Who reviews what goes to production, as CODEOWNERS names them.
-        kubernetes_version: The cluster's version.
     """
 
     name: str

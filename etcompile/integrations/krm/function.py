@@ -55,7 +55,6 @@ class Answer(Struct, frozen=True):
 
     Args:
         texts: Makes the ResourceList, in pieces; none if the input was no ResourceList.
-        diagnostics: Everything that is wrong or worth knowing.
         refused: Whether the run failed: the list is as it was.
     """
 
@@ -70,7 +69,6 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
     Args:
         data: A ResourceList, YAML or JSON.
         options: How to compile; what the functionConfig says comes after it.
-        strict: Refuse warnings too.
     """
     listed = resource_list(data, options.limits)
     if not isinstance(listed, ResourceList):
@@ -172,9 +170,7 @@ class Work(Struct, frozen=True):
 
     Args:
         inputs: What is compiled besides the items: files, or the configuration itself.
-        options: How to compile.
         strict: Warnings are refused too.
-        diagnostics: What is wrong with the configuration.
     """
 
     inputs: tuple[Input, ...]

@@ -217,7 +217,6 @@ def document(item: Mapping[str, Any], *, in_file: bool = True) -> Document:
     """An item as the compiler reads it: without what pipelines note on it.
 
     Args:
-        item: An item of a ResourceList, JSON.
         in_file: Call it by its file. The configuration is not: what it names is named from where
             the function runs, and not from beside that file.
     """

@@ -48,8 +48,6 @@ class Fate(Struct, frozen=True):
     """What becomes of an object.
 
     Args:
-        ref: The object.
-        outcome: What becomes of it.
         why: What decides that, in plain words; empty if nothing needs saying.
     """
 
@@ -74,10 +72,7 @@ def fates(
     """What becomes of each object of a job.
 
     Args:
-        rendered: What the job renders to.
         live: Objects of the cluster: those of the job are found among them.
-        owner: The custom resource they are owned by.
-        job: The job that they are rendered from.
         all_go: What the custom resource owns is deleted with it.
 
     Returns:

@@ -45,10 +45,6 @@ def cleaned(document: Document, kind: Kind) -> Document:
     applied shows that somebody wrote them; those of the kind only if the note shows that nobody
     did.
 
-    Args:
-        document: A custom resource of one of our kinds.
-        kind: The row of its kind: where it has Pod templates, and what its operator fills in.
-
     Returns:
         The document with other data; what is left of it stands where it stood.
     """
@@ -101,7 +97,6 @@ def plain_template(template: Any, written: Any = None) -> Any:
     """A Pod template without defaults of the API server.
 
     Args:
-        template: The template, JSON.
         written: The same as somebody wrote it, whose defaults stay; None if that is not known.
     """
     if not isinstance(template, Mapping):
@@ -183,7 +178,6 @@ class Workers(Struct, frozen=True):
 
     Args:
         patch: What an overlay has to change in the document; None for nothing.
-        notes: What is worth knowing, one line each.
     """
 
     patch: Mapping[str, Any] | None = None

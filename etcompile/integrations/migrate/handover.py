@@ -58,10 +58,8 @@ class Handover(Struct, frozen=True):
     """A job that leaves its operator.
 
     Args:
-        live: Its custom resource.
         files: The files of its spec, and of its runtime.
         fates: What becomes of its objects.
-        notes: What else is worth knowing about it.
         scalers: Its scale intents in the cluster, as kubectl names them.
     """
 

@@ -52,7 +52,6 @@ class Migrated(Struct, frozen=True):
 
     Args:
         files: Name to text; none if something was refused.
-        diagnostics: What is wrong with the input, or worth knowing.
     """
 
     files: Mapping[str, str]
@@ -85,7 +84,6 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     Args:
         documents: Custom resources as a cluster returns them, their scale intents, and objects
             that the operator created for them.
-        options: How to compile.
     """
     options = options or Options()
     version = options.settings.kubernetes_version

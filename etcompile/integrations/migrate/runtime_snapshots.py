@@ -31,8 +31,6 @@ class Merged(Struct, frozen=True):
         specs: The documents to write, in the order given.
         whole: The same as they are compiled: each TrainJob with its runtime.
         runtimes: The runtime of each to be written, None for none.
-        notes: What is worth knowing of each.
-        diagnostics: What is wrong with runtimes.
     """
 
     specs: tuple[Document, ...]
@@ -49,7 +47,6 @@ def merged(specs: Sequence[Document], others: Sequence[Document], version: str) 
         specs: The documents of jobs, of any kinds, without what a cluster adds.
         others: Everything else of the input: ConfigMaps in which Trainer noted a runtime, and
             runtimes themselves, which count where there is no note.
-        version: The version of Kubernetes whose schema objects must satisfy.
     """
     diagnostics: list[Diagnostic] = []
     of_input = [_cleaned(document) for document in others if is_runtime(document)]

@@ -51,7 +51,6 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
 
     Args:
         documents: Jobs of `kubeflow.org/v1`, or of an older version.
-        options: How to compile what is written, to find what is wrong with it.
 
     Returns:
         NAME.yaml and NAME-runtime.yaml of each job; none if one was refused. The diagnostics say
