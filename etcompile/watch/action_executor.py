@@ -165,7 +165,13 @@ class ActionExecutor(Struct, frozen=True):
                 outcome = "all"
                 touched_pods = touched_pods or phase == "pods"
                 try:
-                    self._carry_out(case, these)
+                    # ConfigMaps first, and then what is to be done with Pods.
+                    for action in these:
+                        if isinstance(action, WriteStatus | WriteHosts):
+                            self._try(case, action, partial(self._write_map, case, action))
+                        elif isinstance(action, RemoveJob):
+                            self._remove_job(case)
+                    self._on_pods(case, [own for own in these if isinstance(own, PodAction)])
                 except (ClusterError, NameTakenError, OutdatedError) as error:
                     if phase == "record" and isinstance(error, OutdatedError):
                         raise
@@ -178,17 +184,6 @@ class ActionExecutor(Struct, frozen=True):
         if problem is not None:
             raise problem
         return "some" if late else outcome
-
-    def _carry_out(self, case: Case, actions: Sequence[Action]) -> None:
-        """Writes ConfigMaps, and then does what is to be done with Pods."""
-        for action in actions:
-            if isinstance(action, WriteStatus | WriteHosts):
-                self._try(case, action, partial(self._write_map, case, action))
-            elif isinstance(action, RemoveJob):
-                self._remove_job(case)
-        pod_actions = [action for action in actions if isinstance(action, PodAction)]
-        if pod_actions:
-            self._on_pods(case, pod_actions)
 
     def _try(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
         """Sends a request, and holds the next one like it if it was refused or changed nothing."""
@@ -387,6 +382,8 @@ class ActionExecutor(Struct, frozen=True):
     # ---- Pods ----------------------------------------------------------------------------------
 
     def _on_pods(self, case: Case, actions: Sequence[PodAction]) -> None:
+        if not actions:
+            return
         compiled = _compiled(case, actions)
         hopeless: dict[str, Exception] = {}
 

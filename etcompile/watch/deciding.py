@@ -96,8 +96,8 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
             # A time that has been would have the job looked at again and again, for nothing.
             actions.append(Requeue(quiet))
         return tuple(_in_order(actions))
-    # What is written down is not decided again. So it is told of at once: the requests after it
-    # may fail, and would take an Event that comes after them along.
+    # What is written down is not decided again, so its Events come at once: the requests after it
+    # may fail, and then what comes after them is left.
     events_first = sorted(_in_order(actions), key=lambda action: not isinstance(action, EmitEvent))
     hung = None
     if state is not None and state.silence is not None and state.silence.is_settled(now):
@@ -116,7 +116,7 @@ def _decision(state: RunState, learned: Iterable[Action]) -> Decision:
         return Decision(after.record, (*learned, *ended.actions, *after.actions))
     actions = [*learned]
     if end is not None:
-        losses = replacement.restarted(state, end.message, end.loss, anew=True)
+        losses = replacement.restarted(state, end.message, end.loss, from_start=True)
     else:
         actions += verdict.next_look(state)
         losses = _losses(state)

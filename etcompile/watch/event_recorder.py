@@ -1,4 +1,4 @@
-"""What people are told: Events of the cluster, and lines of the watcher's log.
+"""What the watcher reports: Events of the cluster, and lines of its log.
 
 An Event may be late, and may be lost: it never holds up a replacement, and a thousand failures at
 once are not a thousand more requests in the same second.

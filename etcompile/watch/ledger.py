@@ -35,7 +35,7 @@ Request = tuple[str, str]
 """A verb and an object: two requests with the same are one that is sent again."""
 
 _LONGEST_REPORT = 300
-"""Characters of a problem by which it is told from others."""
+"""Characters of a problem that are compared with those of others."""
 _MOST_REPORTS = 200
 """Problems of a job that are remembered as reported."""
 
@@ -109,7 +109,7 @@ class Ledger:
         self._failed_looks = 0
 
     def retry_soon(self) -> None:
-        """What has been refused may be accepted now: patience begins anew."""
+        """What has been refused may be accepted now: each waits as after its first failure."""
         self.retain()
         self._failed_looks = 1
 

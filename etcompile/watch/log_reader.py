@@ -1,6 +1,6 @@
-"""The logs of Pods, read beside everything else: a node that does not answer holds nothing up.
+"""Reads the logs of Pods in threads of a pool: a node that does not answer holds nothing up.
 
-What is learned is told to the store, which has the job looked at again.
+The store learns what was read, and has the job looked at again.
 """
 
 import logging

@@ -162,20 +162,13 @@ def _deployment(installation: Installation) -> LiveObject:
     (container,) = template["spec"]["containers"]
     container["image"] = installation.image
     command, *more = container["args"]
-    container["args"] = [command, *_arguments(installation), *more]
-    return deployment
-
-
-def _arguments(installation: Installation) -> list[str]:
-    """The arguments of the watcher that the base does not have."""
-    words = []
-    if installation.namespaces is None:
-        words.append("--all-namespaces")
+    options = ["--all-namespaces"] if installation.namespaces is None else []
     for namespace in installation.namespaces or ():
-        words += ["--namespace", namespace]
+        options += ["--namespace", namespace]
     if installation.selector:
-        words += ["--selector", installation.selector]
-    words += ["--home", installation.home]
+        options += ["--selector", installation.selector]
+    options += ["--home", installation.home]
     if installation.name != NAME:
-        words += ["--name", installation.name]
-    return words
+        options += ["--name", installation.name]
+    container["args"] = [command, *options, *more]
+    return deployment

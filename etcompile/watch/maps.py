@@ -1,6 +1,6 @@
 """What the watcher's own ConfigMaps are to be: whole, and as a change of what is there.
 
-Apart from the requests because it is a function from values to values. `J-hosts` goes with the
+Functions from values to values; the executor sends the requests. `J-hosts` goes with the
 job's ConfigMap; `J-status` outlives it, or a job that is synced again would train again
 (reference/gitops.md 9).
 """

@@ -6,12 +6,12 @@ what is to be done is decided again. When the rules want to be asked at a certai
 that is when to look again, too. The answer is always that: a time, or none, and what came of it.
 
 A job is in the hands of one thread at a time (`workqueue`), so that what is decided about it and
-what is requested for it come one after the other, while other jobs go on beside it. One that fails,
+what is requested for it come one after the other, while other jobs go on. One that fails,
 also by a bug of ours, must not take another one down.
 
 What the store has of a job was written by others, and may be of another run, of another controller,
-or of a job of this name that there was before. That is told apart here (`view`): to the rules, a
-Pod that is not of the run is of no run.
+or of a job of this name that there was before. `view` tells that apart: to the rules, a Pod
+that is not of the run is of no run.
 """
 
 import logging
@@ -60,7 +60,7 @@ _WHILE_TERMINATING = 60.0
 """Seconds until something is created again in a namespace that is being deleted."""
 _UNTIL_REMOVAL_IS_ALLOWED = 3600.0
 _MOST_GONE = 100
-"""Pods that have gone and whose names nobody has again, beside as many as a job has replicas."""
+"""Pods that have gone and are remembered, in addition to as many as a job has replicas."""
 _LOOKS = 8
 """Looks at one job in a row; then others have their turn."""
 
@@ -198,7 +198,7 @@ class Reconciler(Struct, frozen=True):
                 reannotated=reannotated(seen, declared) if previous is not None else (),
             )
             if record is None and seen.status is not None and seen.status.data.get("record"):
-                # It is written anew.
+                # A new one is written.
                 message = "the run record cannot be read: what it said of the run so far is lost"
                 self.notices.of_record(key, seen.status, message)
             actions = decide(memory.run.view, self.cluster.now())

@@ -1,7 +1,7 @@
 """What a cluster holds of a kind, and then every change of it: one thread a kind and place.
 
 A list only to begin with, and again when the API server has forgotten where a watch was; between
-them nothing is asked. Apart from who keeps the objects, so that a kind is followed in one way.
+them no request is sent. The store keeps the objects; every kind is followed in this one way.
 """
 
 import logging
@@ -22,7 +22,7 @@ _LONGEST_WAIT = 10.0
 _STEADY = 5.0
 """Seconds that a watch must have lasted for the next wait to be the first again."""
 _RENEWAL = 120.0
-"""Seconds until a watch is asked for anew, and so about the longest a dead line goes unnoticed."""
+"""Seconds until a watch is renewed, and so about the longest a dead line goes unnoticed."""
 
 _PAGES = {"ConfigMap": 20}
 """The same of kinds whose objects may have a megabyte each."""

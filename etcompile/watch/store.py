@@ -280,14 +280,14 @@ class Store:
         """Forgets Pods that a complete list of a namespace, or of all, does not have."""
         with self._lock:
             self._pod_progress.advance(place, version)
-            changed = {
+            changed = [
                 key
                 for key, seen in self._in(place)
                 for name, pod in [*seen.pods.items()]
                 if (key[0], name) not in listed and pod.version <= version
                 if self._forget_pod(key, name, version, unseen=True)
-            }
-        for key in changed:
+            ]
+        for key in dict.fromkeys(changed):
             self._changed(key)
 
     def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:

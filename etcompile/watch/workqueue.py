@@ -1,7 +1,7 @@
 """Which jobs want a look, now or at some time, each in one pair of hands at once.
 
 An event of one of a thousand Pods says only that its job wants a look; ten of them at once are
-one look. Apart from the loop because this is all that its threads share besides the observations.
+one look. This and the store are all that the threads of the watcher share.
 """
 
 import heapq
@@ -11,7 +11,7 @@ import time
 from collections import deque
 
 _SUPERSEDED = 64
-"""Times that were put off and may be kept, beside as many as there are jobs that wait."""
+"""Times that were put off and may be kept, in addition to one for each job that waits."""
 _LONGEST_WAIT = 3600.0
 _FIRST_BACKOFF = 0.05
 LONGEST = 30.0

@@ -226,7 +226,7 @@ def verdicts(placement: Placement, record: RunRecord) -> list[tuple[Supervised, 
 
 
 def new_pods(placement: Placement, record: RunRecord) -> Iterator[Action]:
-    """The removal of Pods that are to be made anew, where each replica restarts by itself.
+    """The removal of Pods that are to be created again, where each replica restarts by itself.
 
     The one of a Job of Kubernetes is that Job's: its container goes on failing.
     """

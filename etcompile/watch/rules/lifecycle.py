@@ -185,10 +185,10 @@ def _but_seen(record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
 
 # A run that does not start, or not again ---------------------------------------------------------
 #
-# What holds it up is told, and stands in its record. That all Pods are there does not mean that one
-# of them runs. An image that cannot be pulled is told of at once: it will not come by waiting. A
-# Pod that finds no node, and one that is missing, are told of when that has lasted: a node may be
-# on its way, and so may whoever applies the job.
+# The record says what holds it up, and so does an Event. That all Pods are there does not mean that
+# one of them runs. An image that cannot be pulled is reported at once: it will not come by waiting.
+# A Pod that finds no node, and one that is missing, are reported when that has lasted: a node may
+# be on its way, and so may whoever applies the job.
 
 _BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerError"})
 """What the scheduler says, which may find a place later, and by design does in a gang."""
@@ -281,7 +281,7 @@ def suspended(placement: Placement, record: RunRecord) -> Decision:
 
 
 def resumed(record: RunRecord) -> Decision:
-    """What becomes of a job that may run again: it begins anew, and so does its deadline.
+    """What becomes of a job that may run again: it begins again, and so does its deadline.
 
     Its Pods are up to whoever applies it: none of those that went because of the suspension is
     made again.
@@ -296,7 +296,7 @@ def resumed(record: RunRecord) -> Decision:
 #
 # Its Pods are still there. Mostly somebody is about to exchange them, and for a moment nothing is
 # made again that would be in the way. After that moment the apply has failed, and the run goes on
-# as it was; people are told so once, and `status` shows it.
+# as it was; an Event says so once, and `status` shows it.
 
 _ANOTHER_RUN = (
     "the ConfigMap describes another run, but the Pods of this one are still there: it goes on, "

@@ -182,7 +182,7 @@ def restarted(
     message: str,
     loss: Replica | None = None,
     *,
-    anew: bool = False,
+    from_start: bool = False,
     counted: bool = True,
 ) -> Decision:
     """The record of a run whose Pods are all to go and to come back.
@@ -190,7 +190,7 @@ def restarted(
     Args:
         message: Why, in a sentence.
         loss: The replica that is to blame, if it is one.
-        anew: The run starts anew, and its clock too; else only its Pods do.
+        from_start: The run starts again, and its clock too; else only its Pods do.
         counted: It counts among the restarts of the run; one after a deletion does not.
     """
     record, timeouts = state.record, state.timeouts
@@ -207,7 +207,7 @@ def restarted(
         role = replica.role.name
         if replica.role.recovery.failures is None:
             lost_restarts += replica.restarts
-        elif anew:
+        elif from_start:
             replaced.pop(role, None)  # its limit is each attempt's
         elif replica.restarts:
             replaced[role] = replaced.get(role, 0) + replica.restarts
@@ -219,7 +219,7 @@ def restarted(
         phase="Restarting",
         reason="Restarting",
         message=message,
-        started=None if anew and not state.job.run.keeps_clock else record.started,
+        started=None if from_start and not state.job.run.keeps_clock else record.started,
         restarts=record.restarts + counted,
         restarted_at=state.now,
         replaced=replaced,

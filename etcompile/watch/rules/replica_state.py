@@ -80,7 +80,7 @@ def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[R
     view = placement.view
     pruned = _pruned_until(view)
     gang = frozenset(record.gang)
-    all_anew = record.phase == "Restarting"
+    restarting = record.phase == "Restarting"
     for replica in placement.replicas:
         written = record.replica(replica.key)
         gone, pod = replica.gone, replica.pod
@@ -94,11 +94,11 @@ def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[R
                 state = "left" if written.left else "returning"
         elif replica.blocked:
             state = "there"
-        elif written.completed and not all_anew:
+        elif written.completed and not restarting:
             state = "done"
-        elif gone is not None and gone.pod.uid in gang and not all_anew:
+        elif gone is not None and gone.pod.uid in gang and not restarting:
             state = "awaited"  # it went when the job was suspended
-        elif all_anew and (gone or written.seen):
+        elif restarting and (gone or written.seen):
             state = "returning"
         elif view.superseded and _is_given_up(replica, written):
             state = "awaited"

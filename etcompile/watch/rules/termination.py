@@ -1,8 +1,8 @@
 """Pods that are to go, and those that should have gone and do not.
 
 A worker that the job does not have any more, the second Pod of a rank, a Pod whose deletion was
-left half done, one on a node that does not answer; and one that holds up others, which is told,
-because nothing can be done about it.
+left half done, one on a node that does not answer; and one that holds up others, which is only
+reported, because nothing can be done about it.
 """
 
 from collections.abc import Iterator

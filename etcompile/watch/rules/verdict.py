@@ -317,7 +317,7 @@ def _is_more(failures: int, in_place: int, limit: int) -> bool:
 # After ttlSecondsAfterFinished first the Pods go, then all that was made for the job, as the
 # garbage collection of an operator's custom resource does (reference/training-operator.md 5.6); the
 # job's own ConfigMap is the last. Only where no tool syncs Git: it would create again what has
-# expired, and the job would run again (reference/gitops.md 1.5). That is told.
+# expired, and the job would run again (reference/gitops.md 1.5). An Event says so.
 
 _NO_EFFECT = (
     "ttlSecondsAfterFinished has no effect: the tool that syncs Git would create again what is "
