@@ -126,7 +126,14 @@ class Reconciler(Struct, frozen=True):
             if error.reason == "Interrupted" or self.stopping():
                 return None, "stopped"
             if error.terminating:
-                return self._until_terminated(key, memory), "stopped"
+                # Every Pod of it that goes is an event, and none of them can come back.
+                due = self.cluster.now() + _WHILE_TERMINATING
+                seen = self.store.job(key)
+                if seen is not None and seen.config is not None:
+                    memory.run.paused = seen.config.metadata["uid"], due
+                message = "%s/%s: its namespace is being deleted: nothing is created in it any more"
+                _log.info(message, *key)
+                return due, "stopped"
             if error.over_quota:
                 memory.run.over_quota = True
             # Did the API server say no, rather than nothing or later?
@@ -251,18 +258,6 @@ class Reconciler(Struct, frozen=True):
         if all(pod.view.phase == "Pending" for pod in case.seen.pods.values()):
             self.executor.create_secrets(case)
         memory.run.secrets = case.run.uid, ssh.secret
-
-    def _until_terminated(self, key: JobKey, memory: JobMemory) -> float:
-        """When to look again at a job whose namespace is being deleted, if it is there then.
-
-        Every Pod of it that goes is an event, and none of them can come back.
-        """
-        again = self.cluster.now() + _WHILE_TERMINATING
-        seen = self.store.job(key)
-        if seen is not None and seen.config is not None:
-            memory.run.paused = seen.config.metadata["uid"], again
-        _log.info("%s/%s: its namespace is being deleted: nothing is created in it any more", *key)
-        return again
 
     def _later(self, memory: JobMemory) -> float:
         """When to look again at a job after something failed."""

@@ -147,11 +147,18 @@ class StoredRun:
         if self._compared.get((pod.role, pod.ran)) == "":
             return ""  # as others of its role: none of them need be compiled for this
         problem = self._compared.get((pod.name, pod.ran))
-        if problem is None:
-            problem = self._difference(pod)
-            if len(self._compared) >= _MOST_COMPARED:
-                self._compared.clear()  # somebody makes Pods that all run something else
-            self._compared[pod.name if problem else pod.role, pod.ran] = problem
+        if problem is not None:
+            return problem
+        problem = ""
+        role, compiled = self.job.role(pod.role), self.pods(pod.role, [pod.index])
+        if role is not None and compiled and self.admitted.get(role.name) not in pod.ran:
+            [(_, value)] = compiled
+            name, written = role.template.main, role.template.main_container
+            main = next(container for container in ran(value["spec"]) if container.name == name)
+            problem = difference(pod.ran, main, written, patched=bool(self._edits))
+        if len(self._compared) >= _MOST_COMPARED:
+            self._compared.clear()  # somebody makes Pods that all run something else
+        self._compared[pod.name if problem else pod.role, pod.ran] = problem
         return problem
 
     def admits(self, role: str, live: Mapping[str, Any]) -> None:
@@ -161,18 +168,6 @@ class StoredRun:
         containers = (container for container in ran(live["spec"]) if container.name == main)
         self.admitted[role] = next(containers, None)
         self._compared.clear()
-
-    def _difference(self, pod: PodView) -> str:
-        role, compiled = self.job.role(pod.role), self.pods(pod.role, [pod.index])
-        if role is None or not compiled:
-            return ""
-        [(_, value)] = compiled
-        main = next(
-            container for container in ran(value["spec"]) if container.name == role.template.main
-        )
-        if (admitted := self.admitted.get(role.name)) and admitted in pod.ran:
-            return ""
-        return difference(pod.ran, main, role.template.main_container, patched=bool(self._edits))
 
     @_reading()
     def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:

@@ -46,7 +46,12 @@ def listed(state: RunState) -> Iterator[Action]:
     if not any(host_list.live for host_list in state.job.host_lists):
         return
     ready, before, readers = _ready(state), state.view.hosts, placement.readers
-    if not readers and not _is_whole(state.job, ready):
+    # Are all there that the lists from Git name?
+    is_whole = all(
+        len(ready[host_list.key]) == sum(len(role.members) for role in roles)
+        for host_list, roles in _live(state.job)
+    )
+    if not readers and not is_whole:
         if before is None:
             return  # nobody asks yet, and the lists from Git say who is to come
         # Nor does anybody ask now: who comes can wait, but who is gone must not be read.
@@ -129,14 +134,6 @@ def _ready(state: RunState) -> _Names:
         hosts = [host for role in roles for host in by_role.get(role.name, ())]
         names[host_list.key] = tuple(host + forms[form % len(forms)] for host, form in hosts)
     return names
-
-
-def _is_whole(job: Job, ready: _Names) -> bool:
-    """Whether all are there that the lists from Git name."""
-    return all(
-        len(ready[host_list.key]) == sum(len(role.members) for role in roles)
-        for host_list, roles in _live(job)
-    )
 
 
 # How it is written -----------------------------------------------------------------------------

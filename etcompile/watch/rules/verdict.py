@@ -114,8 +114,15 @@ def _end(state: RunState) -> End | None:
     complete = completion(job.run.success, deciders)
     if message := _success(state, complete):
         return End("Completed", message, succeeded=True)
+    # A Pod's own clock may be faster: it has the deadline of the job.
+    is_late = any(
+        loss.last is not None and loss.last.reason == "DeadlineExceeded"
+        for loss in state.those("lost")
+        if loss.role.recovery.deadline is not None
+        and "activeDeadlineSeconds" not in loss.role.template.spec
+    )
     deadline = _deadline(state)
-    if deadline is not None and (state.now >= deadline or _is_late(state)):
+    if deadline is not None and (state.now >= deadline or is_late):
         return End("DeadlineExceeded", "the job ran longer than its deadline", final=True)
     if batch and batch.failed:
         return End(batch.failed, f"the Job {batch.name} failed: {batch.failed}", final=True)
@@ -175,16 +182,6 @@ def _deadline(state: RunState) -> float | None:
     if deadline is None or started is None or any(role.batch for role in state.job.roles):
         return None  # a Job of Kubernetes has its own
     return started + deadline
-
-
-def _is_late(state: RunState) -> bool:
-    """Whether a Pod's own clock was faster: it has the deadline of the job."""
-    return any(
-        loss.last is not None and loss.last.reason == "DeadlineExceeded"
-        for loss in state.those("lost")
-        if loss.role.recovery.deadline is not None
-        and "activeDeadlineSeconds" not in loss.role.template.spec
-    )
 
 
 def is_spared(state: RunState, loss: Replica) -> bool:
