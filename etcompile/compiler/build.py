@@ -152,8 +152,7 @@ def job_objects(
     matched: frozenset[overlays.Edit] = frozenset()
     too_large = check_lists(job)
     try:
-        if _hosts_size(job) > STORED_LIMIT / 2:
-            too_large += _config_problems(job, settings, texts)
+        too_large += _large_config(job, settings, texts)
         if too_large or has_errors(problems):
             job = run.with_first_replicas(job)  # what else is wrong is reported all the same
         patched, its_run = run.objects(job, settings, texts, environment.edits)
@@ -204,19 +203,17 @@ def job_objects(
     return group, matched, located
 
 
-def _hosts_size(job: Job) -> int:
-    """About how many bytes the host lists of a job have."""
-    roles = [role for hosts in job.host_lists for name in hosts.roles if (role := job.role(name))]
-    return sum(
-        len(role.members) * len(role.host_name(role.members[-1])) for role in roles if role.members
-    )
-
-
-def _config_problems(job: Job, settings: Settings, texts: backend.Texts) -> list[Diagnostic]:
+def _large_config(job: Job, settings: Settings, texts: backend.Texts) -> list[Diagnostic]:
     """What is wrong with the ConfigMap, whose host lists grow with the job.
 
     Checked before anything is made for each replica of a large job.
     """
+    roles = [role for hosts in job.host_lists for name in hosts.roles if (role := job.role(name))]
+    size = sum(
+        len(role.members) * len(role.host_name(role.members[-1])) for role in roles if role.members
+    )
+    if size <= STORED_LIMIT / 2:
+        return []
     config = (run.config_map(job, settings, texts),)
     problems = check_compiled(job, config, settings.profiles)
     # Warnings are reported with those of the other objects.

@@ -5,7 +5,7 @@ a KRM function can hand over anything, so its choices are checked before anythin
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -90,10 +90,7 @@ class Options(Struct, frozen=True):
 
 def impossible_choices(options: Options) -> list[Diagnostic]:
     """An error for each option with a value that it cannot have."""
-    return [*_impossible_settings(options.settings), *_impossible_folders(options)]
-
-
-def _impossible_settings(settings: Settings) -> Iterator[Diagnostic]:
+    settings, problems = options.settings, []
     possible = {
         "kubernetes_version": kubernetes.versions(),
         "services": get_args(Services),
@@ -101,28 +98,27 @@ def _impossible_settings(settings: Settings) -> Iterator[Diagnostic]:
     }
     for name, values in possible.items():
         if (value := getattr(settings, name)) not in values:
-            yield _refused(name, value, f"it is one of {', '.join(values)}")
+            problems.append(_refused(name, value, f"it is one of {', '.join(values)}"))
     if isinstance(settings.profiles, tuple | list):
-        for profile in settings.profiles:
-            if profile not in PROFILES:
-                yield _refused("profiles", profile, f"each is one of {', '.join(PROFILES)}")
+        one_of = f"each is one of {', '.join(PROFILES)}"
+        unknown = [profile for profile in settings.profiles if profile not in PROFILES]
+        problems += [_refused("profiles", profile, one_of) for profile in unknown]
     else:
-        yield _refused("profiles", settings.profiles, "it is a tuple of names")
+        problems.append(_refused("profiles", settings.profiles, "it is a tuple of names"))
     if not isinstance(settings.secret, SecretMode):
-        yield _refused("secret", settings.secret, "it is a SecretMode")
+        problems.append(_refused("secret", settings.secret, "it is a SecretMode"))
     for name in _TEXTS:
         value = getattr(settings, name)
         is_text = isinstance(value, str) and _printable(value) == value and "\0" not in value
         if value is not None and not is_text:
-            yield _refused(name, value, "it is text that UTF-8 can hold")
-
-
-def _impossible_folders(options: Options) -> Iterator[Diagnostic]:
+            problems.append(_refused(name, value, "it is text that UTF-8 can hold"))
     for name in ("output", "previous"):
         folder = getattr(options, name)
         if folder is not None and "\0" in str(folder):
             facts = {"option": f"Options.{name}", "value": str(folder).replace("\0", "\\0")}
-            yield diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts, problem="no path holds a NUL")
+            problem = "no path holds a NUL"
+            problems.append(diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts, problem=problem))
+    return problems
 
 
 def _refused(name: str, value: object, problem: str) -> Diagnostic:

@@ -109,7 +109,11 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
             from etcompile.compiler.keysource import key_source  # noqa: PLC0415 - few runs need it
 
             keys = key_source(options, overlaid.place_of("secret"))
-    problems: list[Diagnostic] = [*_wrong_codes(options)]
+    problems: list[Diagnostic] = []
+    if options.ignore or options.select:
+        from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
+
+        problems += suppression.option_problems(options.ignore, options.select)
     problems += (
         problem
         for problem in read.diagnostics
@@ -293,14 +297,6 @@ def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
         for name, meant in texts.unused()
     ]
     return texts, tuple(notes)
-
-
-def _wrong_codes(options: Options) -> Iterator[Diagnostic]:
-    """An error for each code of `--ignore` and `--select` that cannot be one."""
-    if options.ignore or options.select:
-        from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
-
-        yield from suppression.option_problems(options.ignore, options.select)
 
 
 def _credentials(documents: Sequence[Document]) -> Iterator[Diagnostic]:

@@ -3,7 +3,7 @@
 Every document stands alone here: no job meets its intents yet.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -80,7 +80,11 @@ def lower(
         diagnostics += [*in_place.diagnostics, *problems]
         if value is not None:
             values.append(value)
-            diagnostics += _managed(document, kind) if managed == "refuse" else ()
+            if managed == "refuse" and (manager := kind.other_manager(document.data)) is not None:
+                # reference 1.2, managedBy
+                facts = {"manager": manager, "own": kind.managers[0]}
+                place = document.locate(kind.managed_by)
+                diagnostics.append(diagnose(codes.FOREIGN_MANAGER, place, **facts))
     return LoweredDocuments(
         jobs=tuple(value for value in values if isinstance(value, Job)),
         intents=tuple(value for value in values if isinstance(value, Intent)),
@@ -94,13 +98,6 @@ def is_skipped(document: Document) -> bool:
     """Whether a document is a job that is left to MultiKueue where such jobs are skipped."""
     kind = frontends.find(document.api_version, document.kind)
     return kind is not None and kind.other_manager(document.data) == MULTIKUEUE
-
-
-def _managed(document: Document, kind: Kind) -> Iterator[Diagnostic]:
-    """An error for a job that is another controller's (reference 1.2, managedBy)."""
-    if (manager := kind.other_manager(document.data)) is not None:
-        place = document.locate(kind.managed_by)
-        yield diagnose(codes.FOREIGN_MANAGER, place, manager=manager, own=kind.managers[0])
 
 
 def _lowered(

@@ -186,7 +186,7 @@ def placed(document: Document, kind: Kind) -> Placed:
     """
     homes = _homes(kind.schema)
     data: dict[str, Any] = document.data
-    strays = [(before, _home(name, homes, kind)) for before, name in _strays(data, homes, kind)]
+    strays = [*_strays(data, homes, kind)]
     moves: list[_Move] = []
     sources: dict[ValuePath, ValuePath] = {}
     # A whole mapping before the fields that go into it.
@@ -214,29 +214,31 @@ def placed(document: Document, kind: Kind) -> Placed:
     )
 
 
-def _home(name: str, homes: Mapping[ValuePath, frozenset[str]], kind: Kind) -> ValuePath | None:
-    """Where a field belongs: empty for nowhere in this kind, None for one of which none knows."""
-    home = next((at for at, names in homes.items() if name in names), None)
-    if home == _SPEC and any(name == path[1] for path in kind.pod_templates):
-        return None  # the API server wants it in its place
-    return () if home is None and name in _OF_OTHERS else home
-
-
 def _strays(
     data: Mapping[str, Any], homes: Mapping[ValuePath, frozenset[str]], kind: Kind
-) -> Iterator[tuple[ValuePath, str]]:
-    """The fields that stand where the kind has none of their name, with these names."""
+) -> Iterator[tuple[ValuePath, ValuePath | None]]:
+    """The fields that stand where the kind has none of their name, and where each belongs.
+
+    That is empty for nowhere in this kind, None for a field that no kind knows.
+    """
+
+    def home_of(name: str) -> ValuePath | None:
+        home = next((at for at, names in homes.items() if name in names), None)
+        if home == _SPEC and any(name == path[1] for path in kind.pod_templates):
+            return None  # the API server wants it in its place
+        return () if home is None and name in _OF_OTHERS else home
+
     for at, names in homes.items():
         fields = value_at(data, at)
         for name in fields if isinstance(fields, Mapping) else ():
             if name not in names:
-                yield (*at, name), name
+                yield (*at, name), home_of(name)
     for path in kind.templates_of(data) if homes else ():
         fields = value_at(data, path[:-1])
         for name in fields if isinstance(fields, Mapping) else ():
             # Not what the replicas of another type may have, too.
             if name in homes[_POLICY]:
-                yield (*path[:-1], name), name
+                yield (*path[:-1], name), home_of(name)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Documents in their namespace, as overlays leave them, and each TrainJob with its runtime."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -130,39 +131,26 @@ def _prepared(document: Document, options: Options, problems: list[Diagnostic]) 
                 advice="leave the namespace out of the file, or leave out --namespace",
             )
         )
-    for default in (namespace, options.default_namespace):
-        if default is not None:
-            document = _in_namespace(document, default)
-    version = options.dlrover_version
-    return document if version is None else _of_dlrover(document, version)
-
-
-def _in_namespace(document: Document, namespace: str) -> Document:
-    """The document, in the namespace if it names none and can have one."""
     metadata = document.data.get("metadata")
-    if document.namespace is not None or document.api_version is None or document.kind is None:
+    if not isinstance(metadata, dict):
         return document
-    is_ours = frontends.find(document.api_version, document.kind) is not None
-    if not isinstance(metadata, dict) or not (is_ours or is_namespaced(document.data)):
-        return document
-    data = {**document.data, "metadata": {**metadata, "namespace": namespace}}
-    return structs.replace(document, data=data)
-
-
-def _of_dlrover(document: Document, version: str) -> Document:
-    """A job of DLRover that says its version of it; what it says already counts.
-
-    In the document, because the stored job is compiled again without this option.
-    """
-    metadata = document.data.get("metadata")
+    added: dict[str, Any] = {}
     kind = frontends.find(document.api_version, document.kind)
-    if kind is None or kind.operator is not DLROVER or not isinstance(metadata, dict):
+    default = options.default_namespace if namespace is None else namespace
+    has_kind = document.api_version is not None and document.kind is not None
+    takes_namespace = kind is not None or (has_kind and is_namespaced(document.data))
+    if default is not None and document.namespace is None and takes_namespace:
+        added["namespace"] = default
+    version = options.dlrover_version
+    if version is not None and kind is not None and kind.operator is DLROVER:
+        # In the document, because the stored job is compiled again without this option. What it
+        # says of its version already counts.
+        annotations = metadata.get("annotations", {})
+        if isinstance(annotations, dict) and DLROVER_VERSION not in annotations:
+            added["annotations"] = {**annotations, DLROVER_VERSION: version}
+    if not added:
         return document
-    annotations = metadata.get("annotations", {})
-    if not isinstance(annotations, dict) or DLROVER_VERSION in annotations:
-        return document
-    annotations = {**annotations, DLROVER_VERSION: version}
-    data = {**document.data, "metadata": {**metadata, "annotations": annotations}}
+    data = {**document.data, "metadata": {**metadata, **added}}
     return structs.replace(document, data=data)
 
 

@@ -81,10 +81,24 @@ def with_runtimes(
         if not _is_train_job(document) or is_left(document):
             results.append(document)
             continue
-        job, warnings = _with_patches(document)
+        from etcompile.frontends.trainer import old_fields  # noqa: PLC0415 - few inputs have one
+
+        job = document
+        if (renewed := old_fields.with_patches(document)) is not None:
+            # The overrides of Trainer 2.0 and 2.1 as patches, and a warning of them.
+            patched, warning = renewed
+            job = structs.replace(document, data=patched.value, origin=patched, path=())
+            problems.append(warning)
         runtime, refusals = _runtime_of(job, runtimes)
-        problems += [*warnings, *refusals]
-        if runtime is not None and runtime not in broken and not _is_faulty(job, runtime):
+        problems += refusals
+        # What cannot be read of the two is reported elsewhere.
+        is_readable = runtime is not None and not (
+            runtime in broken
+            or "runtime" in job.data
+            or schema_faults(job.data, "TrainJob.json")
+            or schema_faults(runtime.data, RUNTIME_SCHEMA)
+        )
+        if runtime is not None and is_readable:
             result, notes = _merged(job, runtime, kubernetes_version)
             problems += notes
             if result is not job:
@@ -169,22 +183,6 @@ def _is_train_job(document: Document) -> bool:
 def is_runtime(document: Document) -> bool:
     """Whether a document is a TrainingRuntime or a ClusterTrainingRuntime."""
     return document.api_version == RUNTIME_VERSION and document.kind in RUNTIME_KINDS
-
-
-def _is_faulty(job: Document, runtime: Document) -> bool:
-    """Whether one of the two cannot be read; what is wrong is reported elsewhere."""
-    faults = schema_faults(job.data, "TrainJob.json")
-    return bool(faults or schema_faults(runtime.data, RUNTIME_SCHEMA)) or "runtime" in job.data
-
-
-def _with_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
-    """A TrainJob with the overrides of Trainer 2.0 and 2.1 as patches, and a warning of them."""
-    from etcompile.frontends.trainer import old_fields  # noqa: PLC0415 - few inputs have one
-
-    if (result := old_fields.with_patches(job)) is None:
-        return job, []
-    patched, warning = result
-    return structs.replace(job, data=patched.value, origin=patched, path=()), [warning]
 
 
 def _runtime_of(

@@ -80,18 +80,18 @@ def refused(folder: Path, names: Iterable[str]) -> list[Diagnostic]:
         folder: The folder, as the user named it.
         names: Paths relative to the folder, with `/`.
     """
-    found: dict[str, str] = {}
+    reasons: dict[Path, str] = {}
     for name in names:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
-            found[str(path)] = "its name leads out of the folder"
-        elif link := _link(folder, path):
-            found[str(link)] = "it is a link"
+            reasons[folder / path] = "its name leads out of the folder"
+            continue
+        parts = (folder.joinpath(*path.parts[: count + 1]) for count in range(len(path.parts)))
+        if link := next((part for part in parts if part.is_symlink()), None):
+            reasons[link] = "it is a link"
     return [
-        diagnose(
-            codes.LINK_IN_OUTPUT, None, path=str(folder / path), reason=reason, folder=str(folder)
-        )
-        for path, reason in found.items()
+        diagnose(codes.LINK_IN_OUTPUT, None, path=str(path), reason=reason, folder=str(folder))
+        for path, reason in reasons.items()
     ]
 
 
@@ -102,29 +102,15 @@ def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
         file: What is to be written, beside a file that was found below the places.
         places: Files, folders and globs.
     """
-    named = [*places]
+    places = [*places]
     folder = Path(os.path.realpath(file.parent))
-    if any(folder.is_relative_to(os.path.realpath(_folder_of(place))) for place in named):
-        return []
-    reason = "its folder is reached through a link"
-    return [
-        diagnose(
-            codes.LINK_IN_OUTPUT, None, path=str(file), reason=reason, folder=" and ".join(named)
-        )
-    ]
-
-
-def _folder_of(place: str) -> Path:
-    """The folder that a path or a glob is about."""
-    path = Path(place)
-    plain = Path(*itertools.takewhile(lambda part: not set(part) & set("*?["), path.parts))
-    return plain if plain.is_dir() else plain.parent
-
-
-def _link(folder: Path, path: PurePosixPath) -> PurePosixPath | None:
-    """The first part of a path that is a link."""
-    parts = [PurePosixPath(*path.parts[: count + 1]) for count in range(len(path.parts))]
-    return next((part for part in parts if (folder / part).is_symlink()), None)
+    for place in places:
+        parts = itertools.takewhile(lambda part: not set(part) & set("*?["), Path(place).parts)
+        named = Path(*parts)
+        if folder.is_relative_to(os.path.realpath(named if named.is_dir() else named.parent)):
+            return []
+    facts = {"path": str(file), "reason": "its folder is reached through a link"}
+    return [diagnose(codes.LINK_IN_OUTPUT, None, **facts, folder=" and ".join(places))]
 
 
 def _is_stream(file: Path) -> bool:
@@ -155,13 +141,13 @@ def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> 
 def _copy_mode(folder: int, name: str, descriptor: int) -> None:
     """Gives a new file the rights of the one that it replaces, and its owner if that may be."""
     with contextlib.suppress(FileNotFoundError):
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISREG(found.st_mode):
+        before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(before.st_mode):
             own = os.fstat(descriptor)
-            if (own.st_uid, own.st_gid) != (found.st_uid, found.st_gid):
+            if (own.st_uid, own.st_gid) != (before.st_uid, before.st_gid):
                 with contextlib.suppress(PermissionError):
-                    os.fchown(descriptor, found.st_uid, found.st_gid)
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+                    os.fchown(descriptor, before.st_uid, before.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
 
 
 @contextlib.contextmanager

@@ -186,7 +186,15 @@ class Packed(Sequence[Manifest]):
         placed = sorted(((place(manifest), manifest) for manifest in manifests), key=itemgetter(0))
         # By wave and kind: these come first in a place.
         groups = itertools.groupby(enumerate(placed), lambda x: (x[0] // _LARGEST, *x[1][0][:3]))
-        self.parts = tuple(_part([entry for _, entry in group]) for _, group in groups)
+        parts = []
+        for _, group in groups:
+            part = [entry for _, entry in group]
+            # For JSON values, marshal is quicker than pickle and keeps what is shared shared, too.
+            data = marshal.dumps([manifest for _, manifest in part])
+            if len(data) > 1 << 23:  # each of a thousand Pods names all the others
+                data = zlib.compress(data, 1)
+            parts.append(_Part(part[0][0], part[-1][0], len(part), data))
+        self.parts = tuple(parts)
 
     def __len__(self) -> int:
         return sum(part.size for part in self.parts)
@@ -226,14 +234,6 @@ def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
             # Of objects that compare equal, those of an earlier sequence come first.
             together.sort(key=lambda part: turn[id(part)])
             yield from heapq.merge(*map(_objects, together), key=place)
-
-
-def _part(placed: Sequence[tuple[Place, Manifest]]) -> _Part:
-    # For JSON values, marshal is quicker than pickle and keeps what is shared shared, too.
-    data = marshal.dumps([manifest for _, manifest in placed])
-    if len(data) > 1 << 23:  # each of a thousand Pods names all the others
-        data = zlib.compress(data, 1)
-    return _Part(placed[0][0], placed[-1][0], len(placed), data)
 
 
 def _objects(part: _Part) -> Iterator[Manifest]:

@@ -199,20 +199,16 @@ def _scalar(value: Any) -> str:
         case int():
             return str(value)
         case float():
-            return _number(value)
+            if not math.isfinite(value):
+                raise ValueError(f"{value} is not a JSON number")
+            written = repr(value)
+            # 1e+20 is a text to YAML 1.1, whose floats have a point.
+            return written if "." in written else written.replace("e", ".0e")
         case dict():
             return "{}"
         case list() | tuple():
             return "[]"
     raise TypeError(f"{type(value).__name__} is not a JSON value")
-
-
-def _number(value: float) -> str:
-    if not math.isfinite(value):
-        raise ValueError(f"{value} is not a JSON number")
-    written = repr(value)
-    # 1e+20 is a text to YAML 1.1, whose floats have a point.
-    return written if "." in written else written.replace("e", ".0e")
 
 
 @functools.lru_cache(maxsize=8192)
@@ -230,18 +226,8 @@ def _text(text: str) -> str:
 def _is_printable(text: str) -> bool:
     """Whether the text may stand on a line as it is."""
     # What Python prints, YAML does; the class also knows blanks that Python does not print.
-    return text.isprintable() or not _unprintable().search(text)
-
-
-# Classes of this many characters take milliseconds to compile, and hardly any text needs them.
-@functools.cache
-def _unprintable() -> re.Pattern[str]:
-    return re.compile(rf"[^{_PRINTABLE}]")
-
-
-@functools.cache
-def _escaped() -> re.Pattern[str]:
-    return re.compile(rf'[^{_PRINTABLE}]|[\\"]')
+    # Compiling this class takes milliseconds, and hardly any text needs it.
+    return text.isprintable() or not re.search(rf"[^{_PRINTABLE}]", text)
 
 
 def _double_quoted(text: str) -> str:
@@ -249,7 +235,7 @@ def _double_quoted(text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError("half a surrogate pair is not text") from None
-    return '"' + _escaped().sub(_escape, text) + '"'
+    return '"' + re.sub(rf'[^{_PRINTABLE}]|[\\"]', _escape, text) + '"'
 
 
 def _escape(match: re.Match[str]) -> str:

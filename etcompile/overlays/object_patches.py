@@ -72,7 +72,10 @@ def patched_objects(
             try:
                 result = _patched(before, edit, patch, specs)
             except PatchError as error:
-                problems.append(failed(_label(value), error))
+                metadata = value["metadata"]
+                namespace = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+                label = f"{value['kind']} {namespace}{metadata['name']}"
+                problems.append(failed(label, error))
                 continue
             if broken := [*_broken(before, result, edit, own_labels)]:
                 problems += broken
@@ -112,12 +115,6 @@ def _patched(value: Traced, edit: Edit, patch: Traced, specs: _Specs) -> Traced:
         # With the spec itself, so that no other can get its identity.
         specs[key] = spec.value, merged(spec, of_spec, kind, ("spec",))
     return after.with_changes({"spec": specs[key][1]})
-
-
-def _label(value: Object) -> str:
-    metadata = value["metadata"]
-    namespace = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
-    return f"{value['kind']} {namespace}{metadata['name']}"
 
 
 # What a job relies on -----------------------------------------------------------------------------

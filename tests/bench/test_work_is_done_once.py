@@ -20,6 +20,7 @@ EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 _ONLY_FOR_COMPLAINTS = {"difflib", "etcompile.diagnostics.output.text"}
 _ONLY_FOR_FOLDERS = {"ctypes", "etcompile.emit.directory"}
 _ONLY_FOR_OWN_TEMPLATES = {"jinja2", "etcompile.backend.jinja"}
+MOST_FUNCTIONS, MOST_MODULES = 500, 100
 _NEVER = {"kubernetes", "kubernetes_validate", "jsonschema", "ruamel", "deepdiff", "rich"}
 
 
@@ -127,3 +128,30 @@ def _counted(asked: list[str], name: str) -> Any:
         return locate(self, path, **options)
 
     return counted
+
+
+def test_a_small_render_enters_few_functions() -> None:
+    """How much code somebody has to read who follows one job from its file to its Pods."""
+    program = (
+        "import sys\n"
+        "entered = set()\n"
+        "def profile(frame, event, argument):\n"
+        "    if event == 'call' and frame.f_code.co_flags & 2:  # not the body of a class\n"
+        "        entered.add(frame.f_code)\n"
+        "sys.setprofile(profile)\n"
+        "from etcompile.cli.main import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    sys.setprofile(None)\n"
+        "    for code in entered:\n"
+        "        print(code.co_filename, code.co_qualname, file=sys.stderr)\n"
+    )
+    command = [sys.executable, "-c", program, "render", "examples/pytorchjob/all-reduce"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    package = str(ROOT / "etcompile")
+    functions = {line for line in done.stderr.splitlines() if line.startswith(package)}
+    named = {line for line in functions if not line.endswith(">")}
+    modules = {line.split()[0] for line in functions}
+    assert len(named) <= MOST_FUNCTIONS
+    assert len(modules) <= MOST_MODULES
