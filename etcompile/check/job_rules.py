@@ -12,7 +12,7 @@ from etcompile.k8s.names import is_run
 from etcompile.k8s.path import dotted
 from etcompile.launch.commands import launch_program, may_launch
 from etcompile.model import Env, FieldEnv, InPlace, Job, Member, Port, Role, protocol
-from etcompile.model.run import LONGEST_RUN
+from etcompile.model.run_identity import LONGEST_RUN
 from etcompile.model.supervision import SUPERVISOR_PORT
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.launch.launchers import Launch, launches
-from etcompile.launch.shell import given_words
+from etcompile.launch.shell import command_line
 from etcompile.model import Bounds, Job, Origin, Role
 
 _PROCESSES = ("-np", "--np", "-n", "--n", "-c", "--c")
@@ -129,7 +129,7 @@ def _stays_within_slots(launch: Launch, job: Job, role: Role) -> bool:
             return False
     container = role.template.main_container
     variables = (f"{env['name']}={env.get('value', '')}" for env in container.get("env", ()))
-    texts = (*given_words(container), *variables)
+    texts = (*command_line(container), *variables)
     return not any("oversubscribe" in text.lower() for text in texts)
 
 

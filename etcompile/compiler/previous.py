@@ -18,7 +18,7 @@ from etcompile.diagnostics.message_text import excerpts
 from etcompile.emit import HEADER, Comparison
 from etcompile.load import Document, Limits, access, parse
 from etcompile.model import protocol
-from etcompile.model.run import is_only_another_run
+from etcompile.model.run_identity import is_only_another_run
 from etcompile.plan.updates import Change, changes
 
 _SEPARATOR = "\n---\n"

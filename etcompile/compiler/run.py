@@ -13,7 +13,7 @@ from etcompile import backend, emit, overlays
 from etcompile.compiler.stored import stored_value, with_patches
 from etcompile.k8s.objects import Object
 from etcompile.model import Job, Member, Settings
-from etcompile.model.run import in_run, with_settings
+from etcompile.model.run_identity import in_run, with_settings
 
 _REPLICAS = frozenset({"Pod", "Service"})
 """The kinds of objects that are made for each replica, now or when one is made again."""

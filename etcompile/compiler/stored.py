@@ -21,7 +21,7 @@ from etcompile.k8s.path import value_at
 from etcompile.load import parse
 from etcompile.model import GANGS, MOST_PODS, Job, Member, Role, SecretMode, Settings
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
-from etcompile.model.run import in_run, with_settings
+from etcompile.model.run_identity import in_run, with_settings
 from etcompile.model.settings import SECRET_KINDS, Services
 
 API_VERSION = "etcompile.dev/v1alpha1"

@@ -20,7 +20,7 @@ from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import unused
 from etcompile.k8s.names import is_run
 from etcompile.model import Job, Preflight
-from etcompile.model.run import LONGEST_RUN
+from etcompile.model.run_identity import LONGEST_RUN
 
 PREFIX = "etcompile.dev/"
 GATE_TIMEOUT = "etcompile.dev/gate-timeout"

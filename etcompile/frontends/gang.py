@@ -116,21 +116,21 @@ def by_runtime(
     values, origins, problems = _annotated(source, ANNOTATIONS)
     runtime = mapping_at(source.data, path)
     policy = runtime.get("podGroupPolicy") or {}
-    asked: dict[str, tuple[Any, ValuePath]] = {}
+    wanted: dict[str, tuple[Any, ValuePath]] = {}
     for scheduler, fields in policy.items():
         origins.setdefault("scheduler", Origin(source, (*path, "podGroupPolicy", scheduler)))
         if scheduler == "coscheduling":
             seconds = (fields or {}).get("scheduleTimeoutSeconds")
             at: ValuePath = ("podGroupPolicy", scheduler, "scheduleTimeoutSeconds")
             # What their CRD fills in is not what somebody asked for, and is no origin.
-            asked["timeout"] = seconds or _COSCHEDULING_TIMEOUT, at if seconds else ()
+            wanted["timeout"] = seconds or _COSCHEDULING_TIMEOUT, at if seconds else ()
         elif topology := (fields or {}).get("networkTopology"):
             filled = {**_TOPOLOGY, **topology}
-            asked["topology"] = filled, ("podGroupPolicy", scheduler, "networkTopology")
+            wanted["topology"] = filled, ("podGroupPolicy", scheduler, "networkTopology")
     annotations = runtime["template"].get("metadata", {}).get("annotations", {})
     if policy and (queue := annotations.get(VOLCANO_QUEUE)):
-        asked["queue"] = queue, ("template", "metadata", "annotations", VOLCANO_QUEUE)
-    for field, (value, below) in asked.items():
+        wanted["queue"] = queue, ("template", "metadata", "annotations", VOLCANO_QUEUE)
+    for field, (value, below) in wanted.items():
         if field not in values:
             values[field] = value
             if below:

@@ -5,7 +5,7 @@ As in k8s.io/apimachinery, pkg/util/validation. Whoever refuses a name says what
 
 import re
 
-from etcompile.model.run import LONGEST_RUN
+from etcompile.model.run_identity import LONGEST_RUN
 
 _LABEL = r"(?a)[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = r"(?a)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from etcompile.launch.shell import file_name, given_words, script_of
+from etcompile.launch.shell import command_line, file_name, script_of
 
 LAUNCHERS = ("horovodrun", "mpirun", "mpiexec", "deepspeed", "torchrun")
 """Programs that start a training on other hosts."""
@@ -20,7 +20,7 @@ def command_words(container: Mapping[str, Any]) -> list[str]:
     Returns:
         The words; none if the script cannot be split into words.
     """
-    words = given_words(container)
+    words = command_line(container)
     script = script_of(words)
     if script is None:
         return words
@@ -38,7 +38,7 @@ def launch_program(container: Mapping[str, Any]) -> str | None:
 
 def may_launch(container: Mapping[str, Any]) -> bool:
     """Whether a container may run mpirun, mpiexec or horovodrun; quick, and unsure of a yes."""
-    return any(name in word for word in given_words(container) for name in LAUNCHERS[:3])
+    return any(name in word for word in command_line(container) for name in LAUNCHERS[:3])
 
 
 def discovers_hosts(container: Mapping[str, Any]) -> bool:

@@ -97,30 +97,30 @@ def _options(
     words: Sequence[Word], values: Mapping[str, int | None]
 ) -> tuple[tuple[Option, ...], bool]:
     """The options up to the program, and whether all of them are understood."""
-    found: list[Option] = []
+    options: list[Option] = []
     understood, place = True, 0
     while place < len(words):
         text = words[place].text
         if not words[place].literal and not text.startswith("-"):
             # A variable may hold options, or be the program.
-            return tuple(found), False
+            return tuple(options), False
         if not text.startswith("-") or text in ("-", "--"):
-            return tuple(found), understood
+            return tuple(options), understood
         name, equals, value = text.partition("=")
         count = values.get(name)
         understood = understood and count is not None
         place += 1
         if equals:
-            found.append(Option(name, (Word(value, words[place - 1].literal),)))
+            options.append(Option(name, (Word(value, words[place - 1].literal),)))
             continue
         if count is None:
             # Numbers are values, so that `-f 5` ends nothing.
             count = int(place < len(words) and words[place].text.isdecimal())
         if len(words) < place + count:
-            return tuple(found), False
-        found.append(Option(name, tuple(words[place : place + count])))
+            return tuple(options), False
+        options.append(Option(name, tuple(words[place : place + count])))
         place += count
-    return tuple(found), understood
+    return tuple(options), understood
 
 
 def _table(values: Mapping[int | None, str]) -> dict[str, int | None]:

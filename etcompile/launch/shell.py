@@ -105,7 +105,7 @@ def file_name(path: str) -> str:
     return path if path.isalnum() else PurePosixPath(path).name
 
 
-def given_words(container: Mapping[str, Any]) -> list[str]:
+def command_line(container: Mapping[str, Any]) -> list[str]:
     """The words of a container's command and arguments, as the kubelet runs them."""
     return [*container.get("command", ()), *container.get("args", ())]
 
@@ -117,7 +117,7 @@ def commands(container: Mapping[str, Any]) -> tuple[Command, ...]:
         The commands; none of a script that cannot be read.
     """
     # The kubelet puts variables into $(NAME) before anything runs.
-    words = tuple(Word(text, "$(" not in text) for text in given_words(container))
+    words = tuple(Word(text, "$(" not in text) for text in command_line(container))
     return tuple(_unwrapped(Command(words), _DEEPEST)) if words else ()
 
 
@@ -227,8 +227,8 @@ def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
         while words and not words[0].quoted and _is_assignment(words[0].text):
             del words[0]
         if words and not is_header:
-            found = tuple(Word(word.text, word.literal) for word in words)
-            yield Command(found, sure=depth == 0 and not doubtful)
+            plain = tuple(Word(word.text, word.literal) for word in words)
+            yield Command(plain, sure=depth == 0 and not doubtful)
             tests = tests or file_name(words[0].text) in _TESTS
         if operator in ("(", ")"):  # a subshell, a function, a pattern of `case`
             depth += 1
@@ -263,15 +263,15 @@ class _Lexer:
 
     def tokens(self) -> list[_Token] | None:
         """All tokens without redirections and comments; None if a quote is never closed."""
-        found: list[_Token] = []
+        tokens: list[_Token] = []
         try:
             while self._at < len(self._text):
-                self._token(found)
+                self._token(tokens)
         except EOFError:
             return None
-        return found
+        return tokens
 
-    def _token(self, found: list[_Token]) -> None:
+    def _token(self, tokens: list[_Token]) -> None:
         text, at = self._text, self._at
         if text.startswith("\\\n", at):
             self._at += 2
@@ -287,13 +287,13 @@ class _Lexer:
             self._at += len(operator)
             if operator == "\n":
                 self._skip_here_documents()
-            found.append(_Token(operator, is_word=False))
+            tokens.append(_Token(operator, is_word=False))
         else:
-            found.append(self._word())
+            tokens.append(self._word())
             # In `2> file` the number is the redirection's.
             after = text[self._at : self._at + 1]
-            if after in ("<", ">") and found[-1].text.isdecimal() and not found[-1].quoted:
-                found.pop()
+            if after in ("<", ">") and tokens[-1].text.isdecimal() and not tokens[-1].quoted:
+                tokens.pop()
 
     def _starts(self, texts: Sequence[str]) -> str | None:
         return next((text for text in texts if self._text.startswith(text, self._at)), None)

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.launch.launchers import Launch, launches
-from etcompile.launch.shell import Command, commands, given_words, script_of, whole_number
+from etcompile.launch.shell import Command, command_line, commands, script_of, whole_number
 
 _SSHD_VALUES = frozenset("CEcfghkopu")
 _SSH_VALUES = frozenset("BbcDEeFIiJLlmOopQRSWw")
@@ -56,31 +56,31 @@ def listening_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
     """Where the sshd that a container's own command starts listens; none if it does not say."""
     known = _with_values(container)
     field = ("command",) if container.get("command") else ("args",)
-    found = tuple(
+    ports = tuple(
         SshPort(port, "the workers' sshd listens on", field)
         for command in commands(known)
         if command.program == "sshd"
         for port in _options([word.text for word in command.words[1:]], _SSHD_VALUES)
     )
-    return found or _configured(known, "sshd_config", "the workers' sshd listens on", field)
+    return ports or _configured(known, "sshd_config", "the workers' sshd listens on", field)
 
 
 def declared_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
     """The ports of a container that can only be ssh's: probed by TCP, or exposed."""
     ports = container.get("ports") or ()
     named = {port.get("name"): port["containerPort"] for port in ports}
-    found = []
+    exposed = []
     for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
         wanted = ((container.get(kind) or {}).get("tcpSocket") or {}).get("port")
         port = named.get(wanted, wanted)
         if isinstance(port, int) and _is_for_ssh(wanted, port):
-            found.append(SshPort(port, f"the workers' {kind} tries", (kind, "tcpSocket", "port")))
+            exposed.append(SshPort(port, f"the workers' {kind} tries", (kind, "tcpSocket", "port")))
     for place, entry in enumerate(ports):
         port = entry["containerPort"]
         if (entry.get("protocol") or "TCP") == "TCP" and _is_for_ssh(entry.get("name"), port):
             path = ("ports", place, "containerPort")
-            found.append(SshPort(port, "the workers expose", path))
-    return tuple(found)
+            exposed.append(SshPort(port, "the workers expose", path))
+    return tuple(exposed)
 
 
 def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
@@ -97,14 +97,14 @@ def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
         for _, port in launch.numbers("-p", "--ssh-port")
     ]
     numbers += [port for command in commands(known) for port in _of_client(command)]
-    told = "the launcher connects to"
-    found = [SshPort(port, told, field) for port in numbers if 0 < port <= _HIGHEST]
+    where = "the launcher connects to"
+    mentions = [SshPort(port, where, field) for port in numbers if 0 < port <= _HIGHEST]
     for place, env in enumerate(container.get("env") or ()):
         if env["name"] in _VARIABLES:
             text = _filled(str(env.get("value") or ""), container)
-            where = f"the launcher's {env['name']} names"
-            found += [SshPort(p, where, ("env", place)) for p in _of_arguments(text)]
-    return tuple(found) or _configured(known, "ssh_config", told, field)
+            variable = f"the launcher's {env['name']} names"
+            mentions += [SshPort(p, variable, ("env", place)) for p in _of_arguments(text)]
+    return tuple(mentions) or _configured(known, "ssh_config", where, field)
 
 
 def _is_for_ssh(name: object, port: int) -> bool:
@@ -140,7 +140,7 @@ def _arguments(launch: Launch) -> Iterator[str]:
 
 def _assigned(container: Mapping[str, Any]) -> Iterator[str]:
     """What a script assigns to the variables of ssh's arguments."""
-    script = script_of(given_words(container))
+    script = script_of(command_line(container))
     for match in re.finditer(_ASSIGNMENT, script) if script else ():
         yield match[2].strip("\"'")
 
@@ -185,9 +185,9 @@ def _configured(
     container: Mapping[str, Any], file: str, where: str, field: tuple[str | int, ...]
 ) -> tuple[SshPort, ...]:
     """The port that a script writes into a configuration of ssh, the last where it edits one."""
-    script = script_of(given_words(container)) or ""
-    found = re.findall(_CONFIGURED, script) if file in script else []
-    port = _port(found[-1]) if found else None
+    script = script_of(command_line(container)) or ""
+    numbers = re.findall(_CONFIGURED, script) if file in script else []
+    port = _port(numbers[-1]) if numbers else None
     return (SshPort(port, where, field),) if port else ()
 
 
@@ -205,7 +205,7 @@ def _filled(text: str, container: Mapping[str, Any]) -> str:
     values = {env["name"]: str(env.get("value") or "") for env in container.get("env") or ()}
 
     def value(match: re.Match[str]) -> str:
-        found = values.get(match[1] or match[2] or match[3], "")
-        return found if whole_number(found) is not None else match[0]
+        text = values.get(match[1] or match[2] or match[3], "")
+        return text if whole_number(text) is not None else match[0]
 
     return re.sub(_USE, value, text) if "$" in text else text

@@ -369,11 +369,11 @@ def _is_possible(record: _Run, replicas: Iterable[ReplicaRecord]) -> bool:
 
 def numbers(text: str) -> list[int]:
     """The numbers in `0-3,7`."""
-    found: list[int] = []
+    result: list[int] = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        found.extend(range(int(first), int(last or first) + 1))
-    return found
+        result.extend(range(int(first), int(last or first) + 1))
+    return result
 
 
 def ranges(members: Iterable[int]) -> str:
@@ -395,7 +395,7 @@ def _count(text: str) -> int:
 
 def _packed(members: Mapping[int, ReplicaRecord]) -> dict[str, ReplicaRecord]:
     """The replicas of a role, those together of which the same is to be said."""
-    alike: dict[ReplicaRecord, list[int]] = {}
+    members_by_record: dict[ReplicaRecord, list[int]] = {}
     for number in sorted(members):
-        alike.setdefault(members[number], []).append(number)
-    return {ranges(found): replica for replica, found in alike.items()}
+        members_by_record.setdefault(members[number], []).append(number)
+    return {ranges(found): replica for replica, found in members_by_record.items()}

@@ -13,7 +13,7 @@ from etcompile.k8s.conditions import is_true
 from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
-from etcompile.model.run import is_only_another_run
+from etcompile.model.run_identity import is_only_another_run
 from etcompile.operations.declarations import declarations, job_title
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result, acyclic, note
 from etcompile.plan import applysets

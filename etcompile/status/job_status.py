@@ -30,7 +30,6 @@ from etcompile.goodput import (
 from etcompile.k8s.objects import LiveObject, timestamp
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
-from etcompile.model.completion import Decider, Outcome, completion, named
 from etcompile.model.protocol import (
     INDEX_LABEL,
     JOB_LABEL,
@@ -43,6 +42,7 @@ from etcompile.model.protocol import (
     status_name,
 )
 from etcompile.model.protocol import is_config as names_config
+from etcompile.model.run_completion import Decider, Outcome, completion, named
 from etcompile.model.run_record import DIGITS, UNREADABLE, RunRecord, written_record
 from etcompile.status.replicas import labelled_replica, owning_job, replicas_of, state
 from etcompile.status.values import (

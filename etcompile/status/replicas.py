@@ -14,8 +14,8 @@ from etcompile.k8s import jobs as job_status
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import LiveObject, Object, is_going, seconds, status_of
 from etcompile.model import Role
-from etcompile.model.completion import holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
+from etcompile.model.run_completion import holder
 from etcompile.model.run_record import RunRecord
 from etcompile.rollout.machine.reasons import object_state
 from etcompile.status.values import Replica, State

@@ -7,7 +7,7 @@ import pytest
 from test_status_of_objects import objects, status
 
 from etcompile.model import Success
-from etcompile.model.completion import Decider, Outcome, completion, holder
+from etcompile.model.run_completion import Decider, Outcome, completion, holder
 from etcompile.watch.pod_view import PodView
 from specs import dlrover_type, elastic_job, kubeflow_job
 from world import World

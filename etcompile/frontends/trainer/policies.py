@@ -158,8 +158,8 @@ def main_of(replicated: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The targets of `envInjection`: containers that are told of the nodes, too."""
     torch = spec.get("mlPolicy", {}).get("torch") or {}
-    found: Sequence[Mapping[str, Any]] = torch.get("envInjection", {}).get("targets") or ()
-    return found
+    targets: Sequence[Mapping[str, Any]] = torch.get("envInjection", {}).get("targets") or ()
+    return targets
 
 
 def ready_port(pod: Mapping[str, Any]) -> int | None:
@@ -176,8 +176,8 @@ def ready_port(pod: Mapping[str, Any]) -> int | None:
 
 def mpi(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The policy of MPI, if the runtime has it."""
-    found: Mapping[str, Any] | None = spec.get("mlPolicy", {}).get("mpi")
-    return found
+    policy: Mapping[str, Any] | None = spec.get("mlPolicy", {}).get("mpi")
+    return policy
 
 
 def launcher_is_node(spec: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.model import Job, Member, Role
-from etcompile.model.completion import holder
+from etcompile.model.run_completion import holder
 from etcompile.model.run_record import ReplicaKey, RestartHistory, RunRecord
 from etcompile.model.supervision import is_supervised
 from etcompile.watch.job_view import Gone, JobView

@@ -13,8 +13,9 @@ What was counted must never fall: the Training Operator counts what happens to b
 its sum can, and never a Pod that failed as a whole (5.4; 7, defects 2 and 3). Here counters are in
 the run record, and what is lost just now is added to them.
 
-When a run succeeds, of replica outcomes alone, is said in `etcompile/model/completion.py`, which
-`status` asks as well. A job that restarts as a whole is not ended but restarted (`End.again`).
+When a run succeeds, of replica outcomes alone, is said in `etcompile/model/run_completion.py`,
+which `status` asks as well. A job that restarts as a whole is not ended but restarted
+(`End.again`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from msgspec import Struct, structs
 
 from etcompile.backend import ends_with_run
 from etcompile.model import Relaunch, Role
-from etcompile.model.completion import Completion, Decider, Outcome, completion
+from etcompile.model.run_completion import Completion, Decider, Outcome, completion
 from etcompile.model.run_record import RunRecord
 from etcompile.model.supervision import first_replica
 from etcompile.watch.actions import (
