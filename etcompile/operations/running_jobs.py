@@ -208,7 +208,8 @@ def request_checkpoint(
     if not running:
         raise refused("no command of it is running", f"see etcompile status {job}")
     now = cluster.now()
-    last = max((_notice(pod) for pod in running), key=lambda other: other.at)
+    notes = ((pod["metadata"].get("annotations") or {}).get(NOTICE) for pod in running)
+    last = max((read_notice(note or "") for note in notes), key=lambda other: other.at)
     if now < last.at + SAME:
         # Pods that go are part of the same disturbance, and one checkpoint is enough.
         return CheckpointRequest(title, signal, (), _names(idle), last.why, now - last.at)
@@ -279,10 +280,6 @@ def _annotate(
 def _replica(pod: LiveObject) -> tuple[str | None, str | None]:
     labels = pod["metadata"].get("labels") or {}
     return labels.get(ROLE_LABEL), labels.get(INDEX_LABEL)
-
-
-def _notice(pod: LiveObject) -> Notice:
-    return read_notice((pod["metadata"].get("annotations") or {}).get(NOTICE) or "")
 
 
 def _names(values: Sequence[LiveObject]) -> tuple[str, ...]:

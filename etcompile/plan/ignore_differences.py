@@ -143,25 +143,20 @@ def _rule(value: Any, path: ValuePath) -> Ignored:
         texts[key] = items
     if not any(texts.values()):
         raise IgnoreError(path, f"a rule needs one of {', '.join(_LISTS)}")
-    pointers = [
-        _pointer(pointer, (*path, "jsonPointers", n))
-        for n, pointer in enumerate(texts["jsonPointers"])
-    ]
-    expressions = [
-        _expression(text, (*path, "jqPathExpressions", n))
-        for n, text in enumerate(texts["jqPathExpressions"])
-    ]
+    expressions = []
+    for number, text in enumerate(texts["jsonPointers"]):  # RFC 6901
+        if not text.startswith("/") or text == "/":
+            problem = f"{text!r} is no JSON pointer: it begins with / and names a field"
+            raise IgnoreError((*path, "jsonPointers", number), problem)
+        names = [name.replace("~1", "/").replace("~0", "~") for name in text[1:].split("/")]
+        expressions.append(
+            tuple(("index" if name.isdigit() else "key", name, "") for name in names)
+        )
+    for number, text in enumerate(texts["jqPathExpressions"]):
+        expressions.append(_expression(text, (*path, "jqPathExpressions", number)))
     words = {key: value.get(key, "") for key in _WORDS}
     managers = frozenset(texts["managedFieldsManagers"])
-    return Ignored(**words, expressions=(*pointers, *expressions), managers=managers)
-
-
-def _pointer(text: str, path: ValuePath) -> tuple[Step, ...]:
-    """A JSON pointer (RFC 6901) in steps."""
-    if not text.startswith("/") or text == "/":
-        raise IgnoreError(path, f"{text!r} is no JSON pointer: it begins with / and names a field")
-    words = [word.replace("~1", "/").replace("~0", "~") for word in text[1:].split("/")]
-    return tuple(("index" if word.isdigit() else "key", word, "") for word in words)
+    return Ignored(**words, expressions=tuple(expressions), managers=managers)
 
 
 def _expression(text: str, path: ValuePath) -> tuple[Step, ...]:

@@ -130,7 +130,16 @@ def read_plan(data: bytes) -> Plan:
     Raises:
         PlanError: this is not a plan, one of another version, or one that somebody has changed.
     """
-    value = _decoded(data)
+    try:
+        value = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        at = _BYTE.search(str(error))
+        byte = int(at[1]) if at else len(data)
+        raise PlanError(PlanProblem("this is not a plan: it is not JSON", byte=byte)) from error
+    except UnicodeDecodeError as error:
+        raise PlanError(PlanProblem("this is not a plan: it is not UTF-8")) from error
+    except RecursionError as error:
+        raise PlanError(PlanProblem("this is not a plan: it is nested too deep")) from error
     if not isinstance(value, dict) or "steps" not in value:
         raise PlanError(PlanProblem("this is not a plan"))
     if (version := value.get("version")) != VERSION:
@@ -150,20 +159,6 @@ def read_plan(data: bytes) -> Plan:
     if value.get("digest") != digest(plan):
         raise PlanError(PlanProblem("it was changed since it was written", ("digest",)))
     return plan
-
-
-def _decoded(data: bytes) -> Any:
-    """The JSON value of a file."""
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        at = _BYTE.search(str(error))
-        byte = int(at[1]) if at else len(data)
-        raise PlanError(PlanProblem("this is not a plan: it is not JSON", byte=byte)) from error
-    except UnicodeDecodeError as error:
-        raise PlanError(PlanProblem("this is not a plan: it is not UTF-8")) from error
-    except RecursionError as error:
-        raise PlanError(PlanProblem("this is not a plan: it is nested too deep")) from error
 
 
 def _converted(value: Any, to: Any, path: ValuePath, problems: list[PlanProblem]) -> Any:

@@ -91,7 +91,10 @@ def plan(
                 late.append(Draft(steps[-1][0], value))
     for value in left:
         step = left_over(value, rights, inventories)
-        job = titles.get(owners.inventory(value) or "") or _job(value)
+        metadata = value["metadata"]
+        name, where = (metadata.get("labels") or {}).get(JOB_LABEL), metadata.get("namespace")
+        labelled = f"{where}/{name}" if where and name else name
+        job = titles.get(owners.inventory(value) or "") or labelled or None
         steps.append((_of_another(structs.replace(step, job=job), others), value))
     drafts = [Draft(step, value) for step, value in steps if step.action not in IDLE]
     idle = [step for step, _ in steps if step.action in IDLE]
@@ -199,11 +202,3 @@ def _recreated(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
     held = f"{words}, kept by the finalizers {', '.join(finalizers)}" if finalizers else words
     gone = Step("wait", ref, (Reason(held),), until="gone", uid=metadata.get("uid"))
     return [gone, structs.replace(created(desired, ref, words), after=(gone.id,))]
-
-
-def _job(value: Object) -> str | None:
-    """The title of the job that an object says it belongs to."""
-    metadata = value["metadata"]
-    name = (metadata.get("labels") or {}).get(JOB_LABEL)
-    namespace = metadata.get("namespace") or ""
-    return (f"{namespace}/{name}" if namespace else str(name)) if name else None

@@ -74,11 +74,9 @@ def ordered(
         pods = [wave(pod.value) for pod in training.applied]
         for name, (draft, _, _) in training.lists.items():
             raised[name] = max([wave(draft.value), *pods])
-    for waiter, other in _named(drafts, wave):
+    for waiter, other in (*_named(drafts, wave), *_housed(drafts)):
         if other not in raised:
             after[waiter].append(other)
-    for waiter, other in (*_housed(drafts), *_released(drafts, wave)):
-        after[waiter].append(other)
     steps: list[Step] = []
     for draft in drafts:
         step = draft.step
@@ -237,15 +235,20 @@ def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
 
 
 def _named(drafts: Sequence[Draft], wave: Wave) -> Iterator[tuple[str, str]]:
-    """Pairs of ids: an object that is created, and one that its spec names or that owns it."""
+    """Pairs of ids: a step, and one before it, as one object names or owns the other.
+
+    What a new object needs is created before it, and what an old one needs is deleted after it.
+    """
     applied = [draft for draft in drafts if draft.step.action in MAKES]
-    if not applied:
-        return
-    for edge in graph([Declared(None, [draft.value for draft in applied])], wave).edges:
-        if edge.binds and edge.source < len(applied) and edge.target < len(applied):
-            source, target = applied[edge.source].step, applied[edge.target].step
-            if source.action in _CREATING:
-                yield source.id, target.id
+    gone = [draft for draft in drafts if draft.step.action in REMOVES]
+    for some in (applied, gone):
+        for edge in graph([Declared(None, [draft.value for draft in some])], wave).edges:
+            if edge.binds and edge.target < len(some):
+                source, target = some[edge.source].step, some[edge.target].step
+                if source.action in REMOVES:
+                    yield target.id, source.id
+                elif source.action in _CREATING:
+                    yield source.id, target.id
     by_key = {draft.step.ref.key: draft.step for draft in applied}
     for draft in applied:
         for owner in draft.value["metadata"].get("ownerReferences") or ():
@@ -271,16 +274,6 @@ def _housed(drafts: Sequence[Draft]) -> Iterator[tuple[str, str]]:
         ref = draft.step.ref
         homes = (namespaces.get(ref.namespace), kinds.get((ref.group, ref.kind)))
         yield from ((draft.step.id, home) for home in homes if home)
-
-
-def _released(drafts: Sequence[Draft], wave: Wave) -> Iterator[tuple[str, str]]:
-    """Pairs of ids: an object that is deleted, and one that names it and is deleted before."""
-    gone = [draft for draft in drafts if draft.step.action in REMOVES]
-    if not gone:
-        return
-    for edge in graph([Declared(None, [draft.value for draft in gone])], wave).edges:
-        if edge.binds and edge.target < len(gone):
-            yield gone[edge.target].step.id, gone[edge.source].step.id
 
 
 # Whose turn it is ---------------------------------------------------------------------------------

@@ -113,18 +113,15 @@ def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
         names: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; `*` is any. Kinds as kubectl takes
             them: `Pod`, `pods`, `po`, `podgroups.scheduling.volcano.sh`.
     """
+    singular = ref.kind.lower()
+    forms = {singular, f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies"}
     for text in names:
         if text == "*":
             return True
         *where, name = text.split("/")
         in_place = len(where) < 2 or (len(where) == 2 and where[0] == ref.namespace)
-        if name == ref.name and in_place and (not where or _is_kind(where[-1].lower(), ref)):
+        kind, _, group = (where[-1] if where else singular).lower().partition(".")
+        is_kind = _SHORT_NAMES.get(kind, kind) in forms and group in ("", ref.group)
+        if name == ref.name and in_place and is_kind:
             return True
     return False
-
-
-def _is_kind(text: str, ref: ObjectRef) -> bool:
-    kind, _, group = text.partition(".")
-    singular = ref.kind.lower()
-    forms = {singular, f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies"}
-    return _SHORT_NAMES.get(kind, kind) in forms and group in ("", ref.group)
