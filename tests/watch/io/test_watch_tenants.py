@@ -256,8 +256,8 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
 
 
 def test_what_was_turned_away_is_looked_at_again(place, watching, monkeypatch):
-    room = MemoryBudget(400_000, 400_000)
-    monkeypatch.setattr("etcompile.watch.controller.room", lambda **_: room)
+    budget = MemoryBudget(400_000, 400_000)
+    monkeypatch.setattr("etcompile.watch.controller.memory_budget", lambda **_: budget)
     place.kubelets()
     place.cluster.create(own_map(place, "full-etcompile-hosts", "full", hostfile="#" * 390_000))
     running = watching()

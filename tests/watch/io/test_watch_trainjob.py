@@ -48,7 +48,7 @@ def test_a_node_that_fails_is_replaced_alone_and_why_names_it(place, watching, n
     status = told("status")
     assert "(TrainJob)" in status
     assert "mnist-node-0-1  ended with exit code 3: recreating it" in status
-    assert "mnist-node-0-1: it ended with exit code 3" in told("why")
+    assert "mnist-node-0-1: container train ended with exit code 3" in told("why")
     for name in NODES:
         place.becomes(name, "Succeeded", 0)
     eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Succeeded")
