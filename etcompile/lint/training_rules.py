@@ -40,7 +40,7 @@ _LOADERS = frozenset(
 """Options of training scripts that say how many worker processes a data loader has."""
 
 
-def _no_shared_memory(job: LintedJob) -> Iterator[Diagnostic]:
+def no_shared_memory(job: LintedJob) -> Iterator[Diagnostic]:
     """Processes of PyTorch that pass data through the 64 MiB of /dev/shm."""
     for pods in job.pods:
         if pods.spec.get("hostIPC") or not is_pytorch(pods):
@@ -68,7 +68,7 @@ def _no_shared_memory(job: LintedJob) -> Iterator[Diagnostic]:
         yield diagnose(codes.NO_SHARED_MEMORY, place, role=pods.role.name, needed=needed)
 
 
-def _memory_volume_too_large(job: LintedJob) -> Iterator[Diagnostic]:
+def memory_volume_too_large(job: LintedJob) -> Iterator[Diagnostic]:
     """A volume in memory that may grow beyond the memory of the container that fills it."""
     for pods in job.pods:
         most = limit(pods.main, "memory")
@@ -90,7 +90,7 @@ def _memory_volume_too_large(job: LintedJob) -> Iterator[Diagnostic]:
                 )
 
 
-def _lost_checkpoints(job: LintedJob) -> Iterator[Diagnostic]:
+def lost_checkpoints(job: LintedJob) -> Iterator[Diagnostic]:
     """Checkpoints that are deleted with their container or Pod, or that stay on one node."""
     for pods in job.pods:
         # A Pod that runs on a node by name finds its folders again.
@@ -115,7 +115,7 @@ def _lost_checkpoints(job: LintedJob) -> Iterator[Diagnostic]:
 _SINGLE = {"ReadWriteOnce": "one node", "ReadWriteOncePod": "one Pod"}
 
 
-def _claim_of_one_node(job: LintedJob) -> Iterator[Diagnostic]:
+def claim_of_one_node(job: LintedJob) -> Iterator[Diagnostic]:
     """A claim of the input or of the job that only one node can use, in Pods on several."""
     claims: dict[str, Mapping[str, Any]] = {
         source.data["metadata"]["name"]: source.data.get("spec") or {}
@@ -149,7 +149,7 @@ def _volume_of(pods: RolePods, claim: str) -> int | None:
 # Devices and processors -------------------------------------------------------------------------
 
 
-def _gpu_without_memory(job: LintedJob) -> Iterator[Diagnostic]:
+def gpu_without_memory(job: LintedJob) -> Iterator[Diagnostic]:
     """A container with an accelerator that does not say how much memory it needs."""
     for pods in job.pods:
         for container in pods.containers:
@@ -161,7 +161,7 @@ def _gpu_without_memory(job: LintedJob) -> Iterator[Diagnostic]:
                 yield diagnose(codes.GPU_WITHOUT_MEMORY, place, **facts)
 
 
-def _more_processes_than_gpus(job: LintedJob) -> Iterator[Diagnostic]:
+def more_processes_than_gpus(job: LintedJob) -> Iterator[Diagnostic]:
     """More processes in a Pod than it has GPUs."""
     for pods in job.pods:
         count, running = gpus(pods.main, slices=True), processes(job, pods)
@@ -177,7 +177,7 @@ _BACKENDS = frozenset({"backend", "dist_backend", "distributed_backend", "ddp_ba
 """Options of training scripts that name the backend of torch.distributed."""
 
 
-def _nccl_without_gpu(job: LintedJob) -> Iterator[Diagnostic]:
+def nccl_without_gpu(job: LintedJob) -> Iterator[Diagnostic]:
     """The backend NCCL in Pods without a device."""
     for pods in job.pods:
         if accelerators(pods.main) or pods.main.get("resources", {}).get("claims"):
@@ -192,7 +192,7 @@ def _nccl_without_gpu(job: LintedJob) -> Iterator[Diagnostic]:
 _THREADS = "OMP_NUM_THREADS"
 
 
-def _fewer_processors_than_threads(job: LintedJob) -> Iterator[Diagnostic]:
+def fewer_processors_than_threads(job: LintedJob) -> Iterator[Diagnostic]:
     """Processes times their threads above the CPU limit."""
     for pods in job.pods:
         most = limit(pods.main, "cpu")
@@ -222,7 +222,7 @@ _LOCKING = frozenset({"IPC_LOCK", "CAP_IPC_LOCK", "ALL"})
 """Capabilities by which a container may lock memory."""
 
 
-def _rdma_without_locked_memory(job: LintedJob) -> Iterator[Diagnostic]:
+def rdma_without_locked_memory(job: LintedJob) -> Iterator[Diagnostic]:
     """An RDMA device in a container that may not lock the memory which the device reads."""
     for pods in job.pods:
         for container in pods.containers:
@@ -241,7 +241,7 @@ def _rdma_without_locked_memory(job: LintedJob) -> Iterator[Diagnostic]:
 # Network ----------------------------------------------------------------------------------------
 
 
-def _host_network_without_dns(job: LintedJob) -> Iterator[Diagnostic]:
+def host_network_without_dns(job: LintedJob) -> Iterator[Diagnostic]:
     """Pods in the network of their nodes that cannot resolve the names of the job's Services."""
     for pods in job.pods if job.count > 1 else ():
         policy = pods.spec.get("dnsPolicy", "ClusterFirst")
@@ -251,7 +251,7 @@ def _host_network_without_dns(job: LintedJob) -> Iterator[Diagnostic]:
             yield diagnose(codes.HOST_NETWORK_WITHOUT_DNS, place, **facts)
 
 
-def _host_ports_clash(job: LintedJob) -> Iterator[Diagnostic]:
+def host_ports_clash(job: LintedJob) -> Iterator[Diagnostic]:
     """Replicas that listen on the same port of a node, of which two may land on one node."""
     for pods in job.pods:
         if pods.count < 2 or not pods.spec.get("hostNetwork") or is_one_per_node(pods):
@@ -274,7 +274,7 @@ _MORE_NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """Annotation by which a Pod gets more interfaces."""
 
 
-def _interface_of_the_host(job: LintedJob) -> Iterator[Diagnostic]:
+def interface_of_the_host(job: LintedJob) -> Iterator[Diagnostic]:
     """NCCL or Gloo bound to a network interface by which the peers cannot be reached."""
     for pods in job.pods:
         by_variable, by_option = variables(pods.main), passed(pods)
@@ -316,7 +316,7 @@ _API_DEFAULT = 6
 """The backoffLimit that the API server gives a TrainingJob (reference/et-operator.md 0)."""
 
 
-def _retries_contradict(job: LintedJob) -> Iterator[Diagnostic]:
+def retries_contradict(job: LintedJob) -> Iterator[Diagnostic]:
     """A backoffLimit that the restart policies make meaningless, or the reverse."""
     spec: Mapping[str, Any] = job.job.origin.source.data.get("spec") or {}
     run, roles = job.job.run, [pods.role for pods in job.pods]
@@ -357,7 +357,7 @@ _GRACE = 30
 _SLEEP = re.compile(r"\bsleep\s+(\d{1,6})\b")
 
 
-def _short_grace_period(job: LintedJob) -> Iterator[Diagnostic]:
+def short_grace_period(job: LintedJob) -> Iterator[Diagnostic]:
     """Too little time between the signal to end and the end, for a checkpoint."""
     for pods in job.pods:
         seconds = pods.spec.get("terminationGracePeriodSeconds")
@@ -404,7 +404,7 @@ _SPOT = {
 """Labels, which are taints too, of nodes that a cloud may take away at any time."""
 
 
-def _spot_without_checkpoint_signal(job: LintedJob) -> Iterator[Diagnostic]:
+def spot_without_checkpoint_signal(job: LintedJob) -> Iterator[Diagnostic]:
     """A job of fixed size on spot nodes, where no signal precedes the loss of a node."""
     in_place = job.job.run.in_place
     # An elastic job, and one whose replicas are followed by others, go on with those that are left.
@@ -435,7 +435,7 @@ def _spot(pods: RolePods) -> tuple[str | int, ...] | None:
 _GATE = "etcompile.dev/gate-timeout"
 
 
-def _deadline_before_gate(job: LintedJob) -> Iterator[Diagnostic]:
+def deadline_before_gate(job: LintedJob) -> Iterator[Diagnostic]:
     """A deadline of the run that strikes before the wait for its Pods can end.
 
     Only a time to wait that the author wrote counts: the default of the gate is longer than many
@@ -469,7 +469,7 @@ _NOT_EVICTED = {
 """Annotations of Pods that keep an autoscaler from removing their node."""
 
 
-def _evictable(job: LintedJob) -> Iterator[Diagnostic]:
+def evictable(job: LintedJob) -> Iterator[Diagnostic]:
     """Roles that neither an annotation nor a PodDisruptionBudget protects from an eviction."""
     budgets = [source.data.get("spec") or {} for source in job.of_kind("PodDisruptionBudget")]
     names: list[str] = []
@@ -496,7 +496,7 @@ _NEED_QUEUE = {"kueue": "Kueue", "kai": "KAI"}
 (reference/gang-scheduling.md 4.1, 7). Others have no queues, or make the default one."""
 
 
-def _gang_without_queue(job: LintedJob) -> Iterator[Diagnostic]:
+def gang_without_queue(job: LintedJob) -> Iterator[Diagnostic]:
     """A gang whose scheduler needs a queue, and a job that names none."""
     scheduler = job.settings.gang
     if scheduler not in _NEED_QUEUE or job.job.gang.queue is not None:
@@ -522,7 +522,7 @@ def _gang_without_queue(job: LintedJob) -> Iterator[Diagnostic]:
 _RETIRED = "torch.distributed.launch"
 
 
-def _retired_launcher(job: LintedJob) -> Iterator[Diagnostic]:
+def retired_launcher(job: LintedJob) -> Iterator[Diagnostic]:
     """The launcher of PyTorch that torchrun has replaced."""
     for pods in job.pods:
         started = next((run for run in pods.commands if _RETIRED in run.words), None)
@@ -532,24 +532,24 @@ def _retired_launcher(job: LintedJob) -> Iterator[Diagnostic]:
 
 
 TRAINING_RULES: tuple[Callable[[LintedJob], Iterator[Diagnostic]], ...] = (
-    _no_shared_memory,
-    _memory_volume_too_large,
-    _lost_checkpoints,
-    _claim_of_one_node,
-    _gpu_without_memory,
-    _more_processes_than_gpus,
-    _nccl_without_gpu,
-    _fewer_processors_than_threads,
-    _rdma_without_locked_memory,
-    _host_network_without_dns,
-    _host_ports_clash,
-    _interface_of_the_host,
-    _retries_contradict,
-    _short_grace_period,
-    _spot_without_checkpoint_signal,
-    _deadline_before_gate,
-    _evictable,
-    _gang_without_queue,
-    _retired_launcher,
+    no_shared_memory,
+    memory_volume_too_large,
+    lost_checkpoints,
+    claim_of_one_node,
+    gpu_without_memory,
+    more_processes_than_gpus,
+    nccl_without_gpu,
+    fewer_processors_than_threads,
+    rdma_without_locked_memory,
+    host_network_without_dns,
+    host_ports_clash,
+    interface_of_the_host,
+    retries_contradict,
+    short_grace_period,
+    spot_without_checkpoint_signal,
+    deadline_before_gate,
+    evictable,
+    gang_without_queue,
+    retired_launcher,
 )
 """All rules; the order in which they are asked is not that of their warnings."""

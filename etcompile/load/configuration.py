@@ -76,13 +76,20 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    shown = _shown(path)
+    # As a person at the working directory would write it.
+    short = os.path.relpath(path or ".")  # which has no name to read
+    shown = path if short.startswith(os.pardir) else short
     try:
         content = access.content(path, Boundary(root), _LIMIT)
     except FileNotFoundError:
         raise
     except OSError as error:
-        return diagnose(codes.CONFIGURATION_SYNTAX, Location(shown), problem=_reason(error))
+        problem = (error.strerror or str(error)).lower()
+        if isinstance(error, access.OutsideError):
+            problem = f"it leads out of the repository {error.boundary.root}"
+        elif isinstance(error, access.SpecialFileError):
+            problem = f"it is {error.what}"
+        return diagnose(codes.CONFIGURATION_SYNTAX, Location(shown), problem=problem)
     is_project = os.path.basename(path) == _PROJECT  # noqa: PTH119 - start quickly
     if is_project and _TABLE[-1].encode() not in content:
         return None
@@ -117,56 +124,55 @@ def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:
     Returns:
         The nearest one; the problem if that cannot be read; None if there is none.
     """
-    for place in _upwards(folder, root):
+    for place in _upwards(folder):
         for name in (FILE, _PROJECT):
             try:
-                found = read(os.path.join(place, name), root)  # noqa: PTH118
+                configuration = read(os.path.join(place, name), root)  # noqa: PTH118
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            if found is not None:
-                return found
+            if configuration is not None:
+                return configuration
+        if place == root:
+            break
     return None
 
 
-def folder_of(given: str) -> str:
+def folder_of(path: str) -> str:
     """The folder, without links, whose configuration counts for an input.
 
     Args:
-        given: A file, a folder or a glob, as on the command line; `-` stands in the working
+        path: A file, a folder or a glob, as on the command line; `-` stands in the working
             directory.
     """
-    if given == "-":
+    if path == "-":
         return os.path.realpath(".")
-    path = given
     if not os.path.exists(path):  # noqa: PTH110
         while _GLOB.search(path):
             path = os.path.dirname(path)  # noqa: PTH120
-        path = path or "."
-    real = os.path.realpath(path)
+    real = os.path.realpath(path or ".")
     return real if os.path.isdir(real) else os.path.dirname(real)  # noqa: PTH112, PTH120
 
 
-def folders_of(given: str) -> Iterator[str]:
+def folders_of(path: str) -> Iterator[str]:
     """The folders, without links, whose configuration may count for files of an input.
 
     Args:
-        given: A file, a folder or a glob, as on the command line; `-` stands in the working
-            directory.
+        path: As for `folder_of`.
 
     Yields:
         That of the input; then, of a folder, each below it that has a file of a configuration's
         name; of a glob, those of the files that it finds.
     """
-    yield folder_of(given)
-    if given == "-":
+    yield folder_of(path)
+    if path == "-":
         return
-    if not os.path.exists(given) and _GLOB.search(given):  # noqa: PTH110
+    if not os.path.exists(path) and _GLOB.search(path):  # noqa: PTH110
         import glob  # noqa: PLC0415 - start quickly
 
-        for path in sorted(glob.iglob(given, recursive=True)):  # noqa: PTH207
-            yield folder_of(path)
+        for match in sorted(glob.iglob(path, recursive=True)):  # noqa: PTH207
+            yield folder_of(match)
         return
-    for place, folders, files in os.walk(os.path.realpath(given)):
+    for place, folders, files in os.walk(os.path.realpath(path)):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if FILE in files or _PROJECT in files:
             yield place
@@ -182,40 +188,19 @@ def root_of(folder: str) -> str:
         The nearest folder above it, or itself, that has a `.git`. Without one, the working
         directory if the folder lies in it, else the folder: above that are other people's files.
     """
-    place = folder
-    while True:
+    for place in _upwards(folder):
         if os.path.lexists(os.path.join(place, ".git")):  # noqa: PTH118
             return place
-        above = os.path.dirname(place)  # noqa: PTH120
-        if above == place:
-            break
-        place = above
     here = os.path.realpath(".")
     return here if folder == here or folder.startswith(here.rstrip(os.sep) + os.sep) else folder
 
 
-def _upwards(folder: str, root: str) -> Iterator[str]:
-    place = folder
-    while True:
-        yield place
-        above = os.path.dirname(place)  # noqa: PTH120
-        if above == place or place == root:
-            return
-        place = above
-
-
-def _shown(path: str) -> str:
-    """A path as a person at the working directory would write it."""
-    short = os.path.relpath(path or ".")  # which has no name to read
-    return path if short.startswith(os.pardir) else short
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, access.OutsideError):
-        return f"it leads out of the repository {error.boundary.root}"
-    if isinstance(error, access.SpecialFileError):
-        return str(error.what).join(("it is ", ""))
-    return (error.strerror or str(error)).lower()
+def _upwards(folder: str) -> Iterator[str]:
+    """A folder, and those above it."""
+    yield folder
+    while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
+        folder = above
+        yield folder
 
 
 def _syntax_error(file: str, text: str, problem: str) -> Diagnostic:
@@ -245,7 +230,7 @@ def _location(file: str, text: str, place: Place) -> Location:
             part: Any = tomllib.loads("\n".join(lines[:end]) + "\n")
         except tomllib.TOMLDecodeError:
             continue
-        if _has(part, keys):
+        if value_at(part, keys) is not None:
             return _in_statement(file, lines, range(start, end), place, value_at(part, place))
         start = end
     return Location(file)
@@ -271,14 +256,6 @@ def _in_statement(
     column = lines[first].find(key)
     width = len(key) if key and column >= 0 else 1
     return Location(file, first + 1, max(column, 0) + 1, lines[first], width)
-
-
-def _has(value: Any, keys: Sequence[str]) -> bool:
-    for key in keys:
-        if not isinstance(value, dict) or key not in value:
-            return False
-        value = value[key]
-    return True
 
 
 def _sorted(value: Any) -> Any:

@@ -10,6 +10,7 @@ import posixpath
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -47,10 +48,10 @@ class Revision(Struct, frozen=True):
 
 
 def revision(name: str, directory: Path) -> Revision:
-    """The commit that a name means.
+    """The commit that a name means: a branch, a tag, an id, `HEAD~3`.
 
     Args:
-        name: A branch, a tag, an id, `HEAD~3`.
+        name: Such a name.
         directory: A folder in the repository.
 
     Raises:
@@ -59,10 +60,10 @@ def revision(name: str, directory: Path) -> Revision:
     top = Path(os.fsdecode(_git(directory, "rev-parse", "--show-toplevel").rstrip(b"\n")))
     wanted = f"{name}^{{commit}}"
     try:
-        found = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
+        commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
     except RevisionError as error:
         raise RevisionError(f"'{name}' is no revision of {top}") from error
-    return Revision(name, found.decode().strip(), top)
+    return Revision(name, commit.decode().strip(), top)
 
 
 def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = False) -> list[str]:
@@ -92,16 +93,17 @@ def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = Fa
         entries = _entries(of, path)
         if path in named and (entries or _start(path) == "."):
             there.append(path)
-        for mode, blob, size, name in entries:
-            if mode in _FILES and (every or name == path or name.endswith(_SUFFIXES)):
-                total += 0 if name in wanted else size
-                wanted[name] = blob
+        for entry in entries:
+            name = entry.name
+            if entry.mode in _FILES and (every or name == path or name.endswith(_SUFFIXES)):
+                total += 0 if name in wanted else entry.size
+                wanted[name] = entry.blob
         if total > _LARGEST:
             raise RevisionError(f"its files have {total // 1024 // 1024} MB: name fewer paths")
-        found = _links(of, path, [entry for entry in entries if entry[0] == _LINK])
-        links |= found
-        waiting += [where for where in dict.fromkeys(found.values()) if where not in seen]
-        seen |= {*found.values()}
+        targets = _links(of, path, [entry for entry in entries if entry.mode == _LINK])
+        links |= targets
+        waiting += [where for where in dict.fromkeys(targets.values()) if where not in seen]
+        seen |= {*targets.values()}
     for name, content in zip(wanted, _contents(of.top, wanted.values()), strict=True):
         _put(folder, name, content)
     # After the files: nothing is ever written through one.
@@ -110,31 +112,44 @@ def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = Fa
     return there
 
 
-def _entries(of: Revision, path: str) -> list[tuple[str, str, int, str]]:
-    """Mode, blob, size and name of what is at a path, or below it."""
+class _Entry(NamedTuple):
+    """A file or a link of a tree."""
+
+    mode: str
+    blob: str
+    size: int
+    name: str
+
+
+def _entries(of: Revision, path: str) -> list[_Entry]:
+    """What is at a path, or below it."""
     start = _start(path)
     arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", of.commit]
     literal = [] if start == "." else ["--", start]
-    found = _git(of.top, "--literal-pathspecs", *arguments, *literal).split(b"\0")
-    return [_entry(line) for line in found if line]
+    entries: list[_Entry] = []
+    for line in _git(of.top, "--literal-pathspecs", *arguments, *literal).split(b"\0"):
+        if line:
+            facts, _, name = line.partition(b"\t")
+            mode, _, blob, size = facts.decode().split()
+            number = int(size) if size.isdigit() else 0
+            entries.append(_Entry(mode, blob, number, os.fsdecode(name)))
+    return entries
 
 
-def _links(of: Revision, path: str, entries: list[tuple[str, str, int, str]]) -> dict[str, str]:
+def _links(of: Revision, path: str, entries: list[_Entry]) -> dict[str, str]:
     """Where links lead, as paths in the repository."""
-    found = {}
-    texts = _contents(of.top, [blob for _, blob, _, _ in entries])
-    for (_, _, _, name), text in zip(entries, map(os.fsdecode, texts), strict=True):
-        where = posixpath.normpath(posixpath.join(posixpath.dirname(name), text))
+    targets = {}
+    texts = _contents(of.top, [entry.blob for entry in entries])
+    for entry, text in zip(entries, map(os.fsdecode, texts), strict=True):
+        name = entry.name
+        folder = posixpath.dirname(name)
+        where = posixpath.normpath(posixpath.join(folder, text))
         if not posixpath.isabs(where) and where.split("/")[0] != "..":
-            found[name] = where
-        elif name == path or name.endswith(_SUFFIXES) or _is_folder(of, name, text):
+            targets[name] = where
+        # As far as we can see, a link out of the repository leads to a folder or an input.
+        elif name == path or name.endswith(_SUFFIXES) or (of.top / folder / text).is_dir():
             raise RevisionError(f"its '{name}' is a link to {text}, which is in no revision")
-    return found
-
-
-def _is_folder(of: Revision, name: str, text: str) -> bool:
-    """Whether a link that leads out of the repository leads to a folder, as far as we can see."""
-    return (of.top / posixpath.dirname(name) / text).is_dir()
+    return targets
 
 
 def _put(folder: Path, name: str, content: bytes | PurePosixPath) -> None:
@@ -143,23 +158,20 @@ def _put(folder: Path, name: str, content: bytes | PurePosixPath) -> None:
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
         raise RevisionError(f"it holds a file of the name '{name}'")
     file = folder / name
+    twice = f"it holds several files of the name '{name}'"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
-            _check_plain(file)
+            if file.is_symlink():
+                raise RevisionError(twice)
             file.write_bytes(content)
         elif not file.is_symlink():
             file.symlink_to(content)
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        raise RevisionError(f"it holds several files of the name '{name}'") from error
+        raise RevisionError(twice) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise RevisionError(f"its file '{name}' cannot be written: {reason}") from error
-
-
-def _check_plain(file: Path) -> None:
-    if file.is_symlink():
-        raise FileExistsError(file)
 
 
 def _start(path: str) -> str:
@@ -173,19 +185,13 @@ def _start(path: str) -> str:
     return str(PurePosixPath(*plain))
 
 
-def _entry(line: bytes) -> tuple[str, str, int, str]:
-    facts, _, name = line.partition(b"\t")
-    mode, _, blob, size = facts.split()
-    return mode.decode(), blob.decode(), int(size) if size.isdigit() else 0, os.fsdecode(name)
-
-
 def _contents(top: Path, blobs: Iterable[str]) -> list[bytes]:
-    asked = list(blobs)
-    if not asked:
+    request = "".join(f"{blob}\n" for blob in blobs).encode()
+    if not request:
         return []
-    answer = _git(top, "cat-file", "--batch", given="".join(f"{blob}\n" for blob in asked).encode())
+    answer = _git(top, "cat-file", "--batch", input=request)
     contents, place = [], 0
-    for _ in asked:
+    for _ in range(request.count(b"\n")):
         end = answer.index(b"\n", place)
         size = int(answer[place:end].split()[2])
         contents.append(answer[end + 1 : end + 1 + size])
@@ -193,10 +199,10 @@ def _contents(top: Path, blobs: Iterable[str]) -> list[bytes]:
     return contents
 
 
-def _git(directory: Path, *arguments: str, given: bytes | None = None) -> bytes:
+def _git(directory: Path, *arguments: str, input: bytes | None = None) -> bytes:  # noqa: A002
     command = ["git", "-C", str(directory), *arguments]
     try:
-        done = subprocess.run(command, input=given, capture_output=True, check=False)  # noqa: S603
+        done = subprocess.run(command, input=input, capture_output=True, check=False)  # noqa: S603
     except OSError as error:
         raise RevisionError(f"git cannot be run: {error.strerror}") from error
     if done.returncode:

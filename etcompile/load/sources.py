@@ -82,16 +82,13 @@ def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
 def file_bytes(
     path: str, shown: str, limit: int, boundary: access.Boundary | None = None
 ) -> bytes | Diagnostic:
-    """The content of a regular file.
+    """The content of a regular file, or why it cannot be read.
 
     Args:
         path: What to open.
         shown: What to call it in messages.
         limit: Most bytes to accept.
         boundary: Where it must lie; None if any place will do.
-
-    Returns:
-        The bytes, or why they cannot be had.
     """
     try:
         with access.opened(path, boundary) as file:
@@ -101,15 +98,12 @@ def file_bytes(
 
 
 def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic:
-    """What a stream holds.
+    """What a stream holds, or why it cannot be read.
 
     Args:
         stream: Read to its end, or to one byte past the limit.
         shown: What to call it in messages.
         limit: Most bytes to accept.
-
-    Returns:
-        The bytes, or why they cannot be had.
     """
     parts: list[bytes] = []
     left = limit + 1
