@@ -40,8 +40,6 @@ MOST_ROWS = 32
 """Replicas that all have a row each; of more, only those of which something is known."""
 MOST_ATTEMPTS = 12
 """Attempts that have a column; the last."""
-_WIDE_ENOUGH = 5.0
-"""Percent of the width in which the number of an attempt can be read."""
 _FAULT = {
     "program": "the program's",
     "platform": "the platform's",
@@ -125,24 +123,15 @@ def _strip(why: Explanation, timeline: Timeline, now: datetime) -> dict[str, Any
     def place(at: float) -> float:
         return 100.0 * (min(max(at, begin), end) - begin) / (end - begin)
 
-    spans = [
-        (attempt.number, place(attempt.began), place(attempt.ended or end))
-        for attempt in timeline.attempts
-    ]
     firsts = [attempt.first.at for attempt in why.attempts if attempt.first.at is not None]
     return {
         "label": f"{goodput_line(why)} The table of attempts below says the same.",
-        "training": [
-            (f"{place(since):.2f}", f"{max(0.1, place(until) - place(since)):.2f}")
-            for since, until in timeline.times
+        "training": [(place(since), place(until)) for since, until in timeline.times],
+        "attempts": [
+            (attempt.number + 1, place(attempt.began), place(attempt.ended or end))
+            for attempt in timeline.attempts
         ],
-        "begins": [f"{at:.2f}" for _, at, _ in spans[1:]],
-        "numbers": [
-            (f"{(at + until) / 2:.2f}", number + 1)
-            for number, at, until in spans
-            if until - at >= _WIDE_ENOUGH
-        ],
-        "failures": [f"{place(at):.2f}" for at in firsts if begin <= at <= end],
+        "failures": [place(at) for at in firsts if begin <= at <= end],
         "began": _stamp(begin),
         "ended": _stamp(end),
         "before": lasting(timeline.before) if timeline.before else "",

@@ -11,8 +11,9 @@ from etcompile.status.text import age, in_training, some
 
 _LINES = 20
 """So many of the last lines are shown."""
-_EARLIER = 4
-"""So many attempts before the last, and nodes, are listed."""
+_TO_DO = "What to do"
+_MOST = 8
+"""So many of each kind are listed."""
 
 
 def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) -> str:
@@ -28,7 +29,7 @@ def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) ->
 
 def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
     yield headline(why)
-    yield from filter(None, (goodput_line(why), why.verdict))
+    yield from filter(None, (goodput_line(why), restarts_line(why), why.verdict))
     if why.last is not None:
         yield ""
         first = why.last.first
@@ -41,26 +42,29 @@ def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
             yield "  No watcher keeps what failed; this is what its Pod still says."
         if followed := what_followed(why.last):
             yield f"What followed: {followed}"
-    if earlier := why.attempts[1:]:
-        yield from ("", "Before that:")
-        for attempt in earlier[:_EARLIER]:
-            yield f"  attempt {attempt.number + 1}: {failure_line(attempt.first, now)}"
-        if len(earlier) > _EARLIER:
-            yield f"  and {len(earlier) - _EARLIER} more"
-    if why.nodes:
-        yield from ("", "Nodes on which something failed by itself:")
-        longest = max(len(node) for node, _ in why.nodes[:_EARLIER])
-        for node, causes in why.nodes[:_EARLIER]:
-            count = f"{sum(causes.values()):>3}"
-            yield f"  {node.ljust(longest)}  {count}  {causes_of_node(why, node, causes)}"
-        if len(why.nodes) > _EARLIER:
-            yield f"  and {len(why.nodes) - _EARLIER} more"
-    if waiting := waiting_lines(why):
-        yield from ("", "What it waits for:", *(f"  {line}" for line in waiting))
-    for line in filter(None, (warned_line(why), restarts_line(why))):
-        yield from ("", line)
-    if why.advice:
-        yield from ("", "What to do:", *(f"  - {line}" for line in why.advice))
+    for heading, entries in _sections(why, now):
+        mark = "  - " if heading == _TO_DO else "  "
+        yield from ("", f"{heading}:", *(f"{mark}{entry}" for entry in entries))
+
+
+def _sections(why: Explanation, now: datetime) -> Iterator[tuple[str, Sequence[str]]]:
+    """What is said besides the last failure: a heading, and lines."""
+    earlier = [f"attempt {a.number + 1}: {failure_line(a.first, now)}" for a in why.attempts[1:]]
+    longest = max((len(node) for node, _ in why.nodes[:_MOST]), default=0)
+    nodes = [
+        f"{node.ljust(longest)}  {sum(causes.values()):>3}  {causes_of_node(why, node, causes)}"
+        for node, causes in why.nodes
+    ]
+    sections = {
+        "Before that": earlier,
+        "Nodes on which something failed by itself": nodes,
+        "What it waits for": waiting_lines(why),
+        _TO_DO: [*filter(None, (warned_line(why),)), *why.advice],
+    }
+    for heading, entries in sections.items():
+        more = [f"and {len(entries) - _MOST} more"] if len(entries) > _MOST else []
+        if entries:
+            yield heading, [*entries[:_MOST], *more]
 
 
 def headline(why: Explanation) -> str:
@@ -110,8 +114,8 @@ def what_is_known(attempt: Attempt, now: datetime) -> list[str]:
     if cause.is_vague:
         lines.append("The cause is unknown: this is all that was seen.")
     if attempt.tied:
-        others = [failure_line(other, now) for other in attempt.tied[:_EARLIER]]
-        more = f" and {len(attempt.tied) - _EARLIER} more" if len(attempt.tied) > _EARLIER else ""
+        others = [failure_line(other, now) for other in attempt.tied[:_MOST]]
+        more = f" and {len(attempt.tied) - _MOST} more" if len(attempt.tied) > _MOST else ""
         lines.append(f"Failed in the same second: {'; '.join(others)}{more}.")
         lines.append("Which of them was first is not known.")
     if cause.is_consequence:
@@ -182,7 +186,8 @@ def restarts_line(why: Explanation) -> str:
 
 def explanation_markdown(why: Explanation, now: datetime, *, lines: int = _LINES) -> str:
     """Why a job is as it is, for an issue or a chat."""
-    parts = [f"### {_escaped(headline(why))}", goodput_line(why), _escaped(why.verdict)]
+    facts = (goodput_line(why), restarts_line(why), why.verdict)
+    parts = [f"### {_escaped(headline(why))}", *map(_escaped, facts)]
     if why.last is not None:
         parts.append(f"**First to fail:** {_escaped(failure_line(why.last.first, now))}")
         parts += map(_escaped, what_is_known(why.last, now))
@@ -192,26 +197,10 @@ def explanation_markdown(why: Explanation, now: datetime, *, lines: int = _LINES
             parts.append("\n".join((fence, *tail, fence)))
         if followed := what_followed(why.last):
             parts.append(f"**What followed:** {_escaped(followed)}")
-    if earlier := why.attempts[1:]:
-        rows = (f"| {a.number + 1} | {_escaped(failure_line(a.first, now))} |" for a in earlier)
-        parts.append("\n".join(("| attempt | failed first |", "|---|---|", *rows)))
-    if why.nodes:
-        rows = (
-            f"| {_escaped(node)} | {sum(causes.values())} "
-            f"| {_escaped(causes_of_node(why, node, causes))} |"
-            for node, causes in why.nodes
-        )
-        parts.append("\n".join(("| node | failures | of what |", "|---|---:|---|", *rows)))
-    if waiting := waiting_lines(why):
-        parts.append("**What it waits for:**\n\n" + _listed(waiting))
-    parts += (_escaped(warned_line(why)), _escaped(restarts_line(why)))
-    if why.advice:
-        parts.append("**What to do:**\n\n" + _listed(why.advice))
+    for heading, entries in _sections(why, now):
+        listed = "\n".join(f"- {_escaped(entry)}" for entry in entries)
+        parts.append(f"**{heading}:**\n\n{listed}")
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _listed(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {_escaped(line)}" for line in lines)
 
 
 def _escaped(text: str) -> str:
