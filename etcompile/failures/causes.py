@@ -71,13 +71,6 @@ class Row(Struct, frozen=True):
 class Shape(Struct, frozen=True):
     """What lines look like that mean the same, whatever caused them."""
 
-    pattern: str
-    source: str
-
-
-class Epilogue(Struct, frozen=True):
-    """Lines that programs write after their last words."""
-
     source: str
     patterns: tuple[str, ...]
 
@@ -92,7 +85,7 @@ class Known(Struct, frozen=True):
     messages: tuple[Row, ...]
     texts: tuple[Row, ...]
     shapes: Mapping[str, Shape]
-    ignored: tuple[Epilogue, ...]
+    ignored: tuple[Shape, ...]
 
 
 class _Patterns(Struct, frozen=True):
@@ -129,7 +122,6 @@ _MORE: Mapping[str, tuple[str, ...]] = {
     "NotExecutable": ("ExecFormat",),
 }
 """What words may add to the cause that an exit code names, beside a launcher's of another rank."""
-_FLAGS = re.IGNORECASE | re.MULTILINE
 _GROUP = re.compile(r"[ +|-]*[|+] ?")
 """What Python puts before the lines of a group of exceptions."""
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\s*$")
@@ -180,7 +172,8 @@ def _epilogues() -> _Patterns:
 
 @functools.cache
 def _shape(name: str) -> re.Pattern[str]:
-    return re.compile(known().shapes[name].pattern, _FLAGS)
+    patterns = (f"(?:{pattern})" for pattern in known().shapes[name].patterns)
+    return re.compile("|".join(patterns), re.IGNORECASE | re.MULTILINE)
 
 
 def names() -> frozenset[str]:
@@ -457,7 +450,8 @@ def _shown(words: str, name: str) -> str:
 
 def _other_end(words: str, frames: str, job: str) -> str:
     """The cause of a broken connection: was it to a peer, to a service, or is that not known?"""
-    if _shape("local").search(frames):
+    innermost = "\n".join(frames.splitlines()[-3:])
+    if _shape("local").search(innermost):
         return "Exception"  # it leaves it to others to say what happened
     is_peer = (job and f"{job}-" in words) or _shape("peer port").search(words)
     if is_peer or _shape("collective").search(frames):
