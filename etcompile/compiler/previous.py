@@ -13,9 +13,10 @@ from pathlib import Path
 
 from etcompile.check import kubernetes
 from etcompile.check.output_rules import identity
-from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.message_text import excerpts
 from etcompile.emit import HEADER, Comparison
+from etcompile.k8s.path import value_path
 from etcompile.load import Document, Limits, access, parse
 from etcompile.model import protocol
 from etcompile.model.run_identity import is_only_another_run
@@ -166,7 +167,7 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
         # From where they begin to differ, if they are long.
         before, after = excerpts(before, after, _LONGEST)
     facts = {"what": what, "field": change.field, "old": before, "new": after}
-    place = first.locate(_value_path(first.data, change.path))
+    place = first.locate(value_path(first.data, change.path))
     labels = first.data["metadata"].get("labels", {})
     of_job = first.kind == "Pod" and protocol.JOB_LABEL in labels
     run = "give the job the annotation etcompile.dev/run with a new ID"
@@ -179,27 +180,3 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
     another = f"{run}, so that its Pods have new names" if of_job else f"give {them} {others}"
     delete = f"delete {them} in the cluster before this is applied and pass --replace"
     return diagnose(codes.IMMUTABLE_CHANGE, place, **facts, advice=f"{another}; or {delete}")
-
-
-def _value_path(value: object, steps: tuple[str, ...]) -> ValuePath:
-    """The steps of a field as keys and indexes of the object, as far as it has them."""
-    path: list[str | int] = []
-    for step in steps:
-        key: str | int = step
-        if isinstance(value, list) and step.startswith("["):
-            named = (
-                place
-                for place, item in enumerate(value)
-                if step[1:-1] in (str(place), *(item.values() if isinstance(item, dict) else ()))
-            )
-            key = next(named, -1)
-        inner = None
-        if isinstance(value, dict):
-            inner = value.get(key)
-        elif isinstance(value, list) and isinstance(key, int) and key >= 0:
-            inner = value[key]
-        if inner is None:
-            break
-        path.append(key)
-        value = inner
-    return tuple(path)

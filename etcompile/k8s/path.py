@@ -6,7 +6,7 @@ two indexes: `spec.containers[main].name`.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import ValuePath
@@ -75,6 +75,32 @@ def without_value(value: Mapping[str, Any], path: ValuePath) -> dict[str, Any]:
     if len(path) == 1:
         return {key: inner for key, inner in value.items() if key != step}
     return {**value, step: without_value(value[step], path[1:])}
+
+
+def value_path(value: Any, path: KeyedPath) -> ValuePath:
+    """The steps of a path by keys as the keys and indexes of a value, as far as it has them."""
+    steps: list[str | int] = []
+    for step in path:
+        key: str | int = step
+        if isinstance(value, list | tuple) and step.startswith("["):
+            key = _index_of(value, step[1:-1])
+        value = value_at(value, (key,))
+        if value is None:
+            break
+        steps.append(key)
+    return tuple(steps)
+
+
+def _index_of(items: Sequence[Any], key: str) -> int:
+    """The index of the item with a key; more than there are if none has it."""
+    mappings = [item if isinstance(item, dict) else {} for item in items]
+    for number, item in enumerate(mappings):
+        if item.get("name") == key:
+            return number
+    for number, item in enumerate(mappings):
+        if key == str(number) or key in item.values():
+            return number
+    return len(items)
 
 
 def overlap(one: KeyedPath, other: KeyedPath) -> bool:

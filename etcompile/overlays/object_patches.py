@@ -4,14 +4,21 @@ What the job relies on at run time (names, selectors, the gate, the run-once gua
 compiled. Replicas that share a spec share the patched one, too: a patch is applied to it once.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s.objects import Object, without_nulls
-from etcompile.k8s.path import dotted
+from etcompile.k8s.path import (
+    KeyedPath,
+    keyed,
+    mapping_at,
+    mappings_of,
+    value_at,
+    value_path,
+)
 from etcompile.k8s.strategic import merged
 from etcompile.k8s.traced import PatchError, Traced
 from etcompile.model.protocol import (
@@ -119,7 +126,7 @@ def _patched(value: Traced, edit: Edit, patch: Traced, specs: _Specs) -> Traced:
 
 # What a job relies on -----------------------------------------------------------------------------
 
-_FIXED: Mapping[str, tuple[tuple[ValuePath, str], ...]] = {
+_FIXED: Mapping[str, tuple[tuple[KeyedPath, str], ...]] = {
     "Service": (
         (("spec", "selector"), "it selects the Pods of the job"),
         (("spec", "clusterIP"), "a headless Service gives each Pod its name"),
@@ -136,7 +143,6 @@ _FIXED: Mapping[str, tuple[tuple[ValuePath, str], ...]] = {
     ),
     "ConfigMap": ((("data", STORED_JOB), "it must be the job that was compiled"),),
 }
-_NAMED = ("containers", "initContainers", "volumes")
 
 
 def _broken(
@@ -144,98 +150,58 @@ def _broken(
 ) -> Iterator[Diagnostic]:
     """What an edit of a compiled object changed that must stay as it is."""
     value, new = before.value, after.value
-    changed = {*_changed(value, new)}
-    for path, reason in _fixed(value, new, own_labels, changed):
-        if _value(value, path) != _value(new, path):
+    # The fields, and the fields in these, that may differ: they are not the same value.
+    changed: set[KeyedPath] = set()
+    for name in {**value, **new}:
+        old_part, new_part = value.get(name), new.get(name)
+        if old_part is not new_part:
+            changed.add((name,))
+            old_part, new_part = mapping_at(value, (name,)), mapping_at(new, (name,))
+            keys = {**old_part, **new_part}
+            changed |= {(name, k) for k in keys if old_part.get(k) is not new_part.get(k)}
+    for path, reason in _fixed(value, own_labels):
+        if path[:2] in changed and _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
-    for group in _NAMED if value["kind"] == "Pod" else ():
+    for group in ("containers", "initContainers", "volumes") if value["kind"] == "Pod" else ():
         if ("spec", group) in changed:
-            left = _names(new, group)
-            for name in _names(value, group):
-                if name not in left:
+            left = {item.get("name") for _, item in mappings_of(new.get("spec"), group)}
+            for name in (item.get("name") for _, item in mappings_of(value["spec"], group)):
+                if name and name not in left:
                     reason = f"the job needs '{name}' in it"
                     yield _refused(value, after, ("spec", group), edit, reason)
 
 
-def _changed(before: Object, after: Object) -> Iterator[ValuePath]:
-    """The fields, and the fields in these, that may differ: they are not the same value."""
-    for name in {**before, **after}:
-        old, new = before.get(name), after.get(name)
-        if old is new:
-            continue
-        yield (name,)
-        old, new = (part if isinstance(part, dict) else {} for part in (old, new))
-        yield from ((name, key) for key in {**old, **new} if old.get(key) is not new.get(key))
-
-
-def _fixed(
-    before: Object, after: Object, own_labels: frozenset[str], changed: Collection[ValuePath]
-) -> Iterator[tuple[ValuePath, str]]:
-    """The paths that must not change, each with the reason; none in what has not changed."""
-    for path, reason in _FIXED.get(before["kind"], ()):
-        if path[:2] in changed:
-            yield path, reason
-    if before["kind"] == "Pod":
-        yield from _fixed_in_pod(before, changed)
-    if ("metadata", "labels") in changed:
-        labels, new = before["metadata"].get("labels", {}), after["metadata"].get("labels")
-        new = new if isinstance(new, dict) else {}
-        for key in sorted(own_labels):
-            if labels.get(key) != new.get(key):
-                reason = "its Service and the watcher find it by this"
-                yield ("metadata", "labels", key), reason
-
-
-def _fixed_in_pod(pod: Object, changed: Collection[ValuePath]) -> Iterator[tuple[ValuePath, str]]:
-    """The commands that run scripts of ours, such as the gate's, and what a supervisor needs."""
+def _fixed(value: Object, own_labels: frozenset[str]) -> Iterator[tuple[KeyedPath, str]]:
+    """The paths that must not change in an object, each with the reason."""
+    yield from _FIXED.get(value["kind"], ())
+    for key in sorted(own_labels):
+        yield ("metadata", "labels", key), "its Service and the watcher find it by this"
+    if value["kind"] != "Pod":
+        return
+    spec = value["spec"]
     for group in ("containers", "initContainers"):
-        for container in pod["spec"].get(group, ()) if ("spec", group) in changed else ():
+        for container in spec.get(group, ()):
             if any(str(word).startswith(SCRIPTS_PATH) for word in container.get("command", ())):
-                reason = "it is wrapped in a script of the job"
-                yield ("spec", group, container["name"], "command"), reason
-    for field in ("shareProcessNamespace", "hostPID"):
-        is_supervised = ("spec", field) in changed and any(
-            mount["name"] == RUN_STATE
-            for container in pod["spec"]["containers"]
-            for mount in container.get("volumeMounts", ())
-        )
-        if is_supervised:
+                path = ("spec", group, f"[{container['name']}]", "command")
+                yield path, "it is wrapped in a script of the job"
+    mounts = [m["name"] for c in spec["containers"] for m in c.get("volumeMounts", ())]
+    if RUN_STATE in mounts:
+        for field in ("shareProcessNamespace", "hostPID"):
             yield ("spec", field), "who restarts a command in place must be process 1"
 
 
-def _step(value: Any, step: str | int) -> str | int:
-    """The step as a key or an index: an item of a list may be named by its name."""
-    if isinstance(step, str) and isinstance(value, list | tuple):
-        names = [item.get("name") if isinstance(item, dict) else None for item in value]
-        return names.index(step) if step in names else -1
-    return step
-
-
-def _value(value: Any, path: ValuePath) -> Any:
+def _value(value: Object, path: KeyedPath) -> Any:
     """The value at a path, None if there is none."""
-    for name in path:
-        step = _step(value, name)
-        if isinstance(value, dict):
-            value = value.get(step)
-        else:
-            known = isinstance(value, list | tuple) and isinstance(step, int) and step >= 0
-            value = value[step] if known else None
-    return value
+    steps = value_path(value, path)
+    return value_at(value, steps) if len(steps) == len(path) else None
 
 
-def _names(pod: Object, group: str) -> list[str]:
-    items = _value(pod, ("spec", group))
-    items = items if isinstance(items, list | tuple) else ()
-    return [item["name"] for item in items if isinstance(item, dict) and item.get("name")]
-
-
-def _refused(value: Object, after: Traced, path: ValuePath, edit: Edit, reason: str) -> Diagnostic:
-    changed: Traced | None = after
-    for name in path:
-        changed = changed.part(_step(changed.value, name)) if changed else None
+def _refused(value: Object, after: Traced, path: KeyedPath, edit: Edit, reason: str) -> Diagnostic:
+    steps = value_path(after.value, path)
+    changed = after.at(steps) if len(steps) == len(path) else None
     overlay = edit.origin.source
     place = edit.origin.locate("patch")
     if changed and changed.source is overlay:
         place = overlay.locate(changed.path)
-    what = f"{dotted(path)} of {value['kind']}s"
+    what = f"{keyed(path)} of {value['kind']}s"
     return diagnose(codes.OVERLAY_BREAKS_JOB, place, what=what, reason=reason)
