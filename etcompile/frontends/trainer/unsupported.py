@@ -33,6 +33,7 @@ from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
 
 _JOB_SET: ValuePath = JOB_SET[1:]
+_INJECTION: ValuePath = ("spec", "mlPolicy", "torch", "envInjection", "targets")
 _POD: ValuePath = ("template", "spec", "template", "spec")
 _MOST_AWAITED = 5
 _LONGEST = 63
@@ -210,25 +211,27 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
         why = "dependsOn says who waits for whom already, and Trainer takes one of the two"
         yield not_compiled(place, "startupPolicyOrder InOrder", why, "remove it")
     names = [replicated["name"] for replicated in jobs]
-    for target in job_set.get("successPolicy", {}).get("targetReplicatedJobs", ()):
-        if target not in names:
-            place = runtime.locate((*_JOB_SET, "successPolicy", "targetReplicatedJobs"))
-            why = f"the runtime has no replicatedJob '{target}', only {', '.join(names)}"
-            where = "successPolicy.targetReplicatedJobs"
-            yield not_compiled(place, where, why, "name one of these")
-    if (coordinator := job_set.get("coordinator")) is not None:
-        known = {replicated["name"]: replicated.get("replicas") or 1 for replicated in jobs}
-        named_job = coordinator["replicatedJob"]
-        if named_job not in known:
-            why, advice = f"the runtime has no replicatedJob '{named_job}'", ", ".join(known)
-            place = runtime.locate((*_JOB_SET, "coordinator", "replicatedJob"))
-            yield not_compiled(place, "coordinator", why, f"name one of {advice}")
-        elif (coordinator.get("jobIndex") or 0) >= known[named_job]:
-            place = runtime.locate((*_JOB_SET, "coordinator", "jobIndex"))
-            yield not_compiled(place, "coordinator", f"'{named_job}' has not so many Jobs", "")
+    for path, name, where in _references(spec):
+        if name not in names:
+            why = f"the runtime has no replicatedJob '{name}', only {', '.join(names)}"
+            yield not_compiled(runtime.locate(path), where, why, "name one of these")
     for number, replicated in enumerate(jobs):
         origin = Origin(runtime, (*_JOB_SET, "replicatedJobs", number))
         yield from _of_replicated_job(origin, replicated, names[:number], runtime)
+
+
+def _references(spec: Mapping[str, Any]) -> Iterator[tuple[ValuePath, str, str]]:
+    """Fields of a runtime that name a replicatedJob: path, name, and what messages call them."""
+    job_set = spec["template"]["spec"]
+    for target in job_set.get("successPolicy", {}).get("targetReplicatedJobs", ()):
+        where = "successPolicy.targetReplicatedJobs"
+        yield (*_JOB_SET, "successPolicy", "targetReplicatedJobs"), target, where
+    if (coordinator := job_set.get("coordinator")) is not None:
+        path = (*_JOB_SET, "coordinator", "replicatedJob")
+        yield path, coordinator["replicatedJob"], "coordinator"
+    for number, target in enumerate(policies.injections(spec)):
+        path = (*_INJECTION, number, "jobName")
+        yield path, target["jobName"], f"envInjection of '{target['jobName']}'"
 
 
 def _of_replicated_job(
@@ -320,36 +323,32 @@ def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 def _coordinator(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """Whether there is the Pod that all others know, and a label can hold its name."""
     spec = runtime.data["spec"]
-    named = spec["template"]["spec"].get("coordinator") or {}
-    counts = zip(_jobs(runtime), node_counts(job.data, spec), strict=True)
-    known = {replicated["name"]: pods for replicated, (pods, _) in counts}
-    if (count := known.get(named.get("replicatedJob"))) is None:
-        return
+    coordinator = spec["template"]["spec"].get("coordinator") or {}
+    name, path = coordinator.get("replicatedJob"), (*_JOB_SET, "coordinator")
     host = policies.coordinator(job.data, spec) or ""
-    if (named.get("podIndex") or 0) >= count:
-        why = f"'{named['replicatedJob']}' has {count} Pods, counted from 0"
-        place = runtime.locate((*_JOB_SET, "coordinator", "podIndex"))
-        yield not_compiled(place, "coordinator", why, "name one of them")
-    elif len(host) > _LONGEST:
-        why = f"'{host}' has {len(host)} characters, and a label may have {_LONGEST}"
-        place = runtime.locate((*_JOB_SET, "coordinator"), key=True)
-        yield not_compiled(place, "coordinator", why, "use shorter names")
+    for replicated, (pods, _) in zip(_jobs(runtime), node_counts(job.data, spec), strict=True):
+        if replicated["name"] != name:
+            continue
+        if (coordinator.get("jobIndex") or 0) >= (replicated.get("replicas") or 1):
+            place = runtime.locate((*path, "jobIndex"))
+            yield not_compiled(place, "coordinator", f"'{name}' has not so many Jobs", "")
+        if (coordinator.get("podIndex") or 0) >= pods:
+            place, why = runtime.locate((*path, "podIndex")), f"'{name}' has {pods} Pods"
+            yield not_compiled(place, "coordinator", f"{why}, counted from 0", "name one of them")
+        elif len(host) > _LONGEST:
+            place = runtime.locate(path, key=True)
+            why = f"'{host}' has {len(host)} characters, and a label may have {_LONGEST}"
+            yield not_compiled(place, "coordinator", why, "use shorter names")
 
 
 def _injection(runtime: Source) -> Iterator[Diagnostic]:
     """Containers that are to have the variables of torch, and are not there (reference 5.1)."""
     pods = {replicated["name"]: value_at(replicated, _POD) for replicated in _jobs(runtime)}
     for number, target in enumerate(policies.injections(runtime.data["spec"])):
-        path = ("spec", "mlPolicy", "torch", "envInjection", "targets", number)
-        name = target["jobName"]
-        if (pod := pods.get(name)) is None:
-            why = f"the runtime has no replicatedJob of this name, only {', '.join(pods)}"
-            place = runtime.locate((*path, "jobName"))
-            yield not_compiled(place, f"envInjection of '{name}'", why, "name one of these")
-            continue
+        name, pod = target["jobName"], pods.get(target["jobName"], {})
         known = [c["name"] for f in ("initContainers", "containers") for c in pod.get(f, ())]
-        for index, container in enumerate(target["containerNames"]):
-            place = runtime.locate((*path, "containerNames", index))
+        for index, container in enumerate(target["containerNames"] if pod else ()):
+            place = runtime.locate((*_INJECTION, number, "containerNames", index))
             where = f"envInjection of container '{container}'"
             if container == MAIN:
                 yield not_compiled(place, where, "it has the variables anyway", "remove it")
