@@ -1,8 +1,7 @@
 """click as this command line uses it: commands, and parameters that are declared once.
 
-Every command has `-h`, reports all that is wrong with a command line at once, where click stops at
-the first option that it cannot use, and names the nearest command or value for a misspelt one. The
-help of a command that compiles has its thirty options in sections.
+Every command has `-h`, and names the nearest command or value for a misspelt one. The help of a
+command that compiles has its thirty options in sections.
 
 The parameters of a command are the fields of a frozen struct:
 
@@ -25,7 +24,6 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
-from click.core import iter_params_for_processing
 from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
@@ -68,13 +66,6 @@ def refuse_without(needed: str, **options: object) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} needs {needed}")
 
 
-class UsageErrors(click.UsageError):
-    """Several mistakes of one command line."""
-
-    def __init__(self, errors: list[click.UsageError], ctx: click.Context) -> None:
-        super().__init__("\nError: ".join(error.format_message() for error in errors), ctx)
-
-
 class Helped(click.Command):
     """A command or a group that has `-h`, also where it is read ahead without its group."""
 
@@ -84,7 +75,7 @@ class Helped(click.Command):
 
 
 class Command(Helped):
-    """A command that reports all mistakes of its command line."""
+    """A command with `--dry-run` and settings as this command line has them."""
 
     def make_context(
         self,
@@ -99,46 +90,16 @@ class Command(Helped):
         return super().make_context(info_name, words + args[end:], parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments that are left; a usage error that names all that cannot be used."""
+        """The arguments that are left; a flag that is a hidden setting says where it belongs."""
         try:
-            return super().parse_args(ctx, [*args])
-        except (click.BadParameter, click.NoSuchOption):
-            if errors := [*self._errors(ctx, [*args])]:
-                raise UsageErrors(errors, ctx) from None
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            if any(isinstance(p, Setting) and p.hidden and name in p.opts for p in self.params):
+                flag = f"--config {name.removeprefix('--')}=VALUE"
+                words = f"{name} is a setting: write it into etcompile.toml, or pass {flag}"
+                raise click.UsageError(words, ctx) from None
             raise
-
-    def _errors(self, ctx: click.Context, args: list[str]) -> Iterator[click.UsageError]:
-        """The mistakes of a command line, in the order of its options."""
-        again = click.Context(self, parent=ctx.parent, info_name=ctx.info_name)
-        parser = self.make_parser(again)
-        left, has_unknown = args, False
-        while True:
-            try:
-                values, rest, order = parser.parse_args([*left])
-                break
-            except click.NoSuchOption as error:
-                name = error.option_name
-                if any(isinstance(p, Setting) and p.hidden and name in p.opts for p in self.params):
-                    flag = f"--config {name.removeprefix('--')}=VALUE"
-                    words = f"{name} is a setting: write it into etcompile.toml, or pass {flag}"
-                    yield click.UsageError(words, ctx)
-                else:
-                    yield error
-                shorter = [word for word in left if word.partition("=")[0] != name]
-                if len(shorter) == len(left):
-                    return
-                left, has_unknown = shorter, True
-            except click.UsageError as error:
-                yield error
-                return
-        for param in iter_params_for_processing(order, self.get_params(again)):
-            # The value of an unknown option is left over, and looks like an argument.
-            if has_unknown and isinstance(param, click.Argument):
-                continue
-            try:
-                param.handle_parse_result(again, values, rest)
-            except click.UsageError as error:
-                yield error
 
 
 class SectionedCommand(Command):
