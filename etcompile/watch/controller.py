@@ -39,6 +39,7 @@ from etcompile.watch.ledger import Memory
 from etcompile.watch.memory_limits import memory_budget
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.notices import Notices
+from etcompile.watch.object_control import ObjectControl
 from etcompile.watch.reconciler import AFTER_A_BUG, Reconciler, Result
 from etcompile.watch.reflector import Reflector
 from etcompile.watch.runs import Runs
@@ -118,10 +119,7 @@ class Watcher:
         self._pool = ThreadPoolExecutor(choices.requests, thread_name_prefix="requests")
         self._memory = Memory()
         executor = ActionExecutor(
-            cluster,
-            self._store,
-            self._may_act,
-            self.metrics,
+            ObjectControl(cluster, self._store, self._may_act, self.metrics),
             self._events,
             self._pool,
             self._queue.others_wait,

@@ -26,7 +26,7 @@ from etcompile.model.run_record import (
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.job_view import ANCHOR, WRITTEN, digest, hosts_annotations
 from etcompile.watch.rules.hostfile import succeeded
-from etcompile.watch.store import SeenMap, unwritable
+from etcompile.watch.seen import SeenMap, unwritable
 from etcompile.watch.stored_run import StoredRun
 
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}

@@ -22,7 +22,8 @@ from etcompile.watch.actions import Action, EmitEvent, Requeue
 from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.ledger import Memory
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.store import SeenJob, SeenMap, Store
+from etcompile.watch.seen import SeenJob, SeenMap
+from etcompile.watch.store import Store
 from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 

@@ -6,7 +6,7 @@ end a run, be followed, or keep a replica from coming back (docs/security.md say
 
 from etcompile.model.protocol import SPEC_HASH
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.store import SeenJob
+from etcompile.watch.seen import SeenJob
 from etcompile.watch.stored_run import StoredRun
 
 

@@ -26,25 +26,21 @@ from etcompile.goodput import Goodput, goodput, read_timeline
 from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.run_record import ANOTHER_RUN, read_record
-from etcompile.watch.action_executor import (
-    ActionExecutor,
-    Case,
-    NameTakenError,
-    NotLeaderError,
-    NotRemovedError,
-    OutdatedError,
-)
+from etcompile.watch.action_executor import ActionExecutor, NameTakenError
 from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.event_recorder import say
+from etcompile.watch.job_deletion import NotRemovedError, take_back
 from etcompile.watch.job_view import UNREAD, JobView, Timeouts, hosts_record
 from etcompile.watch.ledger import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
+from etcompile.watch.object_control import NotLeaderError, OutdatedError
 from etcompile.watch.ownership import strangers
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.listeners import timeline
 from etcompile.watch.runs import Runs, reannotated, wants_copy
-from etcompile.watch.store import SeenJob, Store
+from etcompile.watch.seen import Case, SeenJob
+from etcompile.watch.store import Store
 from etcompile.watch.workqueue import JobKey, backoff
 
 _log = logging.getLogger("etcompile.watch")
@@ -246,7 +242,7 @@ class Reconciler(Struct, frozen=True):
         if seen is None:
             self.memory.forget(key)
         else:
-            self.executor.take_back(key, seen)
+            take_back(self.executor.control, key, seen)
 
     def _create_secrets(self, case: Case, memory: JobMemory) -> None:
         """Creates the job's key pair, once; where a Pod has started there is one."""

@@ -24,7 +24,8 @@ from etcompile.watch.ledger import Memory, ReadRun
 from etcompile.watch.memory_limits import REPLICA_BYTES
 from etcompile.watch.notices import Notices
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.store import SeenJob, SeenMap, Store
+from etcompile.watch.seen import SeenJob, SeenMap
+from etcompile.watch.store import Store
 from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 

@@ -8,21 +8,17 @@ made the moment it is seen, and nothing else of it is kept.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from etcompile.compiler.stored import STORED_BYTES
-from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import Object, seconds
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB, hosts_name, is_config, status_name
-from etcompile.model.run_record import KEYS, RUN, recorded_replicas
-from etcompile.watch.job_view import UNREAD, Gone, PodLog, digest
+from etcompile.model.protocol import STORED_JOB, hosts_name, is_config, status_name
+from etcompile.watch.job_view import UNREAD, Gone
 from etcompile.watch.memory_limits import RECORD_BYTES, REPLICA_BYTES, MemoryBudget
 from etcompile.watch.pod_view import (
-    BatchView,
     PodView,
     batch_view,
     pod_view,
@@ -30,6 +26,17 @@ from etcompile.watch.pod_view import (
     without_details,
 )
 from etcompile.watch.reflector import Name
+from etcompile.watch.seen import (
+    SeenBatch,
+    SeenJob,
+    SeenMap,
+    SeenPod,
+    identity,
+    job_key,
+    slim,
+    unwritable,
+    version_of,
+)
 from etcompile.watch.tracking_labels import Tracking
 from etcompile.watch.workqueue import JobKey
 
@@ -39,105 +46,6 @@ _MOST_UNREAD = 1000
 """ConfigMaps whose data is not kept, and that are reported all the same."""
 _EACH_POD = 1536
 """Bytes that a Pod takes besides its text: its view, and what points to it."""
-_EACH_REPLICA = 128
-"""Bytes that a replica of a run record takes while the record is read."""
-_IN_MEMORY = 7
-"""Bytes that a byte of a stored job takes once it is read."""
-_METADATA = frozenset(
-    {
-        *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
-        *("labels", "annotations", "ownerReferences"),
-    }
-)
-
-
-class SeenPod(Struct):
-    """A Pod as it was last seen.
-
-    Args:
-        version: Its resource version.
-        since: When its view last changed, in seconds since 1970.
-    """
-
-    version: int
-    since: float
-    view: PodView
-    log: PodLog = UNREAD
-
-
-class SeenBatch(Struct, frozen=True):
-    """A Job of Kubernetes as it was last seen."""
-
-    version: int
-    view: BatchView
-
-
-class SeenMap(Struct, frozen=True):
-    """A ConfigMap as it was last seen.
-
-    Args:
-        version: Its resource version, as a number to compare.
-        value: Its metadata, without what is long, and its data.
-        written: When it was last written, in seconds since 1970; None if it does not say.
-        problem: Why its data is not kept; empty if it is.
-    """
-
-    version: int
-    value: Object
-    written: float | None = None
-    problem: str = ""
-
-    @property
-    def metadata(self) -> Any:
-        """Its metadata."""
-        return self.value["metadata"]
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return str(self.metadata["name"])
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """Its annotations."""
-        return self.metadata.get("annotations") or {}
-
-    @property
-    def data(self) -> Mapping[str, str]:
-        """Its data."""
-        return self.value.get("data") or {}
-
-
-class SeenJob(Struct):
-    """All that is known of a job.
-
-    Args:
-        config: Its ConfigMap that Git declares, if it is there.
-        hosts: The live host lists.
-        status: The run record.
-        batch: The Jobs of Kubernetes that make Pods of it, by name.
-        gone: Pods that vanished, by name, until one of that name is there again.
-        since: When its ConfigMap was first seen, in seconds since 1970.
-        tracking: What a tool puts on its Pods; None if it puts nothing there.
-        strays: ConfigMaps with its label and a stored job that are not the one of its name.
-        crowded: Not all of its Pods could be kept: what is not there is not known.
-    """
-
-    config: SeenMap | None = None
-    hosts: SeenMap | None = None
-    status: SeenMap | None = None
-    batch: dict[str, SeenBatch] = field(default_factory=dict)
-    pods: dict[str, SeenPod] = field(default_factory=dict)
-    gone: dict[str, Gone] = field(default_factory=dict)
-    since: float = 0.0
-    tracking: Tracking | None = None
-    strays: dict[str, SeenMap] = field(default_factory=dict)
-    crowded: bool = False
-
-    @property
-    def maps(self) -> list[SeenMap]:
-        """The three ConfigMaps of the job, those that are there."""
-        return [seen for seen in (self.config, self.hosts, self.status) if seen is not None]
 
 
 class Store:
@@ -240,7 +148,7 @@ class Store:
 
     def saw_pod(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A Pod as an event shows it, or as an answer does that no stream has shown."""
-        key, name, version = _job_key(value), value["metadata"]["name"], _version(value)
+        key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
         if answer and not key[1]:
             return  # it is no job's, and no stream will tell when it goes
         with self._lock:
@@ -297,7 +205,7 @@ class Store:
         return pod if pod is not None and pod.view.uid == uid else None
 
     def _put_pod(self, key: JobKey, value: Object) -> bool:
-        name, version = value["metadata"]["name"], _version(value)
+        name, version = value["metadata"]["name"], version_of(value)
         before = self._owners.get((key[0], name), key)
         if before != key and self._forget_pod(before, name, version):
             self._changed(before)
@@ -367,7 +275,7 @@ class Store:
 
     def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A ConfigMap as an event shows it, or as an answer does that no stream has shown."""
-        key, version, slot = _job_key(value), _version(value), None
+        key, version, slot = job_key(value), version_of(value), None
         # Which of a job's ConfigMaps it is: by its name alone, whatever it holds.
         name, job = value["metadata"]["name"], key[1]
         if is_config(value["metadata"]):
@@ -408,7 +316,7 @@ class Store:
 
     def _put_map(self, key: JobKey, seen: SeenJob, slot: str, value: Object, *, gone: bool) -> bool:
         """Keeps one of a job's three ConfigMaps; whether that is news."""
-        version = _version(value)
+        version = version_of(value)
         known: SeenMap | None = getattr(seen, slot)
         if known is not None and version <= known.version - bool(known.problem):
             return False
@@ -417,17 +325,17 @@ class Store:
                 return False  # the other name that a job's ConfigMap may have
             self._forget_map(key, seen, slot)
             return known is not None
-        slim, size = _slim(value, slot)
+        reduced, size = slim(value, slot)
         problem = "" if slot == "config" else unwritable(value)
         limit = STORED_BYTES if slot == "config" else RECORD_BYTES
-        if (length := sum(len(text) for text in slim["data"].values())) > limit:
+        if (length := sum(len(text) for text in reduced["data"].values())) > limit:
             problem = f"it has {length // 1024} KiB; at most {limit // 1024} KiB are read"
         if not problem and not self._budget.reserve(key[0], (key, slot), size):
             problem = "the watcher has no room for what it holds: ConfigMaps of jobs are too many"
         self._unread.discard((key, slot))
         if problem:
             self._budget.release((key, slot))
-            slim = {"metadata": _identity(value), "data": {}}
+            reduced = {"metadata": identity(value), "data": {}}
             if len(self._unread) >= _MOST_UNREAD:
                 # Even what is only reported takes memory, and must not without bound.
                 self._forget_map(key, seen, slot)
@@ -437,7 +345,7 @@ class Store:
             seen.since = self._now()
         managers = value["metadata"].get("managedFields") or ()
         times = filter(None, (seconds(manager.get("time")) for manager in managers))
-        setattr(seen, slot, SeenMap(version, slim, max(times, default=None), problem))
+        setattr(seen, slot, SeenMap(version, reduced, max(times, default=None), problem))
         return True
 
     def _forget_map(self, key: JobKey, seen: SeenJob, slot: str) -> None:
@@ -453,7 +361,7 @@ class Store:
 
     def _put_stray(self, key: JobKey, seen: SeenJob, value: Object, *, gone: bool) -> bool:
         """Remembers a ConfigMap that looks like the job's own, to report it."""
-        name, version = value["metadata"]["name"], _version(value)
+        name, version = value["metadata"]["name"], version_of(value)
         known = seen.strays.get(name)
         if gone or STORED_JOB not in (value.get("data") or {}):
             self._forget_stray(key, seen, name)
@@ -462,7 +370,7 @@ class Store:
             return False
         if not self._budget.reserve(key[0], (key, "stray", name), 0):
             return False
-        seen.strays[name] = SeenMap(version, {"metadata": _identity(value), "data": {}})
+        seen.strays[name] = SeenMap(version, {"metadata": identity(value), "data": {}})
         return known is None
 
     def _forget_stray(self, key: JobKey, seen: SeenJob, name: str) -> None:
@@ -473,7 +381,7 @@ class Store:
 
     def saw_batch(self, value: Object, *, gone: bool = False) -> None:
         """A Job of Kubernetes as an event shows it."""
-        key, name, version = _job_key(value), value["metadata"]["name"], _version(value)
+        key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
         with self._lock:
             seen = self._jobs.setdefault(key, SeenJob())
             known = seen.batch.get(name)
@@ -540,48 +448,3 @@ class _Progress:
             return version > max(self._reached.get(namespace, 0), self._reached.get(None, 0))
         self.advance(namespace, version)
         return True
-
-
-def _job_key(value: Object) -> JobKey:
-    metadata = value["metadata"]
-    return metadata["namespace"], (metadata.get("labels") or {}).get(JOB_LABEL, "")
-
-
-def _version(value: Object) -> int:
-    # A number that grows with every write to the cluster; since Kubernetes 1.35 that is promised.
-    return int(value["metadata"]["resourceVersion"])
-
-
-def _slim(value: Object, slot: str) -> tuple[Object, int]:
-    """A ConfigMap without what nobody reads here, and how many bytes that takes.
-
-    Scripts, who owns which field, and kubectl's copy of the whole are left out.
-    """
-    data = value.get("data") or {}
-    wanted = {"config": frozenset({STORED_JOB}), "status": KEYS}.get(slot)
-    if wanted is not None:
-        data = {key: text for key, text in data.items() if key in wanted}
-    metadata = {k: v for k, v in value["metadata"].items() if k in _METADATA}
-    if slot == "status" and RUN in data:
-        data = {**data, RUN: digest(data[RUN])}
-    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != LAST_APPLIED}
-    slim = {"metadata": {**metadata, "annotations": notes}, "data": data}
-    size = len(msgspec.json.encode(slim))
-    if slot == "status":
-        size += recorded_replicas(data) * _EACH_REPLICA
-    return slim, size * _IN_MEMORY if slot == "config" else size
-
-
-def unwritable(value: Object) -> str:
-    """What a ConfigMap has that no watcher writes, nor can take away; empty if nothing."""
-    if value.get("binaryData"):
-        return f"it has binaryData ({min(value['binaryData'])[:50]}), which no watcher writes"
-    return "it is immutable, so no watcher can write it" if value.get("immutable") else ""
-
-
-def _identity(value: Object) -> Object:
-    """The metadata by which an object is reported and written."""
-    known = ("name", "namespace", "uid", "resourceVersion")
-    identity = {key: value["metadata"][key] for key in known if key in value["metadata"]}
-    job = _job_key(value)[1]
-    return {**identity, "labels": {JOB_LABEL: job}} if job else identity

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.action_executor import ActionExecutor, Case
+from etcompile.watch.action_executor import ActionExecutor
 from etcompile.watch.actions import EmitEvent, ReadEpochs
 from etcompile.watch.job_view import PodLog
 from etcompile.watch.ledger import Memory
 from etcompile.watch.memory_limits import MemoryBudget
-from etcompile.watch.store import SeenJob, Store
+from etcompile.watch.object_control import ObjectControl
+from etcompile.watch.seen import Case, SeenJob
+from etcompile.watch.store import Store
 from watch.rules.supervised import begins, failed
 
 KEY = ("ml", "mnist")
@@ -80,9 +82,8 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
     """`read()`: what is known of the log after another look at it."""
     beside: Any = AtOnce()
     stub: Any = SimpleNamespace()
-    executor = ActionExecutor(
-        logs, store, lambda: True, stub, events, beside, lambda key: False, Memory()
-    )
+    control = ObjectControl(logs, store, lambda: True, stub)
+    executor = ActionExecutor(control, events, beside, lambda key: False, Memory())
 
     def look() -> PodLog:
         known = log()
