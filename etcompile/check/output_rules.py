@@ -183,8 +183,8 @@ def _too_long(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
                 if not isinstance(text, str):
                     continue
                 if len(variable["name"].encode()) + len(text.encode()) + 2 > _VARIABLE_LIMIT:
-                    found: Mapping[str, Any] = variable
-                    return found
+                    long_variable: Mapping[str, Any] = variable
+                    return long_variable
     return None
 
 

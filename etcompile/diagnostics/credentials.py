@@ -95,13 +95,13 @@ def is_credential(name: str, value: str) -> bool:
     """
     if not any(sign in name.upper() for sign in _SIGNS) or len(value) > _LONGEST:
         return False
-    found = _name().search(name)
-    if found is None:
+    match = _name().search(name)
+    if match is None:
         return False
-    before = re.split(r"[_.-]+", name[: found.start()].strip("_.-").upper())[-1]
-    if found["word"].upper() == "TOKEN" and before in _VOCABULARY:
+    before = re.split(r"[_.-]+", name[: match.start()].strip("_.-").upper())[-1]
+    if match["word"].upper() == "TOKEN" and before in _VOCABULARY:
         return False
-    word, value = found["word"].upper(), value.strip()
+    word, value = match["word"].upper(), value.strip()
     if "PASS" not in word and re.fullmatch(r"[-+]?\d{1,6}", value):
         return False  # a count
     # The name of a Secret is none: `TLS_SECRET: ingress-certificates`.
@@ -111,20 +111,20 @@ def is_credential(name: str, value: str) -> bool:
 
 def credential_spans(text: str) -> list[Span]:
     """Where credentials are in a text, such as a file or a message."""
-    found = [span for _, span in _by_form(text)]
+    spans = [span for _, span in _by_form(text)]
     upper = text.upper()
     if any(sign in upper for sign in _SIGNS):
-        found += _by_name(text)
-    return found
+        spans += _by_name(text)
+    return spans
 
 
 def _by_form(text: str) -> Iterator[tuple[str, Span]]:
     # Every message is searched, and `any(...)` takes three times as long as these loops.
     for number in sorted({number for sign, number in _FORM_OF_SIGN if sign in text}):
         what = _FORMS[number][0]
-        for found in _form(number).finditer(text):
-            group = "value" if "value" in found.re.groupindex else 0
-            yield what, found.span(group)
+        for match in _form(number).finditer(text):
+            group = "value" if "value" in match.re.groupindex else 0
+            yield what, match.span(group)
 
 
 @functools.cache
@@ -201,18 +201,18 @@ def _by_name(text: str) -> Iterator[Span]:
     for pattern in _named():
         # Not finditer, because the value of one match may contain the next name.
         start = end = nested = 0
-        while found := pattern.search(text, start):
-            start = max(found.end("name"), found.start() + 1)
+        while match := pattern.search(text, start):
+            start = max(match.end("name"), match.start() + 1)
             # Each name inside a value starts a search over the rest of that value. After a few the
             # whole value is hidden, so that the time does not grow with the square of the text.
-            nested = nested + 1 if found.end("value") == end else 0
-            end = found.end("value")
-            name, value = found["name"], found["value"].strip().strip("\"'[]{} ")
+            nested = nested + 1 if match.end("value") == end else 0
+            end = match.end("value")
+            name, value = match["name"], match["value"].strip().strip("\"'[]{} ")
             # A field named just `secret` or `token`, and our own option, refers to a Secret.
             refers = name in ("secret", "token", "--secret")
             value = value.removeprefix("|").removeprefix(">").strip()
             if nested > _MOST_NESTED or (not refers and is_credential(name, value)):
-                yield found.span("value")
+                yield match.span("value")
                 start = max(start, end)
 
 
@@ -237,7 +237,7 @@ def _spoken() -> tuple[re.Pattern[str], ...]:
 def spoken_spans(text: str) -> Iterator[Span]:
     """Where credentials are in a program's output: in headers, signed URLs, JSON and INI."""
     for pattern in _spoken():
-        for found in pattern.finditer(text):
-            name = found.groupdict().get("name")
-            if name is None or is_credential(name, found["value"]):
-                yield found.span("value")
+        for match in pattern.finditer(text):
+            name = match.groupdict().get("name")
+            if name is None or is_credential(name, match["value"]):
+                yield match.span("value")

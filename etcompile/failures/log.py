@@ -162,7 +162,7 @@ def failures_of(pod: Object) -> Iterator[Failure]:
         node=spec.get("nodeName") or "",
     )
     since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime"))
-    asked = min(filter(None, (pods.asked_to_go(pod), since)), default=None)
+    asked = min(filter(None, (pods.deletion_requested(pod), since)), default=None)
     sidecars = {
         container.get("name")
         for container in spec.get("initContainers") or ()

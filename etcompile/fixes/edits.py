@@ -90,7 +90,7 @@ class _Open(Struct):
 @functools.lru_cache(maxsize=2)  # the fixes of a file are looked up one by one
 def _indexed(content: str) -> _Text | None:
     """A whole text without a byte order mark, by its offsets; None if it is no YAML."""
-    text = _Text([0, *(found.end() for found in _BREAK.finditer(content))], {}, {})
+    text = _Text([0, *(match.end() for match in _BREAK.finditer(content))], {}, {})
     opened: list[_Open] = [_Open(None, at_key=False)]
     event: Any
     try:

@@ -13,10 +13,10 @@ def condition(status: Object, wanted: str) -> Mapping[str, Any]:
         status: The field `status` of an object, JSON.
         wanted: The type: `Ready`.
     """
+    reported: Mapping[str, Any]
     for reported in status.get("conditions") or ():
         if reported.get("type") == wanted:
-            found: Mapping[str, Any] = reported
-            return found
+            return reported
     return {}
 
 

@@ -1,4 +1,4 @@
-"""By which fields Kubernetes tells the items of a list apart.
+"""The fields by which Kubernetes identifies the items of a list.
 
 From the marks of its types: `+listMapKey`, by which the API server merges what several managers
 apply, and `patchMergeKey`, by which strategic merge patches do. Where both are there the second is
@@ -69,7 +69,7 @@ _ONE = frozenset(
 def keys(
     path: tuple[str, ...], items: Sequence[Any], *owned: Mapping[str, Any] | None
 ) -> tuple[str, ...]:
-    """The fields that tell the items of a list apart.
+    """The fields that identify the items of a list.
 
     Args:
         path: Where the list stands.
@@ -80,18 +80,18 @@ def keys(
         The names of the fields; none if the list is one value.
     """
     for fields in owned:
-        if found := merge_keys(fields):
-            return found
+        if names := merge_keys(fields):
+            return names
     if not items or not isinstance(items[0], Mapping):
         return ()
     if path[-1] == "ports" and "containerPort" not in items[0]:
         return _OF_SERVICES if path == ("spec", "ports") else ()
-    found = POD_LISTS.get(path[-1], ())
-    return found if path[0] in ("spec", "template", "imagePullSecrets") else ()
+    names = POD_LISTS.get(path[-1], ())
+    return names if path[0] in ("spec", "template", "imagePullSecrets") else ()
 
 
 def merge_keys(fields: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The fields that tell the items of a list apart; none if what is owned does not say."""
+    """The fields that identify the items of a list; none if what is owned does not say."""
     for name in fields or ():
         if name.startswith("k:"):
             return tuple(owned_key(name))
@@ -101,12 +101,12 @@ def merge_keys(fields: Mapping[str, Any] | None) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=4096)
 def owned_key(name: str) -> Mapping[str, Any]:
     """The key of an item, as `k:{"name":"main"}` says it; thousands of Pods say the same."""
-    found: Mapping[str, Any] = json.loads(name.removeprefix("k:"))
-    return found
+    key: Mapping[str, Any] = json.loads(name.removeprefix("k:"))
+    return key
 
 
 def patch_key(kind: str, at: ValuePath) -> str | None:
-    """The field by which a strategic merge patch tells the items of a list apart.
+    """The field by which a strategic merge patch identifies the items of a list.
 
     Pod templates inside other objects are known by where they stand, whatever the kind.
 
@@ -117,8 +117,8 @@ def patch_key(kind: str, at: ValuePath) -> str | None:
     Returns:
         The name of the field; None if the list is replaced as a whole.
     """
-    if found := _PATCHED.get((kind, at)):
-        return found
+    if field := _PATCHED.get((kind, at)):
+        return field
     known: tuple[str, ...] = ()
     match at:
         case (*pod, str(field)) if _is_pod_spec(kind, tuple(pod)):
@@ -134,8 +134,8 @@ def _is_pod_spec(kind: str, at: ValuePath) -> bool:
 
 def key(item: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
     """The key of an item; None if it lacks a part of it."""
-    found = dict(zip(names, key_values(item, names), strict=True))
-    return None if None in found.values() else found
+    values = dict(zip(names, key_values(item, names), strict=True))
+    return None if None in values.values() else values
 
 
 def key_values(item: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
@@ -143,17 +143,17 @@ def key_values(item: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     return [item.get(name, _DEFAULTS.get(name)) for name in names]
 
 
-def label(found: Mapping[str, Any]) -> str:
+def label(values: Mapping[str, Any]) -> str:
     """An item's key as a step of a path: `[main]`, `[8080/TCP]`."""
-    return f"[{'/'.join(map(str, found.values()))}]"
+    return f"[{'/'.join(map(str, values.values()))}]"
 
 
 def step(item: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     """The label of an item; None if it lacks a part of its key."""
     if len(names) == 1 and type(value := item.get(names[0])) is str:
         return f"[{value}]"  # as nearly always: its name
-    found = key(item, names)
-    return None if found is None else label(found)
+    values = key(item, names)
+    return None if values is None else label(values)
 
 
 def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
@@ -166,8 +166,8 @@ def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
     step = path[-1]
     names = keys(path[:-1], items)
     for place, item in enumerate(items if names else ()):
-        found = key(item, names) if isinstance(item, Mapping) else None
-        if found is not None and label(found) == step:
+        values = key(item, names) if isinstance(item, Mapping) else None
+        if values is not None and label(values) == step:
             return place
     inside = step[1:-1]
     is_index = not names and inside.isdigit() and int(inside) < len(items)
@@ -175,7 +175,7 @@ def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
 
 
 def is_set(path: tuple[str, ...]) -> bool:
-    """Whether a list is a set: its items are told apart by what they are."""
+    """Whether a list is a set: its items are identified by what they are."""
     return path[-1] in _SETS
 
 

@@ -55,31 +55,26 @@ def ownership(live: Object, manager: str) -> Ownership:
 
 def below(fields: Fields | None, step: str) -> Fields | None:
     """What of a set is below a field; None if nothing is."""
-    found: Fields | None = fields.get(f"f:{step}") if fields else None
-    return found
+    owned: Fields | None = fields.get(f"f:{step}") if fields else None
+    return owned
 
 
 def of_item(fields: Fields | None, key: Mapping[str, Any]) -> Fields | None:
     """What of a set is below the item of a list that has this key; None if nothing is."""
-    for name, found in (fields or {}).items():
+    owned: Fields
+    for name, owned in (fields or {}).items():
         if name.startswith("k:") and owned_key(name) == key:
-            below_it: Fields = found
-            return below_it
+            return owned
     return None
 
 
 def others_below(others: Others, step: str | Mapping[str, Any]) -> Others:
     """The managers that own something below a field, or below an item with this key."""
-    found = []
+    owners: list[tuple[str, Fields]] = []
     for name, fields in others:
-        # Who owns a thing as one owns what is in it.
-        inner = (
-            fields
-            if not fields
-            else below(fields, step)
-            if isinstance(step, str)
-            else of_item(fields, step)
-        )
+        inner: Fields | None = fields
+        if fields:  # an empty set is all that is there
+            inner = below(fields, step) if isinstance(step, str) else of_item(fields, step)
         if inner is not None:
-            found.append((name, inner))
-    return tuple(found)
+            owners.append((name, inner))
+    return tuple(owners)

@@ -40,8 +40,8 @@ _TEXTS_OF = {
 
 def status_of(value: Object) -> Object:
     """The status of a live object; empty if nobody has written one yet."""
-    found: Object = value.get("status") or {}
-    return found
+    status: Object = value.get("status") or {}
+    return status
 
 
 def is_going(value: Object) -> bool:
@@ -85,9 +85,9 @@ def without_nulls(value: Any) -> Any:
         A copy, or the value itself where it holds no null.
     """
     if isinstance(value, dict):
-        kept = {key: without_nulls(field) for key, field in value.items() if field is not None}
-        same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)
-        return value if same else kept
+        fields = {key: without_nulls(field) for key, field in value.items() if field is not None}
+        same = len(fields) == len(value) and all(fields[key] is value[key] for key in fields)
+        return value if same else fields
     if isinstance(value, list):
         items = [without_nulls(item) for item in value]
         return value if all(map(lambda a, b: a is b, items, value)) else items

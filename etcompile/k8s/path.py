@@ -29,14 +29,14 @@ def value_at(value: Any, path: ValuePath) -> Any:
 
 def mapping_at(value: Any, path: ValuePath) -> Mapping[str, Any]:
     """The mapping at a path inside a JSON value; an empty one where there is none."""
-    found = value_at(value, path)
-    return found if isinstance(found, dict) else {}
+    mapping = value_at(value, path)
+    return mapping if isinstance(mapping, dict) else {}
 
 
 def mappings_of(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The mappings in the list that a field holds, with their indexes."""
-    found = value.get(name) if isinstance(value, dict) else None
-    for index, item in enumerate(found if isinstance(found, list) else ()):
+    items = value.get(name) if isinstance(value, dict) else None
+    for index, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, dict):
             yield index, item
 

@@ -95,8 +95,8 @@ def is_left_out_by_kueue(pod: Object) -> bool:
     return gated and KUEUE_MANAGED not in (pod["metadata"].get("finalizers") or ())
 
 
-def asked_to_go(pod: Object) -> float:
-    """When somebody asked for its deletion, in seconds since 1970; 0 if nobody has.
+def deletion_requested(pod: Object) -> float:
+    """When somebody requested its deletion, in seconds since 1970; 0 if nobody has.
 
     Its deletionTimestamp is when it should have gone.
     """
@@ -146,14 +146,14 @@ def disruption(pod: Object) -> tuple[str, str, str] | None:
     Schedulers, the taint manager and the eviction API say it in the condition DisruptionTarget,
     kubelets and the node controller in the status itself.
     """
-    told: Mapping[str, Any] = status_of(pod)
-    if told.get("reason") not in _DISRUPTIONS:
-        if not is_true(told, "DisruptionTarget"):
+    status: Mapping[str, Any] = status_of(pod)
+    if status.get("reason") not in _DISRUPTIONS:
+        if not is_true(status, "DisruptionTarget"):
             return None
-        told = condition(told, "DisruptionTarget")
-    reason = told.get("reason") or "DisruptionTarget"
+        status = condition(status, "DisruptionTarget")
+    reason = status.get("reason") or "DisruptionTarget"
     word, explanation = _DISRUPTIONS.get(reason, (reason, ""))
-    return word, explanation, told.get("message") or ""
+    return word, explanation, status.get("message") or ""
 
 
 def is_refusal(reason: str) -> bool:
@@ -176,20 +176,20 @@ def containers(pod: Object) -> Sequence[Mapping[str, Any]]:
 
 def waiting(container: Mapping[str, Any]) -> Mapping[str, Any]:
     """Why a container does not run, with `reason` and `message`; empty if it does not wait."""
-    found: Mapping[str, Any] = (container.get("state") or {}).get("waiting") or {}
-    return found
+    state: Mapping[str, Any] = (container.get("state") or {}).get("waiting") or {}
+    return state
 
 
 def terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
     """How a container has ended, with `exitCode` and `reason`; empty if it has not."""
-    found: Mapping[str, Any] = (container.get("state") or {}).get("terminated") or {}
-    return found
+    state: Mapping[str, Any] = (container.get("state") or {}).get("terminated") or {}
+    return state
 
 
 def terminated_before(container: Mapping[str, Any]) -> Mapping[str, Any]:
     """How a container ended the time before this; empty if it never did."""
-    found: Mapping[str, Any] = (container.get("lastState") or {}).get("terminated") or {}
-    return found
+    state: Mapping[str, Any] = (container.get("lastState") or {}).get("terminated") or {}
+    return state
 
 
 def is_running(container: Mapping[str, Any]) -> bool:
@@ -223,9 +223,9 @@ def restarts(statuses: Iterable[Mapping[str, Any]]) -> int:
 def held(pod: Object) -> Iterator[Mapping[str, Any]]:
     """What keeps containers from starting, with `reason` and `message`; init containers first."""
     for container in (*init_containers(pod), *containers(pod)):
-        found = waiting(container)
-        if found.get("reason") and not is_on_its_way(found["reason"]):
-            yield found
+        state = waiting(container)
+        if state.get("reason") and not is_on_its_way(state["reason"]):
+            yield state
 
 
 def failures(pod: Object) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:

@@ -56,14 +56,14 @@ class Reference(Struct, frozen=True):
 def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
     """What an object names, each once, in the order of its fields."""
     kind = value.get("kind")
-    found: Iterator[Reference] = iter(())
+    named: Iterator[Reference] = iter(())
     if kind in _TEMPLATES:
-        found = _of_pod(mapping_at(value, _TEMPLATES[kind]))
+        named = _of_pod(mapping_at(value, _TEMPLATES[kind]))
     elif kind in ("RoleBinding", "ClusterRoleBinding"):
-        found = _of_binding(value)
+        named = _of_binding(value)
     elif kind == "ExternalSecret":
-        found = _of_external_secret(mapping_at(value, ("spec",)))
-    return tuple(dict.fromkeys(reference for reference in found if reference.name))
+        named = _of_external_secret(mapping_at(value, ("spec",)))
+    return tuple(dict.fromkeys(reference for reference in named if reference.name))
 
 
 def claim_of(volume: Mapping[str, Any]) -> str:
@@ -71,7 +71,7 @@ def claim_of(volume: Mapping[str, Any]) -> str:
     return _text(mapping_at(volume, ("persistentVolumeClaim",)), "claimName")
 
 
-def secret_made_by(value: Mapping[str, Any]) -> str | None:
+def controlled_secret(value: Mapping[str, Any]) -> str | None:
     """The name of the Secret that a controller makes from the object, if it is of such a kind."""
     own = _text(mapping_at(value, ("metadata",)), "name")
     if value.get("kind") == "ExternalSecret":
@@ -86,8 +86,8 @@ def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
     yield Reference("runs as", "ServiceAccount", account)
     for _, volume in mappings_of(spec, "volumes"):
         yield from _of_volume(volume)
-    groups = ("initContainers", "containers")
-    for container in (found for group in groups for _, found in mappings_of(spec, group)):
+    inits, containers = mappings_of(spec, "initContainers"), mappings_of(spec, "containers")
+    for _, container in (*inits, *containers):
         for _, env in mappings_of(container, "env"):
             if "valueFrom" in env:
                 yield from _of_source(mapping_at(env, ("valueFrom",)), "reads", "Key")
@@ -143,11 +143,12 @@ def _of_external_secret(spec: Mapping[str, Any]) -> Iterator[Reference]:
         "reads from", _text(store, "kind") or "SecretStore", _text(store, "name"), _EXTERNAL
     )
     for _, source in mappings_of(spec, "dataFrom"):
-        made = mapping_at(source, ("sourceRef", "generatorRef"))
-        group = _text(made, "apiVersion").rpartition("/")[0]
-        yield Reference("is made by", _text(made, "kind"), _text(made, "name"), group)
+        generator = mapping_at(source, ("sourceRef", "generatorRef"))
+        group = _text(generator, "apiVersion").rpartition("/")[0]
+        kind, name = _text(generator, "kind"), _text(generator, "name")
+        yield Reference("is made by", kind, name, group)
 
 
 def _text(value: Mapping[str, Any], key: str) -> str:
-    found = value.get(key)
-    return found if isinstance(found, str) else ""
+    text = value.get(key)
+    return text if isinstance(text, str) else ""

@@ -60,10 +60,10 @@ def requested(
 
 def total(parts: Iterable[tuple[int, Amounts]]) -> Amounts:
     """The sum of so many times each."""
-    found: Amounts = {}
+    whole: Amounts = {}
     for count, amounts in parts:
-        found = added(found, {name: count * amount for name, amount in amounts.items()})
-    return found
+        whole = added(whole, {name: count * amount for name, amount in amounts.items()})
+    return whole
 
 
 def added(one: Amounts, other: Amounts) -> Amounts:
@@ -73,11 +73,11 @@ def added(one: Amounts, other: Amounts) -> Amounts:
 
 def highest(several: Iterable[Amounts]) -> Amounts:
     """The largest of several, resource by resource."""
-    found: Amounts = {}
+    largest: Amounts = {}
     for amounts in several:
         for name, amount in amounts.items():
-            found[name] = max(found.get(name, amount), amount)
-    return found
+            largest[name] = max(largest.get(name, amount), amount)
+    return largest
 
 
 def written(amounts: Amounts) -> dict[str, str]:
@@ -85,8 +85,8 @@ def written(amounts: Amounts) -> dict[str, str]:
     return {name: _text(name, amount) for name, amount in sorted(amounts.items()) if amount}
 
 
-def _amounts(given: Mapping[str, Any] | None) -> Amounts:
-    numbers = {name: quantity.number(amount) for name, amount in (given or {}).items()}
+def _amounts(written: Mapping[str, Any] | None) -> Amounts:
+    numbers = {name: quantity.number(amount) for name, amount in (written or {}).items()}
     return {name: number for name, number in numbers.items() if number is not None}
 
 

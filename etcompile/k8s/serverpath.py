@@ -49,11 +49,11 @@ def place(value: Any, path: str) -> Place | None:
     while rest:
         holder = value
         if rest.startswith("["):
-            found = _ITEM.match(rest)
-            if found is None or not isinstance(value, list):
+            match = _ITEM.match(rest)
+            if match is None or not isinstance(value, list):
                 return None
-            rest = rest[found.end() :]
-            key, label = _item(value, found)
+            rest = rest[match.end() :]
+            key, label = _item(value, match)
             if key is None:
                 return None
         elif isinstance(value, Mapping):
@@ -72,15 +72,15 @@ def place(value: Any, path: str) -> Place | None:
 
 def value_at(value: Any, path: str) -> Any:
     """The value at a path of the API server's; None if there is none."""
-    found = place(value, path)
-    return found.value if found else None
+    where = place(value, path)
+    return where.value if where else None
 
 
-def _item(items: list[Any], found: re.Match[str]) -> tuple[int | None, str]:
-    if found["index"] is not None:
-        number = int(found["index"])
+def _item(items: list[Any], match: re.Match[str]) -> tuple[int | None, str]:
+    if match["index"] is not None:
+        number = int(match["index"])
         return (number if number < len(items) else None), f"[{number}]"
-    wanted = dict(part.partition("=")[::2] for part in found["keys"].split(","))
+    wanted = dict(part.partition("=")[::2] for part in match["keys"].split(","))
     for number, item in enumerate(items):
         if isinstance(item, Mapping):
             own = listkeys.key(item, tuple(wanted))

@@ -70,11 +70,11 @@ def _merged_mapping(
         base = None
     changes: dict[Step, Traced] = {}
     removed: set[Step] = set()
-    for step, wish in patch.parts().items():
+    for step, part in patch.parts().items():
         if merge.directives and step == _DIRECTIVE:
             continue
         old = base.part(step) if base else None
-        value = None if wish.value is None else _merged(old, wish, merge, (*at, step))
+        value = None if part.value is None else _merged(old, part, merge, (*at, step))
         if value is not None:
             changes[step] = value
         elif old is not None:
@@ -91,41 +91,43 @@ def _merged_list(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePat
     from etcompile.k8s.listkeys import patch_key  # noqa: PLC0415 - only patches need it
 
     key = patch_key(merge.kind, at)
-    wishes = patch.items()
+    patches = patch.items()
     # An item that is nothing but the directive speaks of the list.
-    replaces = [_directive(wish, merge) == "replace" and len(wish.value) == 1 for wish in wishes]
+    replaces = [
+        _directive(entry, merge) == "replace" and len(entry.value) == 1 for entry in patches
+    ]
     items: list[Traced] = []
     if key and base and isinstance(base.value, list | tuple) and not any(replaces):
         items = base.items()
     before = len(items)
-    for wish in (wish for wish, replace in zip(wishes, replaces, strict=True) if not replace):
+    for entry in (entry for entry, replace in zip(patches, replaces, strict=True) if not replace):
         if key is None:
-            if _directive(wish, merge) == "delete":
+            if _directive(entry, merge) == "delete":
                 raise PatchError(
                     "is a list without names, so no item of it can be removed alone",
-                    wish,
+                    entry,
                     "write out the whole list that is to be",
                 )
-            kept = _merged(None, wish, merge, (*at, 0))
-            items += [kept] if kept else []
+            item = _merged(None, entry, merge, (*at, 0))
+            items += [item] if item else []
             continue
-        named = wish.value.get(key) if isinstance(wish.value, dict) else None
+        named = entry.value.get(key) if isinstance(entry.value, dict) else None
         if named is None:
             raise PatchError(
                 f"needs '{key}' in each item of '{at[-1]}'",
-                wish,
+                entry,
                 f"add the {key} of the item that you mean",
             )
         place = next((n for n, item in enumerate(items) if _is(item, key, named)), None)
         old = items[place] if place is not None else None
-        new = _merged(old, wish, merge, (*at, 0))
+        new = _merged(old, entry, merge, (*at, 0))
         if place is None:
-            where = len(items) if at[-1:] != ("env",) else _before(items, key, wishes, wish)
+            where = len(items) if at[-1:] != ("env",) else _before(items, key, patches, entry)
             items[where:where] = [new] if new else []
         else:
             items[place : place + 1] = [new] if new else []
     if merge.new_first and key:
-        items = _new_first(base, items, key, [wish.value[key] for wish in wishes])
+        items = _new_first(base, items, key, [entry.value[key] for entry in patches])
     if key is None:
         return patch.with_items(items)  # it takes the place of the other list
     return (base or patch).with_items(items, by=patch if base and len(items) < before else None)
@@ -141,26 +143,26 @@ def _new_first(
     by_name = {item.value[key]: item for item in items}
     order = [item.value[key] for item in base.items()] if base else []
     changed = [name for name in names if name in by_name]
-    kept = [name for name in order if name in by_name and name not in names]
-    made: list[Traced] = []
-    while changed and kept:
-        mine, other = changed[0], kept[0]
+    others = [name for name in order if name in by_name and name not in names]
+    ordered: list[Traced] = []
+    while changed and others:
+        mine, other = changed[0], others[0]
         is_later = mine in order and order.index(mine) > order.index(other)
-        made.append(by_name[(kept if is_later else changed).pop(0)])
-    return [*made, *(by_name[name] for name in (*changed, *kept))]
+        ordered.append(by_name[(others if is_later else changed).pop(0)])
+    return [*ordered, *(by_name[name] for name in (*changed, *others))]
 
 
-def _before(items: list[Traced], key: str, wishes: list[Traced], wish: Traced) -> int:
+def _before(items: list[Traced], key: str, patches: list[Traced], entry: Traced) -> int:
     """Where a new variable goes: before what comes after it in the patch, else to the end.
 
     A variable can only refer to those before it, so a patch's own order must count.
     """
-    later = wishes[next(n for n, other in enumerate(wishes) if other is wish) + 1 :]
+    later = patches[next(n for n, other in enumerate(patches) if other is entry) + 1 :]
     if not later:
         return len(items)
     names = [variable.value.get(key) for variable in later if isinstance(variable.value, dict)]
-    found = (n for n, item in enumerate(items) if any(_is(item, key, name) for name in names))
-    return next(found, len(items))
+    places = (n for n, item in enumerate(items) if any(_is(item, key, name) for name in names))
+    return next(places, len(items))
 
 
 def _is(item: Traced, key: str, named: object) -> bool:
@@ -174,12 +176,12 @@ def _directive(patch: Traced, merge: _Merge) -> str | None:
     for step in patch.value:
         if not step.startswith("$"):
             continue
-        wish = patch.parts()[step]
+        entry = patch.parts()[step]
         if step != _DIRECTIVE:
             problem = f"has the directive '{step}', which no overlay can follow"
-            raise PatchError(problem, wish, "only $patch: delete, replace and merge are known")
-        if wish.value not in ("delete", "replace", "merge"):
-            problem = f"has $patch: {wish.value}, which is none of delete, replace and merge"
-            raise PatchError(problem, wish)
-        return str(wish.value)
+            raise PatchError(problem, entry, "only $patch: delete, replace and merge are known")
+        if entry.value not in ("delete", "replace", "merge"):
+            problem = f"has $patch: {entry.value}, which is none of delete, replace and merge"
+            raise PatchError(problem, entry)
+        return str(entry.value)
     return None

@@ -95,10 +95,10 @@ class Traced(Struct, frozen=True, eq=False):
 
     def at(self, path: ValuePath) -> "Traced | None":
         """The part at a path, None if there is none."""
-        found: Traced | None = self
+        part: Traced | None = self
         for step in path:
-            found = found.part(step) if found else None
-        return found
+            part = part.part(step) if part else None
+        return part
 
     def changed(self, path: ValuePath, change: "Callable[[Traced], Traced]") -> "Traced":
         """This value with the part at a path replaced by what `change` makes of it.

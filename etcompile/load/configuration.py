@@ -204,11 +204,11 @@ def _upwards(folder: str) -> Iterator[str]:
 
 
 def _syntax_error(file: str, text: str, problem: str) -> Diagnostic:
-    found = _AT.search(problem)
+    match = _AT.search(problem)
     words = _AT.sub("", problem).strip()
     words = f"{words[:1].lower()}{words[1:]}"
     lines = text.splitlines() or [""]
-    line, column = (int(found[1]), int(found[2])) if found else (len(lines), len(lines[-1]) + 1)
+    line, column = (int(match[1]), int(match[2])) if match else (len(lines), len(lines[-1]) + 1)
     line = min(line, len(lines))
     where = Location(file, line, column, lines[line - 1])
     return diagnose(codes.CONFIGURATION_SYNTAX, where, problem=words)

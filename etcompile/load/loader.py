@@ -288,8 +288,8 @@ def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
         return
     if not isinstance(value, dict):
         shape = {str: "text", bool: "a boolean", int: "a number", float: "a number"}
-        found = shape.get(type(value), "a list")
-        yield diagnose(codes.NOT_AN_OBJECT, _locate(node, file, ()), found=found)
+        shown = shape.get(type(value), "a list")
+        yield diagnose(codes.NOT_AN_OBJECT, _locate(node, file, ()), found=shown)
         return
     kind, version = value.get("kind"), value.get("apiVersion")
     if isinstance(kind, str) and (kind == "List" or (kind.endswith("List") and "items" in value)):

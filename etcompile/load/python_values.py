@@ -143,5 +143,5 @@ def _text(value: str, where: str) -> str:
     return plain
 
 
-def _not_json(where: str, found: str) -> NotJsonError:
-    return NotJsonError(f"{where or 'the value'} ({found})")
+def _not_json(where: str, what: str) -> NotJsonError:
+    return NotJsonError(f"{where or 'the value'} ({what})")

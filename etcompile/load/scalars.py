@@ -151,8 +151,8 @@ def _integer(number: str) -> int | None:
     if _DECIMAL.fullmatch(number):
         # Longer ones cannot fit, and Python refuses to convert very long ones.
         value = int(number) if len(number) <= _LONGEST_INTEGER else None
-    elif found := _BASED.fullmatch(number):
-        sign, sixteen, two, eight, signed_two = found.groups()
+    elif match := _BASED.fullmatch(number):
+        sign, sixteen, two, eight, signed_two = match.groups()
         if signed_two:
             value = int(signed_two, 2)
         else:

@@ -41,7 +41,7 @@ class Text(Struct, eq=False):
         """The number of the line that holds `offset`, from 1."""
         if not self._line_starts:
             breaks = _LINE_BREAK.finditer(self.content)
-            self._line_starts.extend([0, *(found.end() for found in breaks)])
+            self._line_starts.extend([0, *(match.end() for match in breaks)])
         return bisect_right(self._line_starts, offset)
 
     def location(self, start: int, end: int | None = None) -> Location:
@@ -116,12 +116,12 @@ def control_character(text: Text) -> Diagnostic | None:
     if text.content.replace("\n", "").replace("\r", "").replace("\t", "").isprintable():
         return None
     pattern = _NOT_ALLOWED_ASCII if text.content.isascii() else _not_allowed()
-    found = pattern.search(text.content)
-    if found is None:
+    match = pattern.search(text.content)
+    if match is None:
         return None
-    code = f"U+{ord(found[0]):04X}"
-    name = _NAMES.get(found[0])
-    place = text.location(found.start())
+    code = f"U+{ord(match[0]):04X}"
+    name = _NAMES.get(match[0])
+    place = text.location(match.start())
     if _SURROGATE.search(place.text or ""):
         # A line with half a character could not be printed.
         place = Location(place.file, place.line, place.column)

@@ -77,8 +77,8 @@ def _as_libyaml(problem: str, context: str) -> str:
     if problem.startswith("expected <block end>"):
         lacking = "key" if context.endswith("mapping") else "'-' indicator"
         return f"did not find expected {lacking}"
-    if found := re.match(r"expected ',' or '.'", problem):
-        return f"did not find {found[0]}"
+    if match := re.match(r"expected ',' or '.'", problem):
+        return f"did not find {match[0]}"
     return problem
 
 
@@ -97,8 +97,8 @@ def _reworded(text: Text, problem: str, context: int, at: int) -> _Problem:
     if problem.startswith("mapping values are not allowed"):
         return _unexpected_colon(text, at)
     if problem == "could not find expected ':'":
-        if found := _NO_SPACE.match(_line(text, context)):
-            return context, f"no space after '{found[1]}:'", "put a space after the colon"
+        if match := _NO_SPACE.match(_line(text, context)):
+            return context, f"no space after '{match[1]}:'", "put a space after the colon"
         advice = "add the colon, or put text over several lines in quotes"
         return context, "this line is neither 'key: value' nor '- item'", advice
     if problem.startswith(("found unexpected end of stream", "found unexpected document")):
@@ -132,8 +132,8 @@ def _unexpected_colon(text: Text, at: int) -> _Problem:
     start = at - len(before.lstrip())
     begin = text.content.rfind("\n", 0, at)
     above = text.content[: max(begin, 0)].rstrip().rpartition("\n")[2]
-    if found := _NO_SPACE.match(above):
-        advice = f"put a space after the colon of '{found[1]}:' on the line above"
+    if match := _NO_SPACE.match(above):
+        advice = f"put a space after the colon of '{match[1]}:' on the line above"
         return start, "this key continues the text of the line above", advice
     if _indentation(line) <= _indentation(above):
         advice = "add the ':' that the line above lacks, or put its text in quotes"

@@ -147,12 +147,12 @@ def json_events(content: str) -> Iterator[Event]:
     expected = "a value"
     at = 0
     while True:
-        found = token.match(content, at)
-        if found is None:
+        match = token.match(content, at)
+        if match is None:
             raise _unexpected(content, at, expected, opened)
-        kind = found.lastgroup or ""
-        start, at = found.span(kind)
-        lexeme = found[kind]
+        kind = match.lastgroup or ""
+        start, at = match.span(kind)
+        lexeme = match[kind]
         begin, end = _Offset(start), _Offset(at)
         if kind == "end":
             if opened:

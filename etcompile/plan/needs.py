@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.k8s.objects import Object
-from etcompile.k8s.references import RBAC, Reference, references, secret_made_by
+from etcompile.k8s.references import RBAC, Reference, controlled_secret, references
 from etcompile.plan.step import Declared, ObjectKey, reference
 
 GATE = "waits for"
@@ -114,7 +114,7 @@ def _named(
     makers = {
         (nodes[place].namespace or "default", secret): place
         for place, value in enumerate(objects)
-        if (secret := secret_made_by(value))
+        if (secret := controlled_secret(value))
     }
     # A role's Pods share one spec: it need not be read once for each of them.
     known: dict[int, tuple[Reference, ...]] = {}

@@ -233,10 +233,10 @@ def _broken(
     rule: Rule, at: Path, value: Any, subject: Subject, *, at_key: bool
 ) -> Iterator[Problem]:
     try:
-        found = [*_DEMANDS[rule.demand](rule.of, value, subject)]
+        places = [*_DEMANDS[rule.demand](rule.of, value, subject)]
     except (AttributeError, TypeError):
         return  # something has another type than a check reads, which the schema says
-    for broken in found:
+    for broken in places:
         facts = {"value": _shown(value_at(value, broken.path)), **broken.facts}
         yield Problem(
             path=(*at, *broken.path),
@@ -304,8 +304,8 @@ def _set(value: Any, names: list[str]) -> list[str]:
 
 
 def _at_most_one(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
-    found = _set(value, names)
-    return (Broken((), {"found": " and ".join(found)}),) if len(found) > 1 else ()
+    present = _set(value, names)
+    return (Broken((), {"found": " and ".join(present)}),) if len(present) > 1 else ()
 
 
 def _exactly_one(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
@@ -334,8 +334,11 @@ def _refused(_of: Any, _value: Any, _: Subject) -> Iterable[Broken]:
 
 def _check(name: str, value: Any, subject: Subject) -> Iterable[Broken]:
     check: Any = getattr(checks, name)
-    found = check(value, subject)
-    return found if not isinstance(found, bool) else _HERE if found else ()
+    places = check(value, subject)
+    if isinstance(places, bool):
+        return _HERE if places else ()
+    checked: Iterable[Broken] = places
+    return checked
 
 
 _DEMANDS: Mapping[str, Any] = {
