@@ -28,6 +28,13 @@ def pod(status, **spec):
     }
 
 
+def again(restarts, code):
+    """The status of a Pod that runs again after its container has failed."""
+    last = {"terminated": {"exitCode": code, "reason": "Error"}}
+    main = {"name": "main", "restartCount": restarts, "ready": True, "lastState": last}
+    return ready() | {"containerStatuses": [main | {"state": {"running": {}}}]}
+
+
 def one(kind, status, **more):
     return {"kind": kind, "metadata": {"name": "x"}, "status": status} | more
 
@@ -59,6 +66,9 @@ def conditions(**given):
         (one("Job", conditions(Complete="True")), "ended", "", None),
         (one("Job", conditions(Failed="True")), "failed", "failed", None),
         (one("Job", {"active": 1}), "ready", "", None),
+        (one("Job", {"active": 1, "failed": 3}), "ready", "3 Pods of it failed before", None),
+        (pod(again(2, 1)), "ready",
+         "container main was restarted 2 times, and last ended with exit code 1", None),
         (one("Job", {}), "waiting", "no Pod yet", None),
         (one("Job", {}, spec={"suspend": True}), "ready", "", None),
         (one("PersistentVolumeClaim", {"phase": "Bound"}), "ready", "", None),
@@ -84,6 +94,16 @@ def test_an_object_that_is_being_deleted_says_what_keeps_it():
     assert (
         object_state(value).reason == "it is being deleted, kept by the finalizers example.com/hold"
     )
+
+
+def test_a_launcher_that_runs_again_says_how_often_it_failed():
+    launcher = Target(POD, ("batch/v1", "Job", "ml", "l"), "ml/j", "create Job ml/l", "ended", 0.0)
+    launcher.see(object_state(one("Job", {"active": 1})), 1.0)
+    assert launcher.why == "running"
+    launcher.see(object_state(one("Job", {"active": 1, "failed": 2})), 9.0)
+    assert launcher.is_running
+    assert launcher.why == "running again: 2 Pods of it failed before"
+    assert launcher.since == 9.0  # and so it is reported
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def _pod(value: Object) -> ObjectState:
         lost = {"status": {"reason": "NodeLost", "message": status.get("message")}}
         return ObjectState("waiting", disruption(value) or disruption(lost))
     if pods.is_ready(value):
-        return READY
+        return ObjectState("ready", _restarts(value))
     if pods.unreachable_since(value):
         return ObjectState("waiting", f"NodeLost: {_unreachable(value)}")
     if gates := spec.get("schedulingGates"):
@@ -212,6 +212,16 @@ def _at_work(pod: Object, name: object) -> str:
     return "running, but not ready"
 
 
+def _restarts(pod: Object) -> str:
+    """How often the containers of a Pod that runs have failed before; empty if none has."""
+    for container in pods.containers(pod):
+        if (count := container.get("restartCount") or 0) and pods.terminated_before(container):
+            times = "once" if count == 1 else f"{count} times"
+            words = f"container {container.get('name')} was restarted {times}, and last"
+            return f"{words} ended{_exit(pods.terminated_before(container))}"
+    return ""
+
+
 def _why_failed(value: Object) -> str:
     """Why a Pod failed: who ended it, and how the first container ended that did not end well."""
     ended = ""
@@ -243,7 +253,9 @@ def _job(value: Object) -> ObjectState:
         return READY
     status = status_of(value)
     if status.get("active") or status.get("succeeded"):
-        return READY
+        count = status.get("failed") or 0
+        words = f"running again: {'1 Pod' if count == 1 else f'{count} Pods'} of it failed before"
+        return ObjectState("ready", words if count else "")
     return ObjectState("waiting", "it has created no Pod yet", vague=True)
 
 

@@ -117,7 +117,7 @@ class Target:
         """What it waits for, with what an Event said if the object itself does not know."""
         if self.observed.vague and self.hint:
             return self.hint
-        return "running" if self.is_running else self.reason
+        return self.reason or ("running" if self.is_running else "")
 
     def over_limit(self, now: float) -> str | None:
         """Why it has waited long enough; None if it has not."""
@@ -280,7 +280,7 @@ class Targets:
             if lasts and target.why and target.why != target.reported:
                 target.reported = target.why
                 if target.is_running:
-                    self._say(target, "running")
+                    self._say(target, "running", target.reason)
                 else:
                     self._say(target, "waiting", target.why)
                 if target.observed.vague:
