@@ -316,13 +316,14 @@ def test_no_field_manager_is_taken_for_kubectl() -> None:
     for path in sorted((ROOT / "etcompile").rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MANAGER":
+            name = ast.unparse(node.targets[0]) if isinstance(node, ast.Assign) else ""
+            if name in ("MANAGER", "WATCHER"):
                 module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-                names.add(importlib.import_module(module).MANAGER)
+                names.add(getattr(importlib.import_module(module), name))
             elif isinstance(node, ast.keyword) and node.arg == "field_manager":
                 said.add(ast.unparse(node.value))
     assert names == {"etcompile", "etcompile-applyset", "etcompile-watcher"}
-    assert said <= {"MANAGER", "field_manager"}, "each write names a manager of these"
+    assert said <= {"MANAGER", "WATCHER", "field_manager"}, "each write names a manager of these"
 
 
 def test_no_field_manager_is_taken_for_kubectl_live(control_plane, namespace, tmp_path) -> None:
