@@ -32,14 +32,13 @@ from etcompile.frontends.hosts import (
     KUBEXEC_FILE,
     NO_TREE_SPAWN,
     RSH_AGENT,
-    SSH_PORT,
     config_files,
     launcher_access,
-    ssh_port,
 )
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes, unused
 from etcompile.frontends.operators import ET_OPERATOR
+from etcompile.frontends.ssh_access import SSH_PORT, ssh_port
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.quantity import number
 from etcompile.launch.commands import least_workers

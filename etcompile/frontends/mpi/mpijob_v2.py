@@ -13,10 +13,10 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import gang, hosts
 from etcompile.frontends.annotations import GATE_TIMEOUT, annotation_value, gate_timeout
 from etcompile.frontends.document_parts import MOUNTED_HOME
-from etcompile.frontends.hosts import SSH_PORT, ssh_arguments, ssh_port
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.operators import MPI_OPERATOR
+from etcompile.frontends.ssh_access import SSH_PORT, kubeflow_ssh_keys, ssh_arguments, ssh_port
 from etcompile.launch.commands import least_workers
 from etcompile.model import (
     DOMAIN,
@@ -123,7 +123,7 @@ def _credentials(
         problems.append(diagnose(codes.MALFORMED, place, **facts, expected=expected))
     # Root's ssh wants it so; another user may read a key of root's that all may read.
     mode = 0o600 if path == _ROOT_SSH else None
-    keys = hosts.kubeflow_ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
+    keys = kubeflow_ssh_keys(f"{spec.name}-ssh", path, port, "ssh-auth", mode=mode)
     return keys, problems
 
 

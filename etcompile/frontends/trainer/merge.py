@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from etcompile.diagnostics import Source, ValuePath
-from etcompile.frontends.hosts import ssh_arguments
+from etcompile.frontends.ssh_access import ssh_arguments
 from etcompile.frontends.trainer import policies, torchtune
 from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE, PORT, NodeFacts
 from etcompile.k8s.path import value_at

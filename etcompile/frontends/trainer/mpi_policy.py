@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source
 from etcompile.frontends import hosts
-from etcompile.frontends.hosts import ssh_port
+from etcompile.frontends.ssh_access import kubeflow_ssh_keys, ssh_port
 from etcompile.frontends.trainer import policies
 from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE
 from etcompile.model import ConfigFile, HostList, Mount, Role, SshCredentials
@@ -70,7 +70,7 @@ def described(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role])
     path = str(policy.get("sshAuthMountPath") or _SSH_HOME)
     # Root's ssh refuses a private key that its group may read.
     private = 0o600 if path.rstrip("/") == _SSH_HOME else 0o640
-    credentials = hosts.kubeflow_ssh_keys(
+    credentials = kubeflow_ssh_keys(
         f"{source.data['metadata']['name']}-mpi-ssh-auth",
         path,
         port,

@@ -22,11 +22,11 @@ from etcompile.frontends.annotations import (
     unknown_annotations,
 )
 from etcompile.frontends.document_parts import clean_document, main_container, pod_template
-from etcompile.frontends.hosts import SSH_PORT
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes
 from etcompile.frontends.operators import TRAINER
 from etcompile.frontends.restarts import TOGETHER
+from etcompile.frontends.ssh_access import SSH_PORT
 from etcompile.frontends.trainer import elastic_nodes, mpi_policy, policies
 from etcompile.frontends.trainer.merge import JOB_SET, RUNTIME, claims, step_of, trainers
 from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE

@@ -1,0 +1,101 @@
+"""How a launcher reaches its workers by ssh: the key pair, the port, and the client's arguments.
+
+All kinds decide in the same way on the port: what the annotation says counts, else what the
+templates agree on.
+"""
+
+from collections.abc import Mapping
+
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.frontends.annotations import PREFIX, annotation_value, annotations_of
+from etcompile.launch.ssh import SshPort, connecting_ports, declared_ports, listening_ports
+from etcompile.model import PodTemplate, SshCredentials
+
+SSH_PORT = f"{PREFIX}ssh-port"
+_HIGHEST = 65535
+_RETRIES = "-o ConnectionAttempts=10"
+
+
+def kubeflow_ssh_keys(
+    secret: str,
+    path: str,
+    port: int | None,
+    volume: str,
+    *,
+    mode: int | None,
+    modes: Mapping[str, int] | None = None,
+    roles: tuple[str, ...] = (),
+) -> SshCredentials:
+    """The key pair of Kubeflow's MPI Operator and of its Trainer: a Secret of Kubernetes' type."""
+    private, public = "ssh-privatekey", "ssh-publickey"
+    return SshCredentials(
+        secret=secret,
+        files=((private, "id_rsa"), (public, "id_rsa.pub"), (public, "authorized_keys")),
+        mount_path=path,
+        port=port,
+        owned=True,
+        copied=False,
+        config=None,
+        secret_type="kubernetes.io/ssh-auth",  # noqa: S106 - a type of Secret
+        private_key=private,
+        public_key=public,
+        volume=volume,
+        whole=True,
+        mode=mode,
+        modes=modes or {},
+        roles=roles,
+    )
+
+
+def ssh_arguments(source: Source) -> str:
+    """The arguments of the ssh of a launcher: it tries again, on the annotated port if any."""
+    port = annotations_of(source).get(SSH_PORT, "")
+    return f"{_RETRIES} -p {port}" if _is_port(port) else _RETRIES
+
+
+def ssh_port(
+    source: Source, launcher: PodTemplate, worker: PodTemplate | None, *, serves: bool
+) -> tuple[int | None, list[Diagnostic]]:
+    """The port on which the workers' sshd is reached.
+
+    Args:
+        source: The document.
+        launcher: The launcher's template.
+        worker: The workers' template, if there are any.
+        serves: The workers run etcompile's sshd, which listens where the launcher connects to.
+
+    Returns:
+        The port, None where the images decide, and what is to be said about it.
+    """
+    annotated = annotations_of(source).get(SSH_PORT)
+    if annotated is not None:
+        if _is_port(annotated):
+            return int(annotated), []
+        return None, [annotation_value(source, SSH_PORT, "a port number, quoted")]
+    if worker is None:
+        return None, []
+    listens = () if serves else listening_ports(worker.main_container)
+    declared = declared_ports(worker.main_container)
+    connects = connecting_ports(launcher.main_container)
+    # The nearest to the program comes first. What is only exposed moves no sshd of etcompile's.
+    mentions = (*listens, *connects, *(() if serves else declared))
+    if not mentions:
+        return None, []
+    open_ports = {port.number for port in listens}
+    others = (*connects, *declared)
+    first = mentions[0].number
+    port = next((other.number for other in others if other.number in open_ports), first)
+    wanted = open_ports or {port}
+    if all(other.number in wanted for other in others):
+        return port, []
+    every: tuple[SshPort, ...] = (*listens, *others)
+    odd = next(mention for mention in every if mention.number != port)
+    place = (launcher if "launcher" in odd.where else worker).main_origin.locate(*odd.path)
+    ports = ", ".join(dict.fromkeys(f"{mention.where} {mention.number}" for mention in every))
+    facts = {"job": source.data["metadata"]["name"], "name": SSH_PORT, "port": port}
+    return port, [diagnose(codes.SSH_PORTS_DISAGREE, place, ports=ports, **facts)]
+
+
+def _is_port(text: str) -> bool:
+    plain = text.isascii() and text.isdecimal() and len(text) <= len(str(_HIGHEST))
+    return plain and 0 < int(text) <= _HIGHEST
