@@ -48,8 +48,8 @@ from etcompile.watch.job_deletion import remove_job
 from etcompile.watch.ledger import JobMemory, Memory, Request
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
-from etcompile.watch.node_affinity import avoiding
 from etcompile.watch.object_control import ObjectControl, OutdatedError
+from etcompile.watch.pod_edits import avoiding
 from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
 from etcompile.watch.seen import Case
 from etcompile.watch.workqueue import LONGEST, JobKey
@@ -81,6 +81,7 @@ class ActionExecutor(Struct, frozen=True):
 
     control: ObjectControl
     events: EventRecorder
+    logs: LogReader
     pool: Executor
     hurry: Callable[[JobKey], bool]
     memory: Memory
@@ -166,8 +167,7 @@ class ActionExecutor(Struct, frozen=True):
             elif isinstance(action, EmitEvent):
                 self.events.report(case.key, action, metadata, version)
             elif isinstance(action, ReadLog | ReadTail | ReadEpochs):
-                logs = LogReader(self.control.cluster, self.control.store, self.events, self.pool)
-                logs.read(case.key, action)
+                self.logs.read(case.key, action)
 
     def create_secrets(self, case: Case) -> None:
         """Creates the Secrets that a job's Pods wait for, if they are not there.

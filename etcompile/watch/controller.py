@@ -36,6 +36,7 @@ from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import Timeouts
 from etcompile.watch.leader_election import LeaderElection
 from etcompile.watch.ledger import Memory
+from etcompile.watch.log_reader import LogReader
 from etcompile.watch.memory_limits import memory_budget
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.notices import Notices
@@ -121,6 +122,7 @@ class Watcher:
         executor = ActionExecutor(
             ObjectControl(cluster, self._store, self._may_act, self.metrics),
             self._events,
+            LogReader(cluster, self._store, self._events, self._pool),
             self._pool,
             self._queue.others_wait,
             self._memory,

@@ -35,10 +35,9 @@ from etcompile.watch.job_view import UNREAD, JobView, Timeouts, hosts_record
 from etcompile.watch.ledger import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
 from etcompile.watch.object_control import NotLeaderError, OutdatedError
-from etcompile.watch.ownership import strangers
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.listeners import timeline
-from etcompile.watch.runs import Runs, reannotated, wants_copy
+from etcompile.watch.runs import Runs, reannotated, strangers, wants_copy
 from etcompile.watch.seen import Case, SeenJob
 from etcompile.watch.store import Store
 from etcompile.watch.workqueue import JobKey, backoff

@@ -11,9 +11,9 @@ from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB
 from etcompile.model.run_record import KEYS, RUN, RunRecord, recorded_replicas
 from etcompile.watch.job_view import UNREAD, Gone, PodLog, digest
+from etcompile.watch.pod_edits import Tracking
 from etcompile.watch.pod_view import BatchView, PodView
 from etcompile.watch.stored_run import StoredRun
-from etcompile.watch.tracking_labels import Tracking
 from etcompile.watch.workqueue import JobKey
 
 _EACH_REPLICA = 128

@@ -18,6 +18,7 @@ from etcompile.k8s.objects import Object, seconds
 from etcompile.model.protocol import STORED_JOB, hosts_name, is_config, status_name
 from etcompile.watch.job_view import UNREAD, Gone
 from etcompile.watch.memory_limits import RECORD_BYTES, REPLICA_BYTES, MemoryBudget
+from etcompile.watch.pod_edits import Tracking
 from etcompile.watch.pod_view import (
     PodView,
     batch_view,
@@ -37,7 +38,6 @@ from etcompile.watch.seen import (
     unwritable,
     version_of,
 )
-from etcompile.watch.tracking_labels import Tracking
 from etcompile.watch.workqueue import JobKey
 
 _MOST_STRAYS = 10

@@ -25,8 +25,8 @@ from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.model import MOST_PODS, Member, Role
 from etcompile.model.protocol import STORED_JOB
 from etcompile.watch.job_view import LARGEST_COPY, digest
+from etcompile.watch.pod_edits import Tracking
 from etcompile.watch.pod_view import MOST_WORDS, PodView, Ran, RanContainer, ran
-from etcompile.watch.tracking_labels import Tracking
 
 _MOST_COMPARED = 100
 """Of how many different programs of ended Pods it is remembered whether the job declares them."""

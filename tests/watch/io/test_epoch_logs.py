@@ -14,6 +14,7 @@ from etcompile.watch.action_executor import ActionExecutor
 from etcompile.watch.actions import EmitEvent, ReadEpochs
 from etcompile.watch.job_view import PodLog
 from etcompile.watch.ledger import Memory
+from etcompile.watch.log_reader import LogReader
 from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.object_control import ObjectControl
 from etcompile.watch.seen import Case, SeenJob
@@ -83,7 +84,8 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
     beside: Any = AtOnce()
     stub: Any = SimpleNamespace()
     control = ObjectControl(logs, store, lambda: True, stub)
-    executor = ActionExecutor(control, events, beside, lambda key: False, Memory())
+    reader = LogReader(logs, store, events, beside)
+    executor = ActionExecutor(control, events, reader, beside, lambda key: False, Memory())
 
     def look() -> PodLog:
         known = log()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.watch.node_affinity import avoiding
+from etcompile.watch.pod_edits import avoiding
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
