@@ -149,30 +149,33 @@ def in_place(chosen: Chosen, intent: Proposal) -> tuple[Proposal | None, list[Di
     if intent.path is None:
         return intent, []
     job = chosen.job
+
+    def refused(reason: str, advice: str = "") -> tuple[None, list[Diagnostic]]:
+        facts = {"job": job.name or "", "reason": reason, "advice": advice}
+        place = job.locate(("metadata", "name"))
+        return None, [diagnose(codes.NUMBER_NOT_WRITTEN, place, **facts)]
+
+    if len(chosen.documents) > 1:
+        return refused(
+            "it has scale intents, which count from the number in its file",
+            "leave out --in-place, or fold the intents into it",
+        )
     kind = frontends.find(job.api_version, job.kind)
     paths = [*kind.counts_of(job.data)] if kind else []
     own = [path for path in paths if str(path[-2]).lower() == intent.role.lower()]
     path: ValuePath | None = next(iter(own or (paths if len(paths) == 1 else ())), None)
-    advice, text = "", None
-    if len(chosen.documents) > 1:
-        reason = "it has scale intents, which count from the number in its file"
-        advice = "leave out --in-place, or fold the intents into it"
-    elif path is None:
-        reason = f"nothing in it says how many {intent.role} there are"
-    else:
-        where = dotted(path)
-        advice = f"write {where}: {intent.after} there"
-        title = f"{where}: {intent.before} -> {intent.after}"
-        reason = f"it does not have {where}"
-        if value_at(job.data, path) is not None:
-            reason = "its file cannot be edited at that place"
-            fix = Fix(title, (Replace(job.locate(path), intent.after),), is_safe=True)
-            text = _edited(job.file, fix)
-        if text is not None:
-            file = Path(job.file)
-            return structs.replace(intent, path=file, text=text, title=title, replaces=True), []
-    facts = {"job": job.name or "", "reason": reason, "advice": advice}
-    return None, [diagnose(codes.NUMBER_NOT_WRITTEN, job.locate(("metadata", "name")), **facts)]
+    if path is None:
+        return refused(f"nothing in it says how many {intent.role} there are")
+    where = dotted(path)
+    advice = f"write {where}: {intent.after} there"
+    if value_at(job.data, path) is None:
+        return refused(f"it does not have {where}", advice)
+    title = f"{where}: {intent.before} -> {intent.after}"
+    text = _edited(job.file, Fix(title, (Replace(job.locate(path), intent.after),), is_safe=True))
+    if text is None:
+        return refused("its file cannot be edited at that place", advice)
+    file = Path(job.file)
+    return structs.replace(intent, path=file, text=text, title=title, replaces=True), []
 
 
 def _edited(file: str, fix: Fix) -> str | None:
