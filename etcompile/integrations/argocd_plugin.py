@@ -143,8 +143,13 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     for path in paths:
         _check_path("paths", path, folder, root)
     changes: dict[str, Any] = {}
-    if images := _pairs("images", values):
-        changes["images"] = [_image(name, new) for name, new in sorted(images.items())]
+    for name, new in sorted(_pairs("images", values).items()):
+        # `registry/x:1` is a name and a tag, `:1` a tag, `@sha256:…` a digest.
+        match = _IMAGE.fullmatch(new)
+        parts = match.groupdict() if match else {"name": new}
+        fields = {"newName": "name", "newTag": "tag", "digest": "digest"}
+        entry = {field: parts[part] for field, part in fields.items() if parts.get(part)}
+        changes.setdefault("images", []).append({"name": name, **entry})
     if labels := _pairs("labels", values):
         changes["labels"] = [{"pairs": labels}]
     settings: dict[str, Any] = {"profiles": ["argocd"]}
@@ -271,15 +276,6 @@ def _pairs(parameter: str, values: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ParameterError(parameter, "it takes pairs", "write it as map: {name: value}")
     return {str(name): str(text) for name, text in value.items()}
-
-
-def _image(name: str, new: str) -> dict[str, Any]:
-    """An overlay's entry: `registry/x:1` is a name and a tag, `:1` a tag, `@sha256:…` a digest."""
-    match = _IMAGE.fullmatch(new)
-    parts = match.groupdict() if match else {"name": new}
-    fields = {"newName": "name", "newTag": "tag", "digest": "digest"}
-    entry = {field: parts.get(part) for field, part in fields.items() if parts.get(part)}
-    return {"name": name, **entry}
 
 
 def _overlay(name: str, fields: Mapping[str, Any]) -> tuple[Document, ...]:

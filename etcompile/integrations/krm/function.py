@@ -8,6 +8,7 @@ transformer compiles the jobs among the items. Both say how to compile with the 
 (docs/overlays.md).
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -135,18 +136,13 @@ def _items(
         elif number in sources and sources[number].relative not in skipped:
             # The pipeline's notes say which file an object goes to: that of its job.
             notes = {name: note for name in _FILES if (note := annotations(item.value).get(name))}
-            for group_objects in objects.get(number, ()):
-                for value in group_objects:
-                    yield _annotated(value, notes) if notes else value
+            for value in itertools.chain.from_iterable(objects.get(number, ())):
+                about = value["metadata"]
+                own = {"annotations": {**(about.get("annotations") or {}), **notes}}
+                yield {**value, "metadata": {**about, **own}} if notes else value
         elif not _is_echo(item, listed):
             yield item
     yield from emit.merged(objects.get(None, ()))
-
-
-def _annotated(value: Object, notes: Mapping[str, str]) -> Object:
-    about = value["metadata"]
-    own = about.get("annotations") or {}
-    return {**value, "metadata": {**about, "annotations": {**own, **notes}}}
 
 
 def _is_echo(item: Item, listed: ResourceList) -> bool:

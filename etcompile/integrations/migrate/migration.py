@@ -126,12 +126,15 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     for job in lowered.jobs:
         number = numbers[id(job.origin.source)]
         document, kind, changes = live[number]
-        intents = []
+        intents, scaler_names = [], []
         for scaler in scalers:
             names = [value_at(scaler.data, path) for path in _SCALED_JOB]
             is_near = (scaler.namespace or "default") == (job.namespace or "default")
             if job.name in names and is_near:
                 intents.append(scaler)
+                group = str(scaler.api_version).partition("/")[0]
+                if scaler.name:
+                    scaler_names.append(f"{str(scaler.kind).lower()}.{group}/{scaler.name}")
         running = workers(document, kind, job, intents)
         takeovers.append(
             _Takeover(
@@ -141,19 +144,13 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
                 spec=joined.specs[number],
                 patch=running.patch,
                 notes=(*changes, *joined.notes[number], *running.notes),
-                scalers=tuple(_resource(intent) for intent in intents if intent.name),
+                scalers=tuple(scaler_names),
                 runtime=joined.runtimes[number],
             )
         )
     values = [document.data for document in objects]
     written = _files(takeovers, _overlay(takeovers, values), values, options)
     return structs.replace(written, diagnostics=(*diagnostics, *written.diagnostics))
-
-
-def _resource(document: Document) -> str:
-    """An object as kubectl names it."""
-    group = str(document.api_version).partition("/")[0]
-    return f"{str(document.kind).lower()}.{group}/{document.name}"
 
 
 def _overlay(
