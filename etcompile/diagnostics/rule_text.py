@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from etcompile.diagnostics.catalogue import Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
@@ -54,16 +54,20 @@ def as_text(rule: Rule) -> str:
 def as_markdown(rule: Rule) -> str:
     """The long form of a rule in GitHub's Markdown, without heading or final line break."""
     shown = sample(rule)
+    fence = "``" if "`" in shown.message else "`"
     parts = [
         f"{rule.severity.value.capitalize()} **{rule.name}**.",
-        f"{_label(rule)}: {_code(shown.message)}",
+        f"{_label(rule)}: {fence}{shown.message}{fence}",
         _prose(rule.why),
         f"```\n{rule.example}\n```",
     ]
     if shown.hint:
         parts.append(f"What to do: {_prose(shown.hint)}")
-    if rule.source:
-        parts.append(f"Source: {_link(rule.source)}")
+    if rule.source.startswith("https://"):
+        parts.append(f"Source: [{rule.source.split('/')[2]}]({rule.source})")
+    elif rule.source:
+        reference, _, section = rule.source.partition(" ")
+        parts.append(f"Source: [{reference}]({reference}) {section}".rstrip())
     if rule.opt_in:
         parts.append(f"Reported only with `etcompile check --select {rule.code}`.")
     return "\n\n".join(parts)
@@ -76,43 +80,22 @@ def sample(rule: Rule) -> Diagnostic:
 
 def page(rules: Iterable[Rule]) -> str:
     """The documentation of rules, in the order of their codes: a table, then their sections."""
-    rules = list(rules)
-    return "\n".join([_PREAMBLE, *_table(rules), "", *_sections(rules)])
-
-
-def _table(rules: Iterable[Rule]) -> Iterator[str]:
-    yield "| code | name | severity |"
-    yield "|---|---|---|"
+    table = ["| code | name | severity |", "|---|---|---|"]
+    sections: list[str] = []
+    stage = ""
     for rule in rules:
         link = f"[{rule.code}](#{rule.code.lower()})"
-        yield f"| {link} | {rule.name} | {rule.severity.value} |"
-
-
-def _sections(rules: Iterable[Rule]) -> Iterator[str]:
-    stage = None
-    for rule in rules:
+        table.append(f"| {link} | {rule.name} | {rule.severity.value} |")
         if rule.code[2] != stage:
             stage = rule.code[2]
-            yield f"## {stage}xxx: {_STAGES[stage]}\n"
+            sections.append(f"## {stage}xxx: {_STAGES[stage]}\n")
         # The code alone: the heading is the address of the section.
-        yield f"### {rule.code}\n\n{as_markdown(rule)}\n"
+        sections.append(f"### {rule.code}\n\n{as_markdown(rule)}\n")
+    return "\n".join([_PREAMBLE, *table, "", *sections])
 
 
 def _label(rule: Rule) -> str:
     return "Message, for example" if rule.sample else "Message"
-
-
-def _code(words: str) -> str:
-    fence = "``" if "`" in words else "`"
-    return f"{fence}{words}{fence}"
-
-
-def _link(source: str) -> str:
-    """A source for readers of the page: a URL that is one, or a page of `docs/reference/`."""
-    if source.startswith("https://"):
-        return f"[{source.split('/')[2]}]({source})"
-    page, _, section = source.partition(" ")
-    return f"[{page}]({page}) {section}".rstrip()
 
 
 def _prose(words: str) -> str:

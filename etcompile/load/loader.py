@@ -29,7 +29,6 @@ from etcompile.load.python_values import json_value
 from etcompile.load.source_text import Text, control_character, decoded
 from etcompile.load.sources import (
     Identity,
-    SourceFile,
     file_bytes,
     shown_path,
     sources,
@@ -159,18 +158,24 @@ class _Run(Struct):
                 if isinstance(source, Diagnostic):
                     self.diagnostics.append(source)
                     fruitful = True
-                elif named.kind == "file" or not self._is_output(source):
-                    fruitful = self._add_file(source) or fruitful
-                    blank = blank or source.identity in self.blank
+                    continue
+                above = f"{self.output}{os.sep}" if self.output else None
+                if (
+                    above
+                    and named.kind != "file"
+                    and os.path.realpath(source.path).startswith(above)
+                ):
+                    continue
+                if source.identity not in self.fruitful:
+                    limit, boundary = self.limits.file_bytes, self.limits.boundary
+                    data = file_bytes(source.path, source.shown, limit, boundary)
+                    self._add_text(data, source.shown, source.relative, source.identity)
+                fruitful = fruitful or self.fruitful[source.identity]
+                blank = blank or source.identity in self.blank
             if named.kind == "file" and not blank:
                 reported = self.comments_only
         if not fruitful:
             reported.append(diagnose(codes.NO_DOCUMENTS, Location(shown_path(path)), what=what))
-
-    def _is_output(self, source: SourceFile) -> bool:
-        if self.output is None:
-            return False
-        return os.path.realpath(source.path).startswith(f"{self.output}{os.sep}")
 
     def _add_stdin(self) -> bool:
         if _STDIN not in self.fruitful:
@@ -183,13 +188,6 @@ class _Run(Struct):
                 data = diagnose(codes.UNREADABLE_FILE, Location(_STDIN), reason=reason)
             self._add_text(data, _STDIN, _STDIN, _STDIN)
         return self.fruitful[_STDIN]
-
-    def _add_file(self, source: SourceFile) -> bool:
-        if source.identity not in self.fruitful:
-            limit, boundary = self.limits.file_bytes, self.limits.boundary
-            data = file_bytes(source.path, source.shown, limit, boundary)
-            self._add_text(data, source.shown, source.relative, source.identity)
-        return self.fruitful[source.identity]
 
     def _add_text(
         self, data: bytes | Diagnostic, file: str, relative: str, identity: Identity | str

@@ -6,7 +6,6 @@ repository.
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from msgspec import Struct
@@ -31,17 +30,13 @@ class Audience(Struct, frozen=True):
         if self.root is None or file == STANDARD_INPUT:
             return file
         path = os.path.abspath(file)  # noqa: PTH100 - Path has no way to fold '..' alone
-        for spelling in _spellings(path):
+        spellings = [PurePath(path)]
+        with contextlib.suppress(ValueError):  # what no file system can hold, such as a NUL
+            spellings.append(PurePath(os.path.realpath(path)))
+        for spelling in spellings:
             if spelling.is_relative_to(self.root):
                 return spelling.relative_to(self.root).as_posix()
         return path
-
-
-def _spellings(path: str) -> Iterator[PurePath]:
-    """The path as it is written, and as it is without symbolic links."""
-    yield PurePath(path)
-    with contextlib.suppress(ValueError):  # what no file system can hold, such as a NUL
-        yield PurePath(os.path.realpath(path))
 
 
 def repository(directory: Path) -> Path:

@@ -44,23 +44,23 @@ _AMOUNTS = frozenset(
 _FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
-def _is_segment(text: str) -> bool:
+def is_segment(text: str) -> bool:
     """Whether a text can be a part of a URL's path, as names of Roles must."""
     return text not in ("", ".", "..") and "/" not in text and "%" not in text
 
 
-def _is_data_key(text: str) -> bool:
+def is_data_key(text: str) -> bool:
     """Whether a text can be a key of a ConfigMap or Secret."""
     named = re.fullmatch(_DATA_KEY, text) is not None
     return named and text != "." and not text.startswith("..")
 
 
-def _is_inside(text: str) -> bool:
+def is_inside(text: str) -> bool:
     """Whether a path stays inside the folder it starts from."""
     return not text.startswith("/") and ".." not in text.split("/")
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
     """Whether a text is an IP address as the API server reads those: zeros may lead."""
     parts = text.split(".")
     if len(parts) == 4 and all(re.fullmatch(_DECIMAL, part) for part in parts):
@@ -76,19 +76,20 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _is_range(text: str) -> bool:
+def is_range(text: str) -> bool:
     """Whether a text is a range of addresses: `10.0.0.0/8`."""
     base, _, bits = text.strip().partition("/")
     most = 128 if ":" in base else 32
-    return _is_address(base) and re.fullmatch(_DECIMAL, bits) is not None and int(bits) <= most
+    return is_address(base) and re.fullmatch(_DECIMAL, bits) is not None and int(bits) <= most
 
 
-def _is_search_domain(text: str) -> bool:
+def is_search_domain(text: str) -> bool:
+    """Whether a text is a DNS search domain: underscores are allowed, and a dot at the end."""
     short = text.removesuffix(".")
     return text == "." or (len(short) <= 253 and re.fullmatch(_SEARCH, short) is not None)
 
 
-def _is_old_variable(text: str) -> bool:
+def is_old_variable(text: str) -> bool:
     """Whether a text is a variable before 1.32, or none at all, which another rule says."""
     return re.fullmatch(_OLD_VARIABLE, text) is not None or re.fullmatch(_VARIABLE, text) is None
 
@@ -109,33 +110,33 @@ def is_amount(text: str) -> bool:
 
 FORMS: Mapping[str, Callable[[str], bool]] = {
     "absolute path": lambda text: text.startswith("/"),
-    "address": _is_address,
-    "address or None": lambda text: text == "None" or _is_address(text),
+    "address": is_address,
+    "address or None": lambda text: text == "None" or is_address(text),
     "amount": is_amount,
     "annotation key": lambda text: is_key(text.lower()),
-    "data key": _is_data_key,
+    "data key": is_data_key,
     "driver": lambda text: len(text) <= 63 and is_subdomain(text.lower()),
     "field of a container": lambda text: _names_field(text, _FIELDS),
     "field of a volume": lambda text: _names_field(text, _VOLUME_FIELDS),
-    "file path": lambda text: _is_inside(text) and not text.startswith(".."),
+    "file path": lambda text: is_inside(text) and not text.startswith(".."),
     "finalizer": lambda text: text in _FINALIZERS or ("/" in text and is_key(text)),
     "header": lambda text: re.fullmatch(_HEADER, text) is not None,
     "image without blanks": lambda text: text == text.strip(),
     "indexes": lambda text: re.fullmatch(_INDEXES, text) is not None,
-    "inside path": _is_inside,
+    "inside path": is_inside,
     "key": is_key,
     "key with a domain": lambda text: "/" in text and is_key(text),
     "label": is_label,
     "label value": is_label_value,
-    "path segment": _is_segment,
+    "path segment": is_segment,
     "path without dots": lambda text: ".." not in text.split("/"),
     "port name": is_port_name,
-    "range of addresses": _is_range,
-    "search domain": _is_search_domain,
+    "range of addresses": is_range,
+    "search domain": is_search_domain,
     "service name": is_service_name,
     "subdomain": is_subdomain,
     "sysctl": lambda text: len(text) <= 253 and re.fullmatch(_SYSCTL, text) is not None,
     "variable": lambda text: re.fullmatch(_VARIABLE, text) is not None,
-    "variable before 1.32": _is_old_variable,
+    "variable before 1.32": is_old_variable,
 }
 """Whether a text has a form."""
