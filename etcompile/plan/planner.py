@@ -79,32 +79,31 @@ def plan(
     live = mounts.noted(live)
     matches, left, unready, others = _matched(wanted, live, rights, namespace, inventories, ask)
     titles = {group.inventory: group.job for group in groups if group.inventory}
-    steps: list[tuple[Step, Object]] = []
-    late: list[Draft] = []
+    drafts: list[Draft] = []
     for key, (value, group) in wanted.items():
         for step in matches.get(key) or [created(value, reference(value))]:
             if group.job in others and step.action == "wait":
                 continue
             placed = structs.replace(step, job=group.job, origin=group.origin)
-            steps.append((_of_another(placed, others), value))
-            if key in unready and steps[-1][0].action in IDLE:
-                late.append(Draft(steps[-1][0], value))
+            drafts.append(Draft(_of_another(placed, others), value))
     for value in left:
         step = left_over(value, rights, inventories)
         metadata = value["metadata"]
         name, where = (metadata.get("labels") or {}).get(JOB_LABEL), metadata.get("namespace")
         labelled = f"{where}/{name}" if where and name else name
         job = titles.get(owners.inventory(value) or "") or labelled or None
-        steps.append((_of_another(structs.replace(step, job=job), others), value))
-    drafts = [Draft(step, value) for step, value in steps if step.action not in IDLE]
-    idle = [step for step, _ in steps if step.action in IDLE]
+        drafts.append(Draft(_of_another(structs.replace(step, job=job), others), value))
+    idle = [draft for draft in drafts if draft.step.action in IDLE]
+    late = [draft for draft in idle if draft.step.ref.key_in(namespace) in unready]
+    drafts = [draft for draft in drafts if draft.step.action not in IDLE]
     if not rights.whole:
         drafts = mounts.held(drafts, {key: group.job for key, (_, group) in wanted.items()})
     waits = {group.job: group.waits for group in groups}
     acting = ordered(drafts, waits, wave, late) if drafts else []
     if ring(acting) is None:
         acting = in_turn(acting)
-    return Plan((*acting, *idle), against, context, namespace if against == "cluster" else None)
+    steps = (*acting, *(draft.step for draft in idle))
+    return Plan(steps, against, context, namespace if against == "cluster" else None)
 
 
 def _matched(
