@@ -21,6 +21,7 @@ from etcompile.exitcodes import DIFFERENT, REFUSED
 
 if TYPE_CHECKING:
     from etcompile.diagnostics import Diagnostic
+    from etcompile.emit.output_state import Comparison
 
 _LONGEST_DIFF = 200
 _LONGEST_FILE = 60
@@ -90,8 +91,10 @@ def command(ctx: click.Context, options: RenderOptions) -> None:
     if output is not None:
         inputs = [Path(path) for path in options.paths if path != "-"]
         # What the system has against the folder is reported where it is touched.
+        from etcompile.emit.directory import refusal as refusal_of
+
         with contextlib.suppress(OSError, ValueError):
-            refusal = emit.refusal(output, inputs, reads_only=options.check)
+            refusal = refusal_of(output, inputs, reads_only=options.check)
     if refusal is not None:
         report([refusal], options)
         ctx.exit(REFUSED)
@@ -134,6 +137,7 @@ def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, 
     """The files of the output folder, its lock file among them."""
     from etcompile._version import __version__
     from etcompile.compiler.stored import settings_value
+    from etcompile.emit.output_state import Record, with_lock
     from etcompile.operations.declarations import job_title
 
     groups = [
@@ -148,16 +152,19 @@ def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, 
     runs = {job_title(g.namespace, g.name): g.run for g in compilation.groups if g.run}
     settings |= {"runs": runs} if runs else {}
     configuration = of(click.get_current_context()).record
-    record = emit.Record(__version__, settings, compilation.inputs, configuration)
-    return emit.with_lock(emit.layout(groups, split=options.folder.split, staged=staged), record)
+    record = Record(__version__, settings, compilation.inputs, configuration)
+    return with_lock(emit.layout(groups, split=options.folder.split, staged=staged), record)
 
 
 def _check(
     compilation: Compilation, output: Path, files: dict[str, str], options: RenderOptions
 ) -> int:
     """Shows what is not up to date; the exit code."""
-    comparison = emit.compare(output, files)
-    problems = emit.refusals(output, comparison, force=True)
+    from etcompile.emit.directory import refusals
+    from etcompile.emit.output_state import compare
+
+    comparison = compare(output, files)
+    problems = refusals(output, comparison, force=True)
     report((*compilation.findings, *problems), options)
     if problems:
         return REFUSED
@@ -173,11 +180,12 @@ def _check(
 
 
 def _difference(
-    directory: Path, comparison: "emit.Comparison", files: Mapping[str, str], *, color: bool
+    directory: Path, comparison: "Comparison", files: Mapping[str, str], *, color: bool
 ) -> Iterator[str]:
     """A line for each file that differs, then a diff of them all, cut where it gets long."""
     from etcompile.diagnostics.redaction import redacted
     from etcompile.emit.difference import unified
+    from etcompile.emit.output_state import LOCK
 
     states = {
         **dict.fromkeys(comparison.changed, "changed"),
@@ -192,7 +200,7 @@ def _difference(
         # Files that are new or gone come last, as their diffs are long and say little, and the lock
         # file after all, as it only repeats the others.
         paths = (*comparison.changed, *comparison.stale, *comparison.missing)
-        for path in sorted(paths, key=lambda path: str(path) == emit.LOCK):
+        for path in sorted(paths, key=lambda path: str(path) == LOCK):
             file = directory / path
             old = file.read_text("utf-8", errors="replace") if file.is_file() else ""
             diff = unified(str(file), redacted(old), redacted(files.get(str(path), "")))
@@ -216,9 +224,11 @@ def _write(
     compilation: Compilation, output: Path, files: dict[str, str], options: RenderOptions
 ) -> int:
     """Writes the folder unless something speaks against it; the exit code."""
+    from etcompile.emit import directory
+
     problems: list[Diagnostic] = []
 
-    def agrees(comparison: "emit.Comparison") -> bool:
+    def agrees(comparison: "Comparison") -> bool:
         if comparison.changed or comparison.stale:
             from etcompile.compiler.previous import replacements
 
@@ -229,7 +239,7 @@ def _write(
         return not refuses(problems, options)
 
     inputs = [Path(path) for path in (*options.paths, *compilation.files) if path != "-"]
-    written = emit.write(output, files, inputs=inputs, force=options.force, agrees=agrees)
+    written = directory.write(output, files, inputs=inputs, force=options.force, agrees=agrees)
     report((*compilation.findings, *written.diagnostics, *problems), options)
     if written.diagnostics or refuses(problems, options):
         return REFUSED

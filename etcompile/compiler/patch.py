@@ -12,7 +12,7 @@ from etcompile.compiler.load import Environment, file_and_index
 from etcompile.compiler.lower import is_skipped
 from etcompile.compiler.olderapis import in_current_version
 from etcompile.compiler.runtimes import is_runtime, named_runtimes, with_runtimes
-from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.operators import DLROVER
 from etcompile.k8s.objects import is_namespaced
 from etcompile.load import Document
@@ -59,8 +59,9 @@ def patch(
             return document
         from etcompile.overlays import document_patches  # noqa: PLC0415 - few runs have overlays
 
-        kinds = document_patches.Kinds(_templates, is_namespaced, options.namespace)
-        result = document_patches.patched_document(document, edits, kinds)
+        kind = frontends.find(document.api_version, document.kind)
+        templates = kind.templates_by_role(document.data) if kind else None
+        result = document_patches.patched_document(document, edits, templates, options.namespace)
         matched.update(result.matched)
         problems.extend(result.diagnostics)
         changed_by = (*sources.get(document, ()), *result.changed_by)
@@ -152,12 +153,6 @@ def _prepared(document: Document, options: Options, problems: list[Diagnostic]) 
         return document
     data = {**document.data, "metadata": {**metadata, **added}}
     return structs.replace(document, data=data)
-
-
-def _templates(document: Document) -> Mapping[str, ValuePath] | None:
-    """The paths of a document's Pod templates by role; None if its kind is not one of ours."""
-    kind = frontends.find(document.api_version, document.kind)
-    return kind.templates_by_role(document.data) if kind else None
 
 
 def _repeated(documents: Sequence[Document]) -> list[Diagnostic]:

@@ -15,7 +15,8 @@ from etcompile.check import kubernetes
 from etcompile.check.output_rules import identity
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.message_text import excerpts
-from etcompile.emit import HEADER, Comparison
+from etcompile.emit import HEADER
+from etcompile.emit.output_state import Comparison
 from etcompile.k8s.path import value_path
 from etcompile.load import Document, Limits, access, parse
 from etcompile.model import protocol

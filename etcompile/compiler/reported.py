@@ -13,7 +13,7 @@ from msgspec import structs
 from etcompile.compiler.load import Sources
 from etcompile.diagnostics import Diagnostic, Severity, codes, has_errors
 
-_INDEX = re.compile(r"\[[0-9]+\]")
+_INDEX = r"\[[0-9]+\]"
 _VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_.]*(?::?[-=?+][^}\n]*)?\}|\$[A-Z_][A-Z0-9_]*\b"
 _EXPRESSION = r"\{\{.*?\}\}"
 _SYNTAX = frozenset({codes.YAML_SYNTAX, codes.UNSUPPORTED_YAML, codes.DUPLICATE_KEY})
@@ -74,7 +74,9 @@ def _each_once(diagnostics: Sequence[Diagnostic], files: Collection[str]) -> lis
             different[number] = diagnostic
             continue
         # A failed patch names the object, and a place in a list may differ between objects.
-        words = "" if diagnostic.code == codes.OVERLAY_PATCH else _INDEX.sub("", diagnostic.message)
+        words = re.sub(_INDEX, "", diagnostic.message)
+        if diagnostic.code == codes.OVERLAY_PATCH:
+            words = ""
         different.setdefault((diagnostic.code, place, words), diagnostic)
     return list(different.values())
 

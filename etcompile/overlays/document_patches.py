@@ -6,15 +6,15 @@ in a list named `containers` or `initContainers`, so that images need no knowled
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
-from etcompile.k8s.objects import CONTAINERS, without_nulls
-from etcompile.k8s.path import dotted
+from etcompile.k8s.objects import CONTAINERS, is_namespaced, without_nulls
+from etcompile.k8s.path import dotted, mapping_at
 from etcompile.k8s.strategic import merged
 from etcompile.k8s.traced import PatchError, Step, Traced
 from etcompile.load import Document
@@ -28,21 +28,6 @@ _IDENTITY: tuple[ValuePath, ...] = (
     ("metadata", "namespace"),
 )
 _SUFFIX = re.compile(r"(:[^/:@]*)?(@.*)?\Z")
-
-
-class Kinds(Struct, frozen=True):
-    """What has to be known of kinds to patch documents.
-
-    Args:
-        templates: The paths of a document's Pod templates by role; None if it is of no kind
-            that is compiled.
-        is_namespaced: Whether an object of another kind that names no namespace can have one.
-        namespace: The namespace of documents that name none, if one was chosen.
-    """
-
-    templates: Callable[[Document], Mapping[str, ValuePath] | None]
-    is_namespaced: Callable[[dict[str, Any]], bool]
-    namespace: str | None = None
 
 
 class PatchedDocument(Struct, frozen=True):
@@ -61,15 +46,28 @@ class PatchedDocument(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def patched_document(document: Document, edits: Sequence[Edit], kinds: Kinds) -> PatchedDocument:
-    """A document of the input after the edits of all overlays that are for it, in order."""
+def patched_document(
+    document: Document,
+    edits: Sequence[Edit],
+    templates: Mapping[str, ValuePath] | None,
+    namespace: str | None,
+) -> PatchedDocument:
+    """A document of the input after the edits of all overlays that are for it, in order.
+
+    Args:
+        document: A document of any kind.
+        edits: The edits of all overlays.
+        templates: The paths of its Pod templates by role; None if its kind is not compiled.
+        namespace: The namespace of documents that name none, if one was chosen.
+    """
     value = Traced(document.data, document)
     matched: list[Edit] = []
     changed_by: list[str] = []
     problems: list[Diagnostic] = []
     for edit in edits:
         try:
-            after = _edited(value, document, edit, kinds)
+            at = _selected(value, edit, templates, namespace)
+            after = None if at is None else _edited(value, edit, at)
         except PatchError as error:
             problems.append(failed(document.label, error))
             matched.append(edit)
@@ -122,42 +120,43 @@ def failed(label: str, error: PatchError) -> Diagnostic:
     )
 
 
-def _edited(value: Traced, document: Document, edit: Edit, kinds: Kinds) -> Traced | None:
-    """The document after an edit; None if that is not for this document."""
-    roots = kinds.templates(document)
-    at = _selected(value, edit, roots, kinds)
-    if at is None:
-        return None
+def _edited(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
+    """A document after an edit below a path; None if nothing there is what the edit is about."""
     match edit.change:
         case Placement(namespace):
-            if roots is None and not (document.namespace or kinds.is_namespaced(document.data)):
-                return None
             return _placed(value, namespace)
         case ImageChange():
             return _with_image(value, at, edit.change)
         case ResourceChange():
             return _with_resources(value, at, edit.change)
         case Patch():
-            patch, kind = edit.change, str(document.kind)
+            patch, kind = edit.change, str(value.value.get("kind"))
             return value.changed(at, lambda part: patched(part, patch, kind, at))
 
 
 def _selected(
-    value: Traced, edit: Edit, roots: Mapping[str, ValuePath] | None, kinds: Kinds
+    value: Traced,
+    edit: Edit,
+    templates: Mapping[str, ValuePath] | None,
+    namespace: str | None,
 ) -> ValuePath | None:
     """The part of a document that an edit is for; None if it is for another document."""
     target = edit.target
     if target.kind is None:
-        wrong = {"jobs": not roots, "documents": False, "objects": roots is not None}
+        is_ours = templates is not None
+        wrong = {"jobs": not templates, "documents": False, "objects": is_ours}
         if wrong[edit.reach]:
             return None
-    if not target.selects_document(value.value, kinds.namespace):
+    if not target.selects_document(value.value, namespace):
         return None
+    if isinstance(edit.change, Placement) and templates is None:
+        named = mapping_at(value.value, ("metadata",)).get("namespace")
+        return () if named or is_namespaced(value.value) else None
     if target.role is None:
         return ()
-    if roots is None:
+    if templates is None:
         return () if target.selects(value.value) else None
-    at = roots.get(target.role)
+    at = templates.get(target.role)
     part = value.at(at) if at else None
     return at if part and isinstance(part.value, Mapping) else None
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from etcompile.emit import HEADER, write
+from etcompile.emit import HEADER
 from etcompile.emit import directory as replacement
+from etcompile.emit.directory import write
 
 
 def _ours(text: str = "") -> str:
@@ -339,7 +340,7 @@ def test_what_somebody_adds_during_the_swap_is_not_lost(
 _RENDER_FOR_EVER = f"""
 import sys
 from pathlib import Path
-from etcompile.emit import write
+from etcompile.emit.directory import write
 out, one, other = Path(sys.argv[1]), {_OLD!r}, {_NEW!r}
 write(out, one)
 print("ready", flush=True)
@@ -479,7 +480,7 @@ def users_folder() -> Iterator[Path]:
 
 def _as_user(folder: Path, code: str) -> str:
     """Runs a program as the user to whom it gives the folder."""
-    program = "import os; from pathlib import Path; from etcompile.emit import write\n"
+    program = "import os; from pathlib import Path; from etcompile.emit.directory import write\n"
     if os.geteuid() == 0:
         nobody = 65534
         for path in [folder, *folder.rglob("*")]:

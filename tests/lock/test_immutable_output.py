@@ -9,7 +9,7 @@ import yaml
 from rendering import done, render, tree, write
 
 import etcompile
-from etcompile.emit import LOCK
+from etcompile.emit.output_state import LOCK
 from specs import container, kubeflow_job, launcher, scale_in, scale_out, training_job, worker
 
 ROOT = Path(__file__).parents[2]
