@@ -232,14 +232,10 @@ def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
             tests = tests or file_name(words[0].text) in _TESTS
         if operator in ("(", ")"):  # a subshell, a function, a pattern of `case`
             depth += 1
-        doubtful = _is_doubtful(operator, before=doubtful, tests=tests)
-
-
-def _is_doubtful(operator: str, *, before: bool, tests: bool) -> bool:
-    """Whether the command behind this operator may not run."""
-    if operator in ("||", "(", ")"):
-        return True
-    return operator in ("&&", "|", "|&") and (before or (operator == "&&" and tests))
+        # Whether the command behind this operator may not run.
+        doubtful = operator in ("||", "(", ")") or (
+            operator in ("&&", "|", "|&") and (doubtful or (operator == "&&" and tests))
+        )
 
 
 def _between_operators(tokens: Sequence[_Token]) -> Iterator[tuple[Sequence[_Token], str]]:

@@ -88,7 +88,8 @@ def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
     known = _with_values(container)
     field: tuple[str | int, ...] = ("command",) if container.get("command") else ("args",)
     texts = [text for launch in launches(known) for text in _arguments(launch)]
-    texts += [value for value in _assigned(known) if value]
+    script = script_of(command_line(known)) or ""
+    texts += [match[2].strip("\"'") for match in re.finditer(_ASSIGNMENT, script)]
     numbers = [port for text in texts for port in _of_arguments(text)]
     numbers += [
         port
@@ -136,13 +137,6 @@ def _arguments(launch: Launch) -> Iterator[str]:
             variable, _, value = values[0].partition("=")
             if variable in _VARIABLES:
                 yield value
-
-
-def _assigned(container: Mapping[str, Any]) -> Iterator[str]:
-    """What a script assigns to the variables of ssh's arguments."""
-    script = script_of(command_line(container))
-    for match in re.finditer(_ASSIGNMENT, script) if script else ():
-        yield match[2].strip("\"'")
 
 
 def _of_arguments(text: str) -> Iterator[int]:

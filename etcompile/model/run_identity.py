@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from etcompile.model.job import Job, Role
+from etcompile.model.job import Job
 from etcompile.model.protocol import RUN_LABEL
 from etcompile.model.settings import Settings
 
@@ -72,10 +72,15 @@ def in_run(job: Job, run: str | None) -> Job:
     """
     if run is None:
         return job
+    roles = []
+    for role in job.roles:
+        stem = f"{job.name}-{run}-{role.naming.stem.removeprefix(f'{job.name}-')}"
+        naming = structs.replace(role.naming, pod_stem=stem)
+        roles.append(structs.replace(role, naming=naming))
     return structs.replace(
         job,
         run_id=run,
-        roles=tuple(_of_run(job, role, run) for role in job.roles),
+        roles=tuple(roles),
         selector={**job.selector, RUN_LABEL: run},
         identity={**job.identity, "run": run},
     )
@@ -89,9 +94,3 @@ def is_only_another_run(before: str, after: str) -> bool:
     """Whether two stored jobs differ by the ID of their run alone, which no annotation asks for."""
     without = (_RUN_OF_STORED.sub("", text) for text in (before, after))
     return before != after and len({*without}) == 1
-
-
-def _of_run(job: Job, role: Role, run: str) -> Role:
-    """The role with Pods that are named after the run."""
-    stem = f"{job.name}-{run}-{role.naming.stem.removeprefix(f'{job.name}-')}"
-    return structs.replace(role, naming=structs.replace(role.naming, pod_stem=stem))

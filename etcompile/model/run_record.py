@@ -236,7 +236,12 @@ def record_data(record: RunRecord) -> dict[str, str]:
         the Pods (`DONE_FILE`); `record`, all of it, for the next watcher.
     """
     facts = {name: getattr(record, name) for name in _Run.__struct_fields__}
-    replicas = {role: _packed(members) for role, members in record.replicas.items()}
+    replicas = {}
+    for role, members in record.replicas.items():
+        numbers_of: dict[ReplicaRecord, list[int]] = {}
+        for number in sorted(members):
+            numbers_of.setdefault(members[number], []).append(number)
+        replicas[role] = {ranges(indexes): replica for replica, indexes in numbers_of.items()}
     written = _Written(**facts, version=VERSION, replicas=replicas)
     data = {_PHASE: record.phase, RECORD: msgspec.json.encode(written).decode()}
     return {**data, _DONE: record.run} if record.ended else data
@@ -338,7 +343,9 @@ def _are_possible(texts: Iterable[str]) -> bool:
     for text in texts:
         if not _RANGES.fullmatch(text):
             return False
-        many += _count(text)
+        for part in filter(None, text.split(",")):
+            first, _, last = part.partition("-")
+            many += max(0, int(last or first) - int(first) + 1)
     return many <= 2 * MOST_PODS
 
 
@@ -385,17 +392,3 @@ def ranges(members: Iterable[int]) -> str:
         else:
             parts.append([number, number])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
-
-
-def _count(text: str) -> int:
-    """How many numbers `0-3,7` are."""
-    parts = (part.partition("-") for part in text.split(",") if part)
-    return sum(max(0, int(last or first) - int(first) + 1) for first, _, last in parts)
-
-
-def _packed(members: Mapping[int, ReplicaRecord]) -> dict[str, ReplicaRecord]:
-    """The replicas of a role, those together of which the same is to be said."""
-    members_by_record: dict[ReplicaRecord, list[int]] = {}
-    for number in sorted(members):
-        members_by_record.setdefault(members[number], []).append(number)
-    return {ranges(found): replica for replica, found in members_by_record.items()}

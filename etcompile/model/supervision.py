@@ -73,7 +73,12 @@ def _own(job: Job, in_place: InPlace, role: Role) -> Iterator[str]:
         yield f"--permanent={role.recovery.permanent}"
     if in_place.checkpoint_signal:
         yield f"--checkpoint-signal={in_place.checkpoint_signal}"
-        yield f"--warn={_warning(job)}"
+        # A command that the kubelet stops gets the checkpoint signal alone for so many seconds:
+        # half of what the first Pod to end has.
+        specs = [role.template.spec for role in job.roles if is_supervised(job, role)]
+        graces = (spec.get("terminationGracePeriodSeconds") for spec in specs)
+        grace = min(_GRACE_PERIOD if seconds is None else int(seconds) for seconds in graces)
+        yield f"--warn={grace // 2}"
 
 
 def _backoff_limit(job: Job, in_place: InPlace, role: Role) -> int | None:
@@ -88,16 +93,6 @@ def _backoff_limit(job: Job, in_place: InPlace, role: Role) -> int | None:
         return role.recovery.failures
     # An attempt survives so many failures; one more ends it, and the next attempt begins.
     return (role.recovery.failures + 1) * ((limit or 0) + 1) - 1
-
-
-def _warning(job: Job) -> int:
-    """Seconds for which a command that the kubelet stops has the checkpoint signal alone.
-
-    Half of what the first of the Pods to end has (`terminationGracePeriodSeconds`).
-    """
-    specs = (role.template.spec for role in job.roles if is_supervised(job, role))
-    graces = [spec.get("terminationGracePeriodSeconds") for spec in specs]
-    return min(_GRACE_PERIOD if grace is None else int(grace) for grace in graces) // 2
 
 
 # What they say ---------------------------------------------------------------------------------
@@ -147,12 +142,7 @@ _LONGEST_WHY = 300
 
 
 def epoch_line(text: str, at: float = 0.0) -> EpochLine | None:
-    """What a line of a log says of an epoch; None if it says nothing of one.
-
-    Args:
-        text: The line.
-        at: When it was written, in seconds since 1970; 0 if that is not known.
-    """
+    """What a line of a log says of an epoch; None if it says nothing of one."""
     if (match := _LINE.match(text)) is None:
         return None
     cause = _FAILED_FIRST.search(match[5])
