@@ -14,13 +14,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
-from etcompile.plan.needs import label, split
+from etcompile.plan.needs import bundles_of, label, split
 from etcompile.plan.step import DESTROYS, IDLE, Action, FieldChange, ObjectRef, Plan, Step
 
 _LISTED = 5
 """So many words for objects are in one line."""
-_FEW = 3
-"""Up to so many numbered objects are shown one by one."""
 _CONTEXT = 2
 _COMPARED = 4000
 """Lines of either text that are compared."""
@@ -93,14 +91,9 @@ def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
         stem, number = split(step.ref.name)
         key = (place,) if number is None else (stem, _shape(step))
         by_shape.setdefault(key, []).append(step)
-    groups = [
-        group
-        for steps in by_shape.values()
-        for group in ([steps] if len(steps) > _FEW else [[step] for step in steps])
-    ]
     return [
         Shown(tuple(group), None if idle else number)
-        for number, group in enumerate(groups, start=1)
+        for number, group in enumerate(bundles_of(by_shape.values()), start=1)
     ]
 
 

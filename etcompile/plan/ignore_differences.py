@@ -220,8 +220,7 @@ def _leaves(fields: Fields, path: KeyedPath = ()) -> Iterator[KeyedPath]:
     if not inner and path:
         yield path
     for name, below in inner.items():
-        step = listkeys.label(json.loads(name[2:])) if name.startswith("k:") else name[2:]
-        yield from _leaves(below, (*path, step))
+        yield from _leaves(below, (*path, _step_of(name)))
 
 
 def _owns(fields: Fields | None, path: KeyedPath) -> bool:
@@ -231,13 +230,15 @@ def _owns(fields: Fields | None, path: KeyedPath) -> bool:
             return False
         if not fields:
             return True
-        fields = next(
-            (
-                below
-                for name, below in fields.items()
-                if name == f"f:{step}"
-                or (name.startswith("k:") and listkeys.label(json.loads(name[2:])) == step)
-            ),
-            None,
+        own = (
+            below
+            for name, below in fields.items()
+            if name[:2] in ("f:", "k:") and _step_of(name) == step
         )
+        fields = next(own, None)
     return fields is not None
+
+
+def _step_of(name: str) -> str:
+    """A name in a set of fields, `f:image` or `k:{"name":"main"}`, as a step of a path."""
+    return listkeys.label(json.loads(name[2:])) if name.startswith("k:") else name[2:]

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -19,6 +19,7 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.references import RBAC, Reference, controlled_secret, references
 from etcompile.plan.step import Declared, ObjectKey, reference
 
+_T = TypeVar("_T")
 GATE = "waits for"
 SELECTED = "is found by"
 
@@ -210,12 +211,7 @@ def bundled(graph: Graph) -> Graph:
         shape = (node.kind, node.group, node.namespace, node.job, node.wave)
         alone = place if number is None else None
         groups[(alone, stem, shape, frozenset(needs[place]))].append(place)
-    bundles = [
-        bundle
-        for places in groups.values()
-        for bundle in ([places] if len(places) > _FEW else [[place] for place in places])
-    ]
-    bundles.sort(key=lambda bundle: bundle[0])
+    bundles = sorted(bundles_of(groups.values()), key=lambda bundle: bundle[0])
     new = {place: number for number, bundle in enumerate(bundles) for place in bundle}
     nodes = tuple(
         structs.replace(
@@ -227,6 +223,15 @@ def bundled(graph: Graph) -> Graph:
         Edge(new[edge.source], new[edge.target], edge.how, edge.binds) for edge in graph.edges
     )
     return Graph(nodes, tuple(edge for edge in edges if edge.source != edge.target))
+
+
+def bundles_of(groups: Iterable[list[_T]]) -> list[list[_T]]:
+    """The groups of objects that are shown as one; of a group of few, each object."""
+    return [
+        bundle
+        for group in groups
+        for bundle in ([group] if len(group) > _FEW else [[item] for item in group])
+    ]
 
 
 def split(text: str) -> tuple[str, str | None]:
