@@ -157,6 +157,9 @@ class Table(Struct, frozen=True):
     changes: tuple[Row, ...]
 
 
+_TABLE = msgspec.json.Decoder(Table)
+
+
 @functools.cache
 def table() -> Table:
     """The content of `updates.yaml`."""
@@ -164,7 +167,7 @@ def table() -> Table:
 
     text = (data.folder("schemas") / "kubernetes" / "updates.yaml").read_text("utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return msgspec.convert(yaml.load(text, loader), Table)  # noqa: S506
+    return _TABLE.decode(msgspec.json.encode(yaml.load(text, loader)))  # noqa: S506
 
 
 def default(kind: str, path: KeyedPath, around: Mapping[str, Any]) -> Any:
