@@ -6,10 +6,10 @@ in that queue. Nothing is remembered between runs: the next run makes its plan f
 """
 
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct, structs
 
@@ -92,7 +92,8 @@ class Rollout:
         self._watches = Watches(cluster, plan, self._queue.put)
         self._writer = writer
         self._concurrency = choices.concurrency
-        self._pool = ThreadPoolExecutor(choices.concurrency, "etcompile-write")
+        self._threads: list[threading.Thread] = []
+        self._writes: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
         self._backlog: deque[Write] = deque()
         self._under_way = 0
         """Writes whose result did not come yet."""
@@ -134,8 +135,8 @@ class Rollout:
             return machine.outcome(warnings, self._refused or ())
         finally:
             self._watches.close()
-            self._backlog.clear()
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            for _ in self._threads:
+                self._writes.put(None)
 
     def _is_patient(self) -> bool:
         return self._stopped_at is None or time.monotonic() - self._stopped_at <= _PATIENCE
@@ -185,26 +186,31 @@ class Rollout:
             self._advance(answer)
         while self._backlog and self._under_way < self._concurrency and not self._machine.stopping:
             self._under_way += 1
-            self._pool.submit(self._write, self._backlog.popleft())
+            self._writes.put(self._backlog.popleft())
+            if len(self._threads) < self._concurrency:
+                thread = threading.Thread(target=self._write, name="etcompile-write")
+                self._threads.append(thread)
+                thread.start()
 
-    def _write(self, write: Write) -> None:
-        """Does a part of a step, in a thread of the pool, and reports what it came to."""
-        step = write.step
-        try:
-            if step.ref.kind != "Namespace":  # the inventory itself may need it
-                self._sets.widen(step.job)
-            if write.phase == "delete":
-                written = self._writer.delete(step.ref, step.uid)
-            elif write.phase == "create":
-                written = self._writer.create(step)
+    def _write(self) -> None:
+        """Does parts of steps, in a thread of its own, and reports what each came to."""
+        while (write := self._writes.get()) is not None:
+            step = write.step
+            try:
+                if step.ref.kind != "Namespace":  # the inventory itself may need it
+                    self._sets.widen(step.job)
+                if write.phase == "delete":
+                    written = self._writer.delete(step.ref, step.uid)
+                elif write.phase == "create":
+                    written = self._writer.create(step)
+                else:
+                    written = self._writer.update(step)
+            except (ClusterError, RefusedError) as error:
+                self._queue.put(NotWritten(step, write.phase, error))
+            except BaseException as error:
+                self._queue.put(_Mistake(error))
             else:
-                written = self._writer.update(step)
-        except (ClusterError, RefusedError) as error:
-            self._queue.put(NotWritten(step, write.phase, error))
-        except BaseException as error:
-            self._queue.put(_Mistake(error))
-        else:
-            self._queue.put(Wrote(step, write.phase, written))
+                self._queue.put(Wrote(step, write.phase, written))
 
     def _narrow(self) -> None:
         """Lets the inventories name what is there, of jobs all of whose steps are done."""
