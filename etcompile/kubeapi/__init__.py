@@ -13,7 +13,7 @@ server promises about it.
 Only commands that talk to a cluster import this package.
 """
 
-from etcompile.kubeapi.client import Cluster, Listing, Page, connect
+from etcompile.kubeapi.client import Cluster, Page, connect
 from etcompile.kubeapi.errors import Cause, ClusterError, FieldConflict
 from etcompile.kubeapi.resources import Resource
 from etcompile.kubeapi.session import Repeat, Retries
@@ -25,7 +25,6 @@ __all__ = [
     "ClusterError",
     "Event",
     "FieldConflict",
-    "Listing",
     "Page",
     "Repeat",
     "Resource",

@@ -4,6 +4,7 @@ Each is one request, or one list's pages; none waits for anything to happen in t
 to do, and in which order, is the plan's and `apply`'s business.
 """
 
+import functools
 import hashlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,21 +36,12 @@ Validation = Literal["Strict", "Warn", "Ignore"]
 
 
 class Page(Struct, frozen=True):
-    """A part of a list.
+    """A list, or a part of one.
 
     Args:
         items: Objects, each with its apiVersion and kind.
         resource_version: Of the list as a whole: where a watch goes on.
-        remaining: How many are to come, as far as the API server says.
     """
-
-    items: list[LiveObject]
-    resource_version: str
-    remaining: int | None = None
-
-
-class Listing(Struct, frozen=True):
-    """A whole list; a watch goes on from its resource version."""
 
     items: list[LiveObject]
     resource_version: str
@@ -201,7 +193,6 @@ class Cluster:
         fields: str = "",
         metadata_only: bool = False,
         limit: int = 500,
-        resource_version: str = "",
         one_moment: bool = True,
         largest: int | None = None,
     ) -> Iterator[Page]:
@@ -212,8 +203,6 @@ class Cluster:
             labels: A label selector.
             fields: A field selector.
             limit: How many a page holds at most.
-            resource_version: `"0"` takes what the API server has in memory, in one page; else a
-                version that the answer must be as new as.
             one_moment: Whether all pages must be of the same moment. If not, a list that etcd
                 forgot between two pages (after five minutes) is read again, and what was on an
                 earlier page is left out.
@@ -228,8 +217,6 @@ class Cluster:
             query["labelSelector"] = labels
         if fields:
             query["fieldSelector"] = fields
-        if resource_version:
-            query["resourceVersion"] = resource_version
         path = resource.path(self.namespace if namespace == "" else namespace)
         accept = _METADATA.format("PartialObjectMetadataList") if metadata_only else JSON
         seen: set[str] = set()
@@ -259,12 +246,10 @@ class Cluster:
                     for item in items
                 ]
             metadata = answer.get("metadata") or {}
-            version, remaining = metadata.get("resourceVersion"), metadata.get("remainingItemCount")
-            yield Page(items, version or "", remaining)
+            yield Page(items, metadata.get("resourceVersion") or "")
             if not metadata.get("continue"):
                 return
             query["continue"] = metadata["continue"]
-            query.pop("resourceVersion", None)
 
     def list(
         self,
@@ -275,24 +260,25 @@ class Cluster:
         fields: str = "",
         metadata_only: bool = False,
         limit: int = 500,
-        resource_version: str = "",
-    ) -> Listing:
+    ) -> Page:
         """All objects of a kind, of one moment; the arguments are those of `pages`."""
-        wanted: dict[str, Any] = {
-            "labels": labels,
-            "fields": fields,
-            "metadata_only": metadata_only,
-            "resource_version": resource_version,
-        }
+        read = functools.partial(
+            self.pages,
+            resource,
+            namespace,
+            labels=labels,
+            fields=fields,
+            metadata_only=metadata_only,
+        )
         try:
-            pages = [*self.pages(resource, namespace, limit=limit, **wanted)]
+            pages = [*read(limit=limit)]
         except ClusterError as error:
             if not error.expired:
                 raise
             # Forgotten on the way: what a server can still give in one piece, it gives.
-            pages = [*self.pages(resource, namespace, limit=0, **wanted)]
+            pages = [*read(limit=0)]
         items = [item for page in pages for item in page.items]
-        return Listing(items, pages[-1].resource_version)
+        return Page(items, pages[-1].resource_version)
 
     def server_side_apply(
         self,
@@ -301,7 +287,6 @@ class Cluster:
         field_manager: str = MANAGER,
         force: bool = False,
         dry_run: bool = False,
-        field_validation: Validation = "Strict",
     ) -> LiveObject:
         """Makes an object what a manifest says, in the fields the manifest names.
 
@@ -318,7 +303,7 @@ class Cluster:
         """
         query = {
             "fieldManager": field_manager,
-            "fieldValidation": field_validation,
+            "fieldValidation": "Strict",
             "force": "true" if force else "false",
         }
         path = self._path(object, object["metadata"]["name"])
@@ -354,8 +339,6 @@ class Cluster:
         *,
         subresource: str = "",
         field_manager: str = MANAGER,
-        dry_run: bool = False,
-        field_validation: Validation = "Strict",
     ) -> LiveObject:
         """Merges a change into an object (RFC 7396): null removes a field.
 
@@ -367,9 +350,9 @@ class Cluster:
         Returns:
             The object as it is now.
         """
-        query = {"fieldManager": field_manager, "fieldValidation": field_validation}
+        query = {"fieldManager": field_manager, "fieldValidation": "Strict"}
         path = resource.path(namespace or self.namespace, name, subresource)
-        return self._write("PATCH", path, change, query, dry_run=dry_run, content=_MERGE)
+        return self._write("PATCH", path, change, query, content=_MERGE)
 
     def delete(
         self,
@@ -552,7 +535,7 @@ class Cluster:
         body: Mapping[str, Any],
         query: dict[str, str],
         *,
-        dry_run: bool,
+        dry_run: bool = False,
         content: str = JSON,
         repeats: Repeatable = "always",
     ) -> LiveObject:
