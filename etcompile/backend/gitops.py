@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field, structs
 
-from etcompile.backend.config import ends_with_run
-from etcompile.backend.lower import waits
+from etcompile.backend.job_config import ends_with_run
+from etcompile.backend.job_objects import waits
 from etcompile.k8s.bookkeeping import is_copied
 from etcompile.k8s.objects import Object
 from etcompile.model import Job, Profile
 
-_KEPT = frozenset({"Namespace", "PersistentVolumeClaim"})
+_NEVER_DELETED = frozenset({"Namespace", "PersistentVolumeClaim"})
 """Kinds that no tool is to delete."""
 _CUSTOM = frozenset({"ExternalSecret", "PodGroup", "SSHKey", "SealedSecret", "SecretProviderClass"})
 """Kinds whose definition may only arrive with the same sync."""
@@ -92,22 +92,22 @@ def annotated(
         return tuple(objects)
     waves = [wave(value) for value in objects]
     situation = structs.replace(situation, waves=tuple(sorted({*situation.waves, *waves})))
-    searched = {found: structs.replace(situation, variables=found) for found in (False, True)}
+    searched = {there: structs.replace(situation, variables=there) for there in (False, True)}
     # A role's Pods have the same annotations: they share one mapping, as they share a spec.
     shared: dict[tuple[int, tuple[tuple[str, str], ...]], dict[str, str]] = {}
-    made = []
+    annotated_objects = []
     for value, number, variables in zip(objects, waves, _with_variables(objects), strict=True):
         around = searched[variables]
         added = {key: text for tool in tools for key, text in tool(value, number, around).items()}
         if not added:
-            made.append(value)
+            annotated_objects.append(value)
             continue
         metadata = value["metadata"]
-        given = metadata.get("annotations")
-        key = (id(given), tuple(added.items()))
-        merged = shared.setdefault(key, {**added, **(given or {})})
-        made.append({**value, "metadata": {**metadata, "annotations": merged}})
-    return tuple(made)
+        own = metadata.get("annotations")
+        key = (id(own), tuple(added.items()))
+        merged = shared.setdefault(key, {**added, **(own or {})})
+        annotated_objects.append({**value, "metadata": {**metadata, "annotations": merged}})
+    return tuple(annotated_objects)
 
 
 def _with_variables(objects: Sequence[Object]) -> Iterator[bool]:
@@ -146,7 +146,7 @@ def _argocd(value: Object, wave: int, situation: Situation) -> dict[str, str]:
     """
     added = {"argocd.argoproj.io/sync-wave": str(wave)}
     kind = value["kind"]
-    if kind in _KEPT:
+    if kind in _NEVER_DELETED:
         added[_OPTIONS] = "Prune=false,Delete=false"
     elif kind in _CUSTOM:
         added[_OPTIONS] = "SkipDryRunOnMissingResource=true"
@@ -175,7 +175,7 @@ def _flux(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
     # Substitution would empty the `${...}` of a script (reference/gitops.md 2.5).
     if situation.variables and not _says_itself(value, "substitute"):
         added[_flux_key("substitute")] = "disabled"
-    if value["kind"] in _KEPT and not _says_itself(value, "prune"):
+    if value["kind"] in _NEVER_DELETED and not _says_itself(value, "prune"):
         added[_flux_key("prune")] = "Disabled"
     return added
 

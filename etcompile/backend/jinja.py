@@ -130,14 +130,14 @@ def _line(error: BaseException) -> int | None:
 
 def _text(parts: Iterator[str]) -> str:
     """The parts of a text, as long as it may be."""
-    found: list[str] = []
+    pieces: list[str] = []
     left = _LONGEST
     for part in parts:
         left -= len(part)
         if left < 0:
             raise _TooMuchError(f"its text is longer than {_LONGEST >> 20} MiB")
-        found.append(part)
-    text = "".join(found)
+        pieces.append(part)
+    text = "".join(pieces)
     text.encode()  # half a character cannot be written
     return text
 

@@ -7,7 +7,7 @@ see: its image, its devices, its volumes and its variables.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.backend.config import PREFLIGHT_SCRIPT
+from etcompile.backend.job_config import PREFLIGHT_SCRIPT
 from etcompile.k8s.objects import Object
 from etcompile.model import Job
 from etcompile.model.protocol import (
@@ -35,11 +35,11 @@ _OURS = frozenset({SCRIPTS, HOSTS, STATUS, RUN_STATE})
 _GPU = "nvidia.com/gpu"
 
 
-def with_preflight(job: Job, made: Sequence[Object]) -> tuple[Object, ...]:
+def with_preflight(job: Job, objects: Sequence[Object]) -> tuple[Object, ...]:
     """Objects of a job, whose Pods ask first where the job wants it."""
     if job.preflight is None:
-        return tuple(made)
-    return tuple(_asking(job, value) for value in made)
+        return tuple(objects)
+    return tuple(_asking(job, value) for value in objects)
 
 
 def _asking(job: Job, value: Object) -> Object:

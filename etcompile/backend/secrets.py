@@ -113,14 +113,14 @@ def _external(job: Job, ssh: SshCredentials, mode: SecretMode) -> Objects:
     The Secret has the keys that the Pods expect, so that they are the same in every mode.
     """
     name, labels = f"{job.name}-ssh", job_labels(job)
-    made: Objects = []
+    objects: Objects = []
     halves = {"private": ssh.private_key, "public": ssh.public_key}
     if mode.name:
         source = _store(ssh, mode.name, halves)
     else:
         generator = {"apiVersion": _GENERATORS, "kind": "SSHKey", "name": name}
         source = {"dataFrom": [{"sourceRef": {"generatorRef": generator}}]}
-        made.append(
+        objects.append(
             {
                 "apiVersion": _GENERATORS,
                 "kind": "SSHKey",
@@ -131,7 +131,7 @@ def _external(job: Job, ssh: SshCredentials, mode: SecretMode) -> Objects:
     ending = "" if mode.name else "Key"
     texts = {key: f"{{{{ .{half}{ending} }}}}" for half, key in halves.items()}
     config = {"config": ssh.config} if ssh.config else {}
-    made.append(
+    objects.append(
         {
             "apiVersion": "external-secrets.io/v1",
             "kind": "ExternalSecret",
@@ -149,7 +149,7 @@ def _external(job: Job, ssh: SshCredentials, mode: SecretMode) -> Objects:
             },
         }
     )
-    return made
+    return objects
 
 
 def _store(ssh: SshCredentials, named: str, halves: dict[str, str]) -> dict[str, Any]:

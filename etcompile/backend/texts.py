@@ -92,12 +92,12 @@ class Texts:
     @functools.cached_property
     def _templates(self) -> dict[str, bytes]:
         """The user's templates that can be read; rendering tells what is wrong with others."""
-        found: dict[str, bytes] = {}
+        templates: dict[str, bytes] = {}
         for name in self._names:
             if self._own and name.endswith(".j2"):
                 with contextlib.suppress(OSError):
-                    found[name] = self._own.content(name)
-        return found
+                    templates[name] = self._own.content(name)
+        return templates
 
     def render(self, name: str, **values: object) -> str:
         """The text of the template `name` (without `.j2`), rendered with `values`.

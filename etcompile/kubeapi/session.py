@@ -52,13 +52,13 @@ class Retries(Struct, frozen=True):
         attempts: How often a request is sent at most, the first time included.
         first: Seconds before the second attempt, on average; each wait is twice the one before.
         longest: The longest wait of our own choosing, in seconds.
-        asked: The longest wait that a server may set with Retry-After, in seconds.
+        server: The longest wait that a server may set with Retry-After, in seconds.
     """
 
     attempts: int = 7
     first: float = 0.2
     longest: float = 10.0
-    asked: float = 60.0
+    server: float = 60.0
 
     def wait_before(self, attempt: int, retry_after: float | None) -> float:
         """Seconds to wait after an attempt failed, the first of which has the number 1.
@@ -68,7 +68,7 @@ class Retries(Struct, frozen=True):
         """
         spread = random.random()  # noqa: S311 (no secret hangs on it)
         if retry_after is not None:
-            return min(retry_after, self.asked) + spread * self.first
+            return min(retry_after, self.server) + spread * self.first
         return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + spread)
 
 

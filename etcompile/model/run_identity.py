@@ -48,7 +48,7 @@ def with_settings(job: Job, settings: Settings) -> Job:
 def _used(job: Job, settings: Settings) -> Iterator[tuple[str, object]]:
     """The settings that the job's Pods depend on."""
     if job.is_behind_one_service(settings.services):
-        # Pods without a search domain are the same in any: `_shared_name` in backend/pods.py.
+        # Pods without a search domain are the same in any: `_shared_name` in backend/role_pods.py.
         if job.has_bare_names:
             yield "clusterDomain", settings.cluster_domain
         if job.service is None:

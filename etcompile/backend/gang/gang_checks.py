@@ -169,8 +169,8 @@ def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iter
         if began is not None and group.intent.minimum is None and len(share.members) < began:
             problem = f"{scheduler.title} cannot make a gang smaller, which began with {began}"
             problem += f" of {share.role.name}"
-            anew = "lower replicas in the job itself, and give it another etcompile.dev/run"
-            facts = problem, anew
+            change = "lower replicas in the job itself, and give it another etcompile.dev/run"
+            facts = problem, change
     if facts:
         yield diagnose(codes.GANG_SIZE, place, problem=facts[0], advice=facts[1])
 
@@ -198,13 +198,13 @@ def _replaced(
     group: Group, scheduler: Scheduler, objects: Sequence[Object]
 ) -> Iterator[Diagnostic]:
     """Marks of a gang of its author's own on Pod templates, which those of the job's replace."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for pod, _ in pod_specs(objects):
         name = pod["metadata"]["labels"][ROLE_LABEL]
-        place = None if name in told else place_of(group, pod)
+        place = None if name in reported else place_of(group, pod)
         if place is None:
             continue
-        told.add(name)
+        reported.add(name)
         role = place.share.role
         membership, template = scheduler.membership(group, place), role.template
         for field, given, marks in (
@@ -225,10 +225,10 @@ def _modest(group: Group) -> Iterator[Diagnostic]:
     silent: dict[str, list[str]] = {}
     for share in group.shares:
         for container in (*share.spec.get("initContainers", ()), *share.spec["containers"]):
-            asked = requests.of_container({"resources": share.spec.get("resources")})
-            asked |= requests.of_container(container)
+            amounts = requests.of_container({"resources": share.spec.get("resources")})
+            amounts |= requests.of_container(container)
             for name in _NEEDED:
-                if name not in asked:
+                if name not in amounts:
                     silent.setdefault(f"{share.role.name}/{container['name']}", []).append(name)
     if silent:
         first = next(iter(silent)).partition("/")[0]
@@ -241,14 +241,14 @@ def _modest(group: Group) -> Iterator[Diagnostic]:
 
 def _unlike(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     shapes: dict[str, tuple[Any, Any]] = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     for pod, spec in pod_specs(objects):
         role = pod["metadata"]["labels"][ROLE_LABEL]
         first, shape = shapes.get(role, (None, None))
         if first is None:
             shapes[role] = spec, _shape(spec)
-        elif spec is not first and role not in told and _shape(spec) != shape:
-            told.add(role)
+        elif spec is not first and role not in reported and _shape(spec) != shape:
+            reported.add(role)
             name = pod["metadata"].get("name", role)
             share = group.share(role)
             place = share.role.origin.locate(key=True) if share else None
@@ -287,11 +287,11 @@ def _overtaken(
         for pod, _ in pod_specs([value]):
             place = place_of(group, pod)
             named.append((value["metadata"]["name"], bool(place and place.leads)))
-    taken = sorted(named)[: group.minimum]
-    missing = [name for name, leads in named if leads and (name, leads) not in taken]
+    first_ones = sorted(named)[: group.minimum]
+    missing = [name for name, leads in named if leads and (name, leads) not in first_ones]
     if missing and 0 < group.minimum < len(named):
         facts = {"scheduler": scheduler.title, "count": group.minimum, "pod": missing[0]}
-        first = ", ".join(name for name, _ in taken[:3])
+        first = ", ".join(name for name, _ in first_ones[:3])
         yield diagnose(codes.GANG_LEADER, _place(group, "minimum"), **facts, first=first)
 
 

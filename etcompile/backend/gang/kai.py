@@ -46,9 +46,9 @@ def _objects(group: Group) -> list[dict[str, Any]]:
         for share in group.shares
         if share.minimum
     ]
-    made = group_metadata(group, "kai", all_annotations=True, all_labels=True)
+    metadata = group_metadata(group, "kai", all_annotations=True, all_labels=True)
     if pool := _label(group, _NODE_POOL):
-        made["labels"][_NODE_POOL] = pool
+        metadata["labels"][_NODE_POOL] = pool
     priority, kind = _priority(group), _label(group, _PREEMPTIBILITY)
     topology = {
         field: group.intent.annotations[key]
@@ -58,7 +58,7 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     return [
         pod_group(
             _API,
-            made,
+            metadata,
             queue=group.queue,
             priorityClassName=priority,
             preemptibility=kind if kind in _KINDS else None,
@@ -80,7 +80,7 @@ def _label(group: Group, key: str) -> str | None:
     """A label as KAI's grouper looks for it: on the job first, then on its Pods."""
     templates = (share.role.template.labels for share in group.shares)
     return next(
-        (found for labels in (group.intent.labels, *templates) if (found := labels.get(key))), None
+        (text for labels in (group.intent.labels, *templates) if (text := labels.get(key))), None
     )
 
 
@@ -123,8 +123,8 @@ def _wrong(spec: Mapping[str, Any]) -> Iterator[str]:
 
 def _strangers(spec: Mapping[str, Any], objects: Sequence[Object]) -> Iterator[str]:
     known = {subgroup["name"] for subgroup in spec.get("subGroups") or ()}
-    found = {pod["metadata"].get("labels", {}).get(_SUBGROUP) for pod, _ in pod_specs(objects)}
-    for name in sorted(found - known, key=str) if known else ():
+    named = {pod["metadata"].get("labels", {}).get(_SUBGROUP) for pod, _ in pod_specs(objects)}
+    for name in sorted(named - known, key=str) if known else ():
         yield f"Pods of subgroup {name} are left out, there is none of that name"
 
 

@@ -72,8 +72,8 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
         yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
     for name in _gone(group):
         problem = f"{name} is scaled in, and was one of those that it admits together"
-        anew = "change replicas in the job itself and give it another etcompile.dev/run"
-        advice = f"scale in others, or {anew}"
+        change = "change replicas in the job itself and give it another etcompile.dev/run"
+        advice = f"scale in others, or {change}"
         yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
         return
     for problem in _wrong(group, objects):
@@ -99,8 +99,8 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
     members = [notes for own, notes in zip(labels, annotations, strict=True) if own.get(_GROUP)]
     totals = sorted({notes.get(_TOTAL, "none") for notes in members})
     if members and totals != [str(len(members))]:
-        found = " and ".join(totals)
-        yield f"group {group.name} has {len(members)} Pods, and its total-count is {found}"
+        written = " and ".join(totals)
+        yield f"group {group.name} has {len(members)} Pods, and its total-count is {written}"
     if len(queues := sorted({own.get(KUEUE_QUEUE, "none") for own in labels})) > 1:
         yield f"its Pods are in different queues, {' and '.join(queues)}"
     if len(roles := {notes.get(_ROLE) for notes in members}) > _MOST_ROLES:
@@ -109,8 +109,8 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
         index = own.get(_INDEX, "0")
         if not index.isdecimal() or int(index) >= len(members or pods):
             yield f"pod-group-pod-index {index} is not below {len(members)}"
-        if len(given := [key for key in _TOPOLOGY if key in notes]) > 1:
-            yield f"a Pod has {' and '.join(given)}, of which one may be"
+        if len(both := [key for key in _TOPOLOGY if key in notes]) > 1:
+            yield f"a Pod has {' and '.join(both)}, of which one may be"
         if f"{_PREFIX}/elastic-job" in {**own, **notes}:
             yield "Kueue refuses elastic-job on Pods"
 

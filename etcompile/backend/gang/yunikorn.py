@@ -75,7 +75,7 @@ def _wrong(objects: Sequence[Object]) -> Iterator[str]:
     for text in sorted(texts):
         try:
             groups = {task_group["name"]: task_group for task_group in json.loads(text)}
-            asked = {
+            minima = {
                 name: {
                     resource: quantity.number(amount) or Decimal(0)
                     for resource, amount in task_group["minResource"].items()
@@ -88,7 +88,7 @@ def _wrong(objects: Sequence[Object]) -> Iterator[str]:
         if not good:
             yield "its task groups are not a list of names, minMember and minResource"
             continue
-        for name, amounts in asked.items():
+        for name, amounts in minima.items():
             if {"cpu", "vcore"} <= amounts.keys() or "pods" in amounts:
                 yield f"minResource of {name} has pods, or both cpu and vcore"
         for pod, spec in pods:
@@ -96,11 +96,11 @@ def _wrong(objects: Sequence[Object]) -> Iterator[str]:
             if "gangSchedulingStyle=" not in notes.get(_POLICY, ""):
                 yield "a Pod does not say its gangSchedulingStyle"
             own = notes.get(_NAME)
-            if own is not None and own not in asked:
+            if own is not None and own not in minima:
                 yield f"there is no task group {own}"
             elif own is not None:
                 for resource, amount in requested(spec).items():
-                    if amount > asked[own].get(resource, Decimal(0)):
+                    if amount > minima[own].get(resource, Decimal(0)):
                         yield f"Pods of {own} ask for more {resource} than their placeholders"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.backend import companions, config, gang, pods, secrets, services
+from etcompile.backend import companions, gang, job_config, role_pods, secrets, services
 from etcompile.backend.texts import Texts
 from etcompile.model import Job, Member, Settings
 
@@ -27,7 +27,7 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
     objects = [
         *sources,
         *companions.account(job),
-        config.config_map(job, settings, texts, stored),
+        job_config.config_map(job, settings, texts, stored),
         *companions.claims(job),
     ]
     if not job.run.suspended:
@@ -36,7 +36,7 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
         objects += services.objects(job, settings)
     for role in job.roles:
         if not job.run.suspended or role.batch:
-            objects += pods.objects(job, role, settings)
+            objects += role_pods.objects(job, role, settings)
     return tuple(gang.ganged(job, settings, objects))
 
 
@@ -53,7 +53,7 @@ def lower_pods(
     """
     job, _ = _resolved(job, settings)
     role = next(candidate for candidate in job.roles if candidate.name == name)
-    replicas = pods.objects(job, structs.replace(role, members=tuple(members)), settings)
+    replicas = role_pods.objects(job, structs.replace(role, members=tuple(members)), settings)
     if settings.gang == "none":
         return tuple(replicas)
     in_place = {member.place: member for member in members}
@@ -68,7 +68,7 @@ def lower_pods(
         for member in sampled.members:
             sizes.setdefault(tuple(sorted(member.resources.items())), member)
         few = structs.replace(sampled, members=tuple(sizes.values()))
-        samples += pods.objects(job, few, settings)
+        samples += role_pods.objects(job, few, settings)
     job = structs.replace(job, roles=tuple(roles))
     return tuple(gang.members(job, settings, replicas, samples))
 

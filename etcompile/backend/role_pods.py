@@ -9,7 +9,7 @@ own: gate, run-once guard, resident wrapper and the volumes of the run-time prot
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.backend import config, pod_fields
+from etcompile.backend import job_config, pod_fields
 from etcompile.backend.identity import (
     identity_labels,
     index_labels,
@@ -208,13 +208,13 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
     if mounts:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]
     if role.is_resident:
-        main["command"] = ["sh", f"{SCRIPTS_PATH}/{config.WORKER}"]
+        main["command"] = ["sh", f"{SCRIPTS_PATH}/{job_config.WORKER}"]
         main.pop("args", None)
         if ssh and ssh.port and role.additions.resident and role.additions.resident.ssh:
             # Running is not ready: sshd may not listen yet (reference defect 31).
             listens = {"tcpSocket": {"port": ssh.port}, "periodSeconds": 2}
             main.setdefault("readinessProbe", listens)
-    elif before := config.wrapped(job, role):
+    elif before := job_config.wrapped(job, role):
         main["command"] = [*before, *main["command"]]
     main.setdefault("terminationMessagePolicy", _LAST_LINES)
     return main
@@ -311,7 +311,7 @@ def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
     if role.is_resident:
         return [Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH)]
     hosts = [Mount(HOSTS, HOSTS_PATH)] if role.additions.reads_hosts else []
-    if hosts or config.wrapper(job, role):
+    if hosts or job_config.wrapper(job, role):
         return [Mount(SCRIPTS, SCRIPTS_PATH), *hosts, Mount(STATUS, STATUS_PATH)]
     return []
 
@@ -342,15 +342,15 @@ def _init_containers(
             {"name": _HOME, "mountPath": ssh.mount_path},
             _read_only(scripts),
         ]
-        command = ["sh", f"{SCRIPTS_PATH}/{config.SSH_KEYS}"]
+        command = ["sh", f"{SCRIPTS_PATH}/{job_config.SSH_KEYS}"]
         before.append(_init(role, "copy-ssh-keys", command, mounts, _SMALL))
     gate = role.additions.gate
     if gate is None:
         return before, []
-    hosts = [Mount(HOSTS, HOSTS_PATH)] if config.enough_hosts(job, role, settings) else []
+    hosts = [Mount(HOSTS, HOSTS_PATH)] if job_config.enough_hosts(job, role, settings) else []
     own = (scripts, *hosts, Mount(STATUS, STATUS_PATH))
     mounts = [*(_mount(mount) for mount in gate.mounts), *(_read_only(mount) for mount in own)]
-    command = ["sh", f"{SCRIPTS_PATH}/{config.gate_script(job, role)}"]
+    command = ["sh", f"{SCRIPTS_PATH}/{job_config.gate_script(job, role)}"]
     return before, [_init(role, gate.name, command, mounts, _PROBES, requests=_SMALL)]
 
 
@@ -422,19 +422,19 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     return volumes
 
 
-_PREFLIGHT = (config.PREFLIGHT_SCRIPT, config.PREFLIGHT_CHECK)
+_PREFLIGHT = (job_config.PREFLIGHT_SCRIPT, job_config.PREFLIGHT_CHECK)
 
 
 def _role_scripts(job: Job, role: Role) -> list[str]:
-    wrapper = config.wrapper(job, role)
+    wrapper = job_config.wrapper(job, role)
     return [
-        *([config.WORKER] if role.is_resident else []),
+        *([job_config.WORKER] if role.is_resident else []),
         *([wrapper] if wrapper and not role.is_resident else []),
-        *([config.SUPERVISE] if wrapper == config.SUPERVISE_BY_SHELL else []),
-        *([config.gate_script(job, role)] if role.additions.gate else []),
+        *([job_config.SUPERVISE] if wrapper == job_config.SUPERVISE_BY_SHELL else []),
+        *([job_config.gate_script(job, role)] if role.additions.gate else []),
         *([role.additions.gate.file] if role.additions.gate and role.additions.gate.file else []),
         *role.additions.scripts,
-        *([config.SSH_KEYS] if (ssh := credentials(job, role)) and ssh.copied else []),
+        *([job_config.SSH_KEYS] if (ssh := credentials(job, role)) and ssh.copied else []),
         *(_PREFLIGHT if job.preflight and role.name in job.preflight.roles else []),
     ]
 
@@ -491,8 +491,8 @@ def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
         return ssh.volume
     own = {SCRIPTS, HOSTS, STATUS, RUN_STATE, _HOME}
     own |= {volume.name for volume in role.additions.volumes}
-    taken = own | {volume["name"] for volume in role.template.spec.get("volumes", ())}
-    return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in taken else ssh.secret
+    names = own | {volume["name"] for volume in role.template.spec.get("volumes", ())}
+    return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in names else ssh.secret
 
 
 def _ssh_mount(role: Role, ssh: SshCredentials) -> dict[str, Any]:
