@@ -56,6 +56,8 @@ _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
 _TOGETHER = 2.0
 """Seconds, at most, between what a probe says and what the kubelet does about it."""
+_LONGEST_END = 600.0
+"""Seconds, at most, that a container takes to end after its kubelet has said that it has to."""
 _CREATES = ("Refused", "FailedCreate", "JobNotStarting", "NameTaken", "UnreadableJob")
 """Reasons of Events that say why Pods were not created."""
 _VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
@@ -240,11 +242,13 @@ def _attempts(
     kubelets = _ended_by_kubelet(events)
     for place, failure in enumerate(failures):
         reported = kubelets.get((failure.uid.partition(".")[0], failure.container))
-        # Of a signal that is its own, or of no other kind of end.
         if reported and failure.cause.name in ("Killed", "Terminated"):
             begun, reason, message = reported
-            at = begun if failure.at is None else min(failure.at, begun)
-            failures[place] = structs.replace(failure, at=at, reason=reason, message=message)
+            at = failure.at if failure.at is not None else begun
+            # Not the kill of an hour ago.
+            if -_TOGETHER <= at - begun <= _LONGEST_END:
+                at = min(at, begun)
+                failures[place] = structs.replace(failure, at=at, reason=reason, message=message)
     if until < inf:
         failures = [f for f in failures if f.at is not None and f.at < until]
     firsts = first_causes(failures)

@@ -92,7 +92,8 @@ def test_a_container_that_was_ended_for_its_probe_is_told_by_its_events(killing:
         }
         for reason, message in said.items()
     ]
-    for told, first in ((events, busy), (events[:1], peer)):
+    old = [{**event, "lastTimestamp": "2026-11-23T09:00:00Z"} for event in events]
+    for told, first in ((events, busy), (events[:1], peer), (old, peer)):
         [found] = explanations([*values, record(values, log, phase="Running")], told)
         assert found.last is not None
         assert found.last.first.pod == first.pod
