@@ -3,27 +3,13 @@
 import time
 
 import pytest
-from watched import eventually, training_job
+from watched import eventually, made, maps, pods, training_job
 
-from etcompile.watch.manifests import NAME
 from specs import kubeflow_job
 
 QUIET = 1.5
 """Seconds in which whatever would still go wrong does: longer than each wait of these watchers."""
 JOB = "etcompile.dev/job"
-
-
-def pods(place):
-    return place.cluster.resource("v1", "Pod")
-
-
-def maps(place):
-    return place.cluster.resource("v1", "ConfigMap")
-
-
-def made(place) -> list[str]:
-    """The Pods that watchers created."""
-    return [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
 
 
 def torch(*, suspend: bool) -> dict:

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from watched import eventually, training_job
+from watched import eventually, made, pods, training_job
 
 from etcompile.kubeapi import ClusterError
 from etcompile.watch.manifests import NAME
@@ -51,14 +51,6 @@ def apply_config(place, *documents: dict) -> None:
     for value in place.compiled(*documents):
         if value["kind"] == "ConfigMap":
             place.cluster.server_side_apply(value, force=True)
-
-
-def pods(place):
-    return place.cluster.resource("v1", "Pod")
-
-
-def made(place) -> list[str]:
-    return [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
 
 
 def conflicts(place) -> list[tuple[str, str]]:

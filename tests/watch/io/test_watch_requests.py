@@ -6,21 +6,13 @@ import time
 from collections import Counter
 
 import pytest
-from watched import eventually, training_job
+from watched import eventually, maps, pods, training_job
 
 from etcompile.kubeapi import ClusterError
 
 SECONDS = 4.0
 """For how long requests are counted. A loop without a back-off sends hundreds."""
 MOST = 30
-
-
-def pods(place):
-    return place.cluster.resource("v1", "Pod")
-
-
-def maps(place):
-    return place.cluster.resource("v1", "ConfigMap")
 
 
 def begun(place, workers: int = 4) -> None:

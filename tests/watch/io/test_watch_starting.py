@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime
 
 from msgspec import structs
-from watched import QUICK, eventually, training_job
+from watched import QUICK, eventually, pods, training_job
 
 from etcompile.status.job_status import statuses
 from etcompile.status.text import job_text
@@ -13,10 +13,6 @@ from world import of_replicas
 
 PATIENCE = structs.replace(QUICK, start=1.0)
 IMAGE = "Back-off pulling image example.com/nothing:1"
-
-
-def pods(place):
-    return place.cluster.resource("v1", "Pod")
 
 
 def told(place, reason: str) -> list[str]:

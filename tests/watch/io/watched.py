@@ -261,6 +261,21 @@ class Place:
         self._stop.set()
 
 
+def pods(place: Place) -> Any:
+    """The resource of Pods."""
+    return place.cluster.resource("v1", "Pod")
+
+
+def maps(place: Place) -> Any:
+    """The resource of ConfigMaps."""
+    return place.cluster.resource("v1", "ConfigMap")
+
+
+def made(place: Place) -> list[str]:
+    """The Pods that watchers created."""
+    return [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
+
+
 class Running:
     """A watcher in this process."""
 
