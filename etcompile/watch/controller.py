@@ -9,7 +9,7 @@ where a job stands once, however many events come, and which gives it to one thr
 
 Three things must be true before a job is looked at. All kinds have been listed once, or a Pod that
 was not listed yet would be missed and made again. This watcher is the leader, or nobody else could
-be: another one may act already. And nobody has told it to stop. A look that is turned away is not
+be: another one may act already. And it is not stopping. A look that is turned away is not
 lost: when that changes all jobs are wanted, also those that went meanwhile and of which anything is
 remembered.
 

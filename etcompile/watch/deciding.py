@@ -16,7 +16,7 @@ ones above it in this list, which `lint-imports` checks:
 - `listeners`: what is written down of the decision: failures, nodes to avoid, the timeline.
 
 Each returns the run record as it is to be, actions, or both (`Decision`). The order in which they
-are asked is here and nowhere else.
+run is here and nowhere else.
 """
 
 from collections.abc import Iterable, Iterator

@@ -151,13 +151,13 @@ class Silence(Struct, frozen=True):
         ]
 
     def stacks_of(self, pod: PodView) -> list[Stack]:
-        """Where a Pod's processes are, as far as they have said when they were asked."""
+        """Where a Pod's processes are, as far as they have said when they were requested."""
         return stacks(self._written_since(pod))
 
     def written_before(self, pod: PodView) -> list[str]:
         """What a Pod's main container wrote last before its supervisor was asked."""
-        asked = self.requested_at(pod)
-        own = [text for at, text in self._written(pod) if not asked or at + 1 < asked]
+        requested = self.requested_at(pod)
+        own = [text for at, text in self._written(pod) if not requested or at + 1 < requested]
         return [text for text in own if not text.startswith("etcompile: ")]
 
     def last_to_speak(self, within: float = 60.0) -> list[PodView]:
@@ -179,9 +179,9 @@ class Silence(Struct, frozen=True):
 
     def _written_since(self, pod: PodView) -> list[str]:
         """The lines of a Pod's log since its supervisor was asked, as far as they were read."""
-        asked = self.requested_at(pod)
+        requested = self.requested_at(pod)
         # What it told another time says nothing of now.
-        return [text for at, text in self._written(pod) if at + 1 >= asked] if asked else []
+        return [text for at, text in self._written(pod) if at + 1 >= requested] if requested else []
 
     def _written(self, pod: PodView) -> Iterator[tuple[float, str]]:
         """The last lines of a Pod's log that were read, each with its time."""
@@ -220,13 +220,13 @@ def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
     # What has just begun has had no time to write anything.
     begun = (max(pod.ready_since or 0.0, pod.created, _spoke(view, pod)) for pod in pods)
     failed = (replica.failed_at for _, replica in record.every_replica())
-    asked = (pod.notice.at for pod in pods if pod.notice.is_restart)
+    requested = (pod.notice.at for pod in pods if pod.notice.is_restart)
     return Silence(
         placement,
         record.epoch or 0,
         limit,
         tuple(pods),
-        max(*begun, *failed, *asked, record.restarted_at),
+        max(*begun, *failed, *requested, record.restarted_at),
         tuple(pod for pod in pods if pod.uid in commands),
         {own.pod.uid: own.pod for own in speakers(placement)},
     )
