@@ -138,7 +138,6 @@ def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, 
     from etcompile._version import __version__
     from etcompile.compiler.stored import settings_value
     from etcompile.emit.output_state import Record, with_lock
-    from etcompile.operations.declarations import job_title
 
     groups = [
         emit.Group(group.name, group.namespace, tuple(group.objects), group.sources)
@@ -149,7 +148,7 @@ def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, 
     settings |= {"layout": options.folder.layout} if staged else {}
     if options.namespace:
         settings["namespace"] = options.namespace
-    runs = {job_title(g.namespace, g.name): g.run for g in compilation.groups if g.run}
+    runs = {group.title: group.run for group in compilation.groups if group.run}
     settings |= {"runs": runs} if runs else {}
     configuration = of(click.get_current_context()).record
     record = Record(__version__, settings, compilation.inputs, configuration)

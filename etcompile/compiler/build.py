@@ -72,6 +72,11 @@ class JobObjects(Struct, frozen=True):
     origin: Origin | None = None
     run: str | None = None
 
+    @property
+    def title(self) -> str | None:
+        """The name of the job for people, `nlp/bert`; None for other objects."""
+        return f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
+
 
 def build(
     jobs: Sequence[FoldedJob],

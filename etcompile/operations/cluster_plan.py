@@ -14,7 +14,7 @@ from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run
-from etcompile.operations.declarations import declarations, job_title
+from etcompile.operations.declarations import declarations
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result, acyclic, note
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
@@ -122,9 +122,8 @@ class _Inventories:
         for group in compilation.groups:
             if group.name:
                 ref = applysets.parent(group.name, group.namespace or live.namespace)
-                title = job_title(group.namespace, group.name)
-                refs[ref.key] = ref, title
-                self.wanted[title] = applysets.applyset_id(ref)
+                refs[ref.key] = ref, group.title
+                self.wanted[group.title] = applysets.applyset_id(ref)
         for parent in live.get([ref for ref, _ in refs.values()]):
             ref, title = refs[reference(parent).key]
             if applysets.is_parent(parent, ref):
@@ -213,11 +212,7 @@ def _proposal(
         secrets={
             reference(value): value for value in compilation.in_order() if value["kind"] == "Secret"
         },
-        deciding={
-            title: group.deciding
-            for group in compilation.groups
-            if (title := job_title(group.namespace, group.name))
-        },
+        deciding={group.title: group.deciding for group in compilation.groups if group.title},
         seen=seen,
         remaining={**members_left(proposed), **orphaned},
         job_set=job_set,
@@ -333,8 +328,7 @@ def _operated(
             " job: `etcompile migrate` hands it over",
             Remedy("adopt", "delete it, or give --adopt when its operator no longer runs it"),
         )
-        title = job_title(group.namespace, group.name)
-        yield Step("conflict", ref, (why,), job=title, needs="adopt")
+        yield Step("conflict", ref, (why,), job=group.title, needs="adopt")
 
 
 def _quotas(cluster: Cluster) -> Read:

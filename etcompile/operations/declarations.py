@@ -38,20 +38,15 @@ def declarations(
     """
     return [
         Declared(
-            job=(title := job_title(group.namespace, group.name)),
+            job=group.title,
             objects=(*group.generated, *group.objects) if generated else group.objects,
             waits=group.waits,
             origin=", ".join(group.sources) or None,
-            inventory=(inventories or {}).get(title),
+            inventory=(inventories or {}).get(group.title),
             create_only=frozenset(reference(value).key for value in group.generated),
         )
         for group in compilation.groups
     ]
-
-
-def job_title(namespace: str | None, name: str | None) -> str | None:
-    """The name of a job for people: `nlp/bert`."""
-    return f"{namespace}/{name}" if namespace and name else name
 
 
 class Comparison(Struct, frozen=True):
