@@ -159,13 +159,10 @@ class _Run(Struct):
                     self.diagnostics.append(source)
                     fruitful = True
                     continue
-                above = f"{self.output}{os.sep}" if self.output else None
-                if (
-                    above
-                    and named.kind != "file"
-                    and os.path.realpath(source.path).startswith(above)
-                ):
-                    continue
+                if named.kind != "file" and self.output is not None:
+                    real = os.path.realpath(source.path)
+                    if real.startswith(f"{self.output}{os.sep}"):
+                        continue
                 if source.identity not in self.fruitful:
                     limit, boundary = self.limits.file_bytes, self.limits.boundary
                     data = file_bytes(source.path, source.shown, limit, boundary)

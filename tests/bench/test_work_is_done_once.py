@@ -17,7 +17,7 @@ from specs import compiled, training_job, worker
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 
-_ONLY_FOR_COMPLAINTS = {"difflib", "etcompile.diagnostics.output.text"}
+_ONLY_FOR_COMPLAINTS = {"difflib", "etcompile.diagnostics.output.terminal"}
 _ONLY_FOR_FOLDERS = {"ctypes", "etcompile.emit.directory"}
 _ONLY_FOR_OWN_TEMPLATES = {"jinja2", "etcompile.backend.jinja"}
 MOST_FUNCTIONS, MOST_MODULES = 500, 100

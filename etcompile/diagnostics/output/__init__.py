@@ -15,8 +15,15 @@ __all__ = ["FORMATS", "SUPPRESSION_FORMS", "Audience", "Format", "render", "repo
 
 Format = Literal["text", "json", "sarif", "github", "rdjson"]
 
-FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github", "rdjson")
-"""The forms by name; each is the module of that name."""
+_MODULES: dict[Format, str] = {
+    "text": "terminal",
+    "json": "json",
+    "sarif": "sarif",
+    "github": "github",
+    "rdjson": "rdjson",
+}
+FORMATS = tuple(_MODULES)
+"""The forms by name."""
 
 SUPPRESSION_FORMS: tuple[Format, ...] = ("json", "sarif")
 """The forms that also contain what a comment or an option suppresses, marked as such."""
@@ -34,5 +41,7 @@ def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) 
         The text, ending in a line break. Without diagnostics that is an empty document where
         the form has documents (json, sarif, rdjson), and nothing elsewhere.
     """
-    text: str = importlib.import_module(f"{__name__}.{form}").render(diagnostics, audience)
+    text: str = importlib.import_module(f"{__name__}.{_MODULES[form]}").render(
+        diagnostics, audience
+    )
     return text
