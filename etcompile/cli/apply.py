@@ -79,7 +79,7 @@ def command(ctx: click.Context, options: ApplyOptions) -> None:
         else:
             declared = _compiled(session, options)
         where = structs.replace(options.cluster, context=context)
-        with where.connect(namespace, session.shown.repeat) as cluster:
+        with where.connect(namespace, notice=session.shown.repeat) as cluster:
             rights = options.rights.rights()
             if isinstance(declared, Plan):
                 proposal = saved_proposal(declared, cluster, file or "", rights)

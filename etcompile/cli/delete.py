@@ -54,6 +54,7 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
     from etcompile.rollout import StepEvent
 
     session = Session(ctx, options, options.cluster)
+    repeat = session.shown.repeat
     with session.concluded():
         if bool(options.paths) == bool(options.names):
             raise click.UsageError("name files, or jobs with --job NAME")
@@ -70,7 +71,7 @@ def command(ctx: click.Context, options: DeleteOptions) -> None:
                 click.echo(words, err=True)
 
         try:
-            with options.cluster.connect(options.namespace, session.shown.repeat) as cluster:
+            with options.cluster.connect(options.namespace, notice=repeat) as cluster:
                 proposal = delete_proposal(
                     cluster,
                     [(options.namespace, name) for name in options.names],

@@ -52,11 +52,10 @@ def command(ctx: click.Context, options: LogsOptions) -> None:
 
     Exit codes: 0 done, 2 no such job or rank, 6 the cluster cannot be reached or refuses.
     """
-    from etcompile.kubeapi import connect
     from etcompile.status import seen
 
-    where = options.connection.context, options.namespace, options.connection.kubeconfig
-    with cluster_errors(ctx, options), connect(*where, connections=_MOST) as cluster:
+    connect = options.connection.connect
+    with cluster_errors(ctx, options), connect(options.namespace, connections=_MOST) as cluster:
         objects = seen(cluster, options.job, cluster.namespace).objects.values()
         pods = [value for value in objects if value["kind"] == "Pod"]
         if options.rank is not None:

@@ -22,7 +22,7 @@ from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode
 from etcompile.model.settings import Services, secret_mode
 
 if TYPE_CHECKING:
-    from etcompile.kubeapi import Cluster, Repeat
+    from etcompile.kubeapi import Cluster
     from etcompile.plan.ignore_differences import Ignored
     from etcompile.plan.scope import Rights
 
@@ -378,17 +378,15 @@ class Connection(Struct, frozen=True, kw_only=True):
         help="Path of the kubeconfig.  [default: $KUBECONFIG, else ~/.kube/config]",
     )
 
-    def connect(
-        self, namespace: str | None, notice: "Callable[[Repeat], None] | None" = None
-    ) -> "Cluster":
-        """The cluster.
+    def connect(self, namespace: str | None = None, **how: Any) -> "Cluster":
+        """The cluster, connected with the other arguments of `kubeapi.connect`.
 
         Raises:
             ClusterError: nothing says how to reach it.
         """
         from etcompile.kubeapi import connect
 
-        return connect(self.context, namespace, self.kubeconfig, notice=notice)
+        return connect(self.context, namespace, self.kubeconfig, **how)
 
 
 class ClusterOptions(Connection, frozen=True, kw_only=True):

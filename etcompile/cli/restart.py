@@ -36,9 +36,10 @@ def command(ctx: click.Context, options: RestartOptions) -> None:
     from etcompile.status import NoSuchJobError
 
     session = Session(ctx, options, options.cluster)
+    repeat = session.shown.repeat
     with session.concluded():
         try:
-            with options.cluster.connect(options.namespace, session.shown.repeat) as cluster:
+            with options.cluster.connect(options.namespace, notice=repeat) as cluster:
                 proposal = restart_proposal(cluster, options.job, adopt=options.adopt)
                 result = session.carry_out(cluster, proposal, options.wait, options.timeout)
         except NoSuchJobError as error:

@@ -20,7 +20,7 @@ from etcompile.exitcodes import CLUSTER, INTERRUPTED, REFUSED
 from etcompile.model.protocol import WATCH
 
 if TYPE_CHECKING:
-    from etcompile.kubeapi import Cluster, ClusterError
+    from etcompile.kubeapi import Cluster
     from etcompile.watch.controller import Watcher
     from etcompile.watch.job_selector import Selector
     from etcompile.watch.leader_election import LeaderElection
@@ -150,25 +150,30 @@ def command(ctx: click.Context, options: WatchOptions) -> None:
         write(*(f"---\n{emit.to_yaml(value)}" for value in objects))
         return
     refuse_without("--manifests", **structs.asdict(options.installation))
+    from etcompile.kubeapi import ClusterError
+
     # It runs for months: the command line turns this off for commands that end soon.
     gc.enable()
     _log_to_standard_error(options)
-    ctx.exit(_watch(options, chosen))
+    try:
+        ctx.exit(_watch(options, chosen))
+    except ClusterError as error:
+        click.echo(f"etcompile: {error}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        ctx.exit(REFUSED if error.reason == "Usage" else CLUSTER)
 
 
 def _watch(options: WatchOptions, chosen: "Selector") -> int:
-    from etcompile.kubeapi import ClusterError, Retries, connect
+    from etcompile.kubeapi import Retries
     from etcompile.watch.controller import Choices, Watcher
     from etcompile.watch.leader_election import LeaderElection, LeaseDurations
 
-    where = options.connection.context, None, options.connection.kubeconfig
+    connect = options.connection.connect
     # Sent once: after a failure the watcher decides again.
     once = Retries(attempts=1)
-    try:
-        cluster = connect(*where, connections=64, timeout=15.0, retries=once)
-        electing = connect(*where, connections=1, timeout=options.lease / 4, retries=once)
-    except ClusterError as error:
-        return _refused(error)
+    cluster = connect(connections=64, timeout=15.0, retries=once)
+    electing = connect(connections=1, timeout=options.lease / 4, retries=once)
     namespaces = None if options.all_namespaces else options.namespaces or (cluster.namespace,)
     home = options.home or (namespaces or (cluster.namespace,))[0]
     identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
@@ -178,10 +183,7 @@ def _watch(options: WatchOptions, chosen: "Selector") -> int:
     leading = LeaderElection(electing, home, options.name, identity, terms=terms)
     watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
     if options.once:
-        try:
-            return _once(watcher, leading)
-        except ClusterError as error:
-            return _refused(error)
+        return _once(watcher, leading)
     return _until_stopped(watcher, leading, cluster, options)
 
 
@@ -283,10 +285,3 @@ def _log_to_standard_error(options: WatchOptions) -> None:
     logger.addHandler(handler)
     level = logging.DEBUG if options.verbose else logging.INFO
     logger.setLevel(logging.WARNING if options.quiet else level)
-
-
-def _refused(error: "ClusterError") -> int:
-    click.echo(f"etcompile: {error}", err=True)
-    if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
-    return REFUSED if error.reason == "Usage" else CLUSTER
