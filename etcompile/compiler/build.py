@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from etcompile.compiler.keysource import KeySource
 
 _LARGE = 2_000
-"""Replicas of a job whose objects are not made beside an error, which renders nothing anyway."""
+"""Replicas of a job whose objects are not made if there is an error: nothing is rendered then."""
 _LIVE_METADATA = sorted({*SERVER_METADATA, "ownerReferences"})
 
 Advice = Callable[[Job, Settings, Sequence[Mapping[str, Any]]], list[Diagnostic]]
@@ -52,7 +52,7 @@ class JobObjects(Struct, frozen=True):
         sources: The files of the job and of what an overlay changed in it, independent of the
             working directory; not those of its scale intents.
         waits: The Pods that wait before they start, each with the Pods it waits for.
-        generated: Objects that are made in the cluster and never written: a Secret without its
+        generated: Objects that are created in the cluster and never written: a Secret without its
             key pair.
         deciding: Names of Pods, or of Jobs that make them: the run has succeeded when all of one
             of these sets have.
@@ -231,7 +231,7 @@ def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> l
     for value in patched.changed:
         namespaced = may_have_namespace(value.data)
         faults = check_object(value, settings.kubernetes_version, namespaced=namespaced)
-        # A kind of somebody else's that we made is no news.
+        # The user cannot help it that we write objects of other programs' kinds.
         problems += (fault for fault in faults if fault.code != codes.KUBERNETES_UNKNOWN_KIND)
     return problems
 

@@ -47,9 +47,9 @@ class Options(Struct, frozen=True):
         skip_managed_by: Leave such jobs out, each with a warning, instead of refusing them; what
             `ignore_managed_by` compiles is not left out.
         dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
-        ignore: The codes of warnings that are not told, such as `["ET2040"]`.
+        ignore: The codes of warnings that are not reported, such as `["ET2040"]`.
         lint: Give advice about training too, as `check` does: the warnings ET9xxx.
-        select: The codes of advice that is given only where it is asked for, such as `["ET9034"]`.
+        select: The codes of advice that is given only where it is selected, such as `["ET9034"]`.
         limits: Bounds on what is read.
         output: The folder that the result goes to, so that it is not read as input. Encrypted key
             pairs that stand in it are kept.

@@ -243,15 +243,14 @@ def _scale_out(workers: _Workers, intent: ScaleOut) -> list[Diagnostic]:
         return [diagnose(codes.TOO_MANY_PODS, place(), what=what, count=replicas, limit=MOST_PODS)]
     bounds = workers.bounds
     if bounds.maximum is not None and replicas > bounds.maximum:
-        beside = bounds.others
         return [
             diagnose(
                 codes.ABOVE_MAX,
                 place(),
                 intent=intent.title,
-                replicas=replicas + beside,
+                replicas=replicas + bounds.others,
                 limit=bounds.names[1],
-                maximum=bounds.maximum + beside,
+                maximum=bounds.maximum + bounds.others,
             )
         ]
     first = scaleplans.next_index(workers.members)

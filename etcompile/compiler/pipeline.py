@@ -27,7 +27,7 @@ __all__ = ["Compilation", "Input", "JobObjects", "Options", "OverlayInput", "com
 
 
 class Compilation(Struct, frozen=True):
-    """What a run of the compiler made.
+    """The outcome of a run of the compiler.
 
     Args:
         groups: The objects by job; none if there was an error.

@@ -114,7 +114,7 @@ def pods(
     Only these are made: one Pod of a job of a thousand costs what one Pod costs.
 
     Args:
-        run: What `objects` or `run_of` made.
+        run: The run, from `objects` or `run_of`.
         role: The name of a role that it has.
         members: Replicas of that role; one that the job does not have takes the place of the one
             whose place it has.
@@ -128,14 +128,14 @@ def pods(
 
 
 def _patched(
-    run: Run, made: Sequence[Object], edits: Sequence[overlays.Edit]
+    run: Run, objects: Sequence[Object], edits: Sequence[overlays.Edit]
 ) -> overlays.PatchedObjects:
-    patched = overlays.PatchedObjects(tuple(made), (), {}, ())
+    patched = overlays.PatchedObjects(tuple(objects), (), {}, ())
     if edits:
         from etcompile.overlays import object_patches  # noqa: PLC0415 - few runs have overlays
 
         own_labels = backend.own_labels(run.job)
-        patched = object_patches.patched_objects(made, edits, own_labels=own_labels)
+        patched = object_patches.patched_objects(objects, edits, own_labels=own_labels)
     if run.job.preflight is None:
         return patched
     return structs.replace(patched, objects=backend.with_preflight(run.job, patched.objects))
@@ -173,12 +173,6 @@ def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -
     return structs.replace(around, waves=tuple(sorted(waves)))
 
 
-def annotated(run: Run, made: Sequence[Object], around: backend.Situation) -> tuple[Object, ...]:
-    """Objects of a run with the annotations of the tools that are to sync them.
-
-    Args:
-        run: What `objects` or `run_of` made.
-        made: Its objects after overlays, all of them or some.
-        around: What is around them.
-    """
-    return backend.annotated(made, run.settings.profiles, emit.wave, around)
+def annotated(run: Run, objects: Sequence[Object], around: backend.Situation) -> tuple[Object, ...]:
+    """Some or all objects of a run with the annotations of the tools that are to sync them."""
+    return backend.annotated(objects, run.settings.profiles, emit.wave, around)

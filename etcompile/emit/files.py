@@ -121,7 +121,7 @@ def _is_stream(file: Path) -> bool:
 
 
 def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> None:
-    """Puts a file into a folder: whole at once, and beside whatever else its old data is."""
+    """Puts a file into a folder: whole at once, as a new file that replaces the old one."""
     with _entered(top, path.parts[:-1]) as folder:
         name = path.name if only_new else f".{path.name}.etcompile-{secrets.token_hex(8)}"
         descriptor = os.open(name, _NEW, 0o666, dir_fd=folder)

@@ -150,7 +150,7 @@ def _flat(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
     jobs = [group for group in groups if group.name is not None and group.objects]
     files = _numbered(others, split=split)
     resources = list(files)
-    for folder, group in _folders(jobs, taken={KUSTOMIZATION, *files}):
+    for folder, group in _folders(jobs, used={KUSTOMIZATION, *files}):
         inside = _numbered(group, split=split)
         inside[KUSTOMIZATION] = _kustomization(list(inside), group.sources)
         files |= {f"{folder}/{name}": text for name, text in inside.items()}
@@ -161,7 +161,7 @@ def _flat(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
     return files
 
 
-def _folders(jobs: Sequence[Group], taken: set[str]) -> Iterable[tuple[str, Group]]:
+def _folders(jobs: Sequence[Group], used: set[str]) -> Iterable[tuple[str, Group]]:
     """Each job with its folder: its name, and its namespace where the name alone is not it."""
     namespaces = collections.defaultdict(set)
     for job in jobs:
@@ -171,7 +171,7 @@ def _folders(jobs: Sequence[Group], taken: set[str]) -> Iterable[tuple[str, Grou
     ):
         several = len(namespaces[job.name]) > 1
         folder = f"{job.name}.{job.namespace}" if several and job.namespace else f"{job.name}"
-        yield _free(_UNSAFE.sub("-", folder), taken), job
+        yield _free(_UNSAFE.sub("-", folder), used), job
 
 
 def _numbered(group: Group, *, split: bool) -> dict[str, str]:
@@ -212,12 +212,12 @@ def _object_files(manifests: Sequence[tuple[str, Manifest]]) -> list[str]:
     stems = [f"{number}-{_stem(manifest)}" for number, manifest in manifests]
     safe = [_safe(stem) for stem in stems]
     uses = collections.Counter(safe)
-    taken = {KUSTOMIZATION}
+    used = {KUSTOMIZATION}
     names = []
     for (_, manifest), stem, name in zip(manifests, stems, safe, strict=True):
         exact = name == stem and uses[name] == 1
         digest = "" if exact else f"-{sha256(json.dumps(identity(manifest)).encode())[:8]}"
-        names.append(_free(f"{name}{digest}", taken, ".yaml"))
+        names.append(_free(f"{name}{digest}", used, ".yaml"))
     return names
 
 
@@ -230,13 +230,13 @@ def _stem(manifest: Manifest) -> str:
     return f"{kind.lower()}-{name.removesuffix('-')}"
 
 
-def _free(stem: str, taken: set[str], suffix: str = "") -> str:
-    """The name, or the name and a number if it is taken; it is taken from now on."""
+def _free(stem: str, used: set[str], suffix: str = "") -> str:
+    """The name, or the name and a number if it is used already; it is used from now on."""
     name, number = stem + suffix, 1
-    while name in taken:
+    while name in used:
         number += 1
         name = f"{stem}-{number}{suffix}"
-    taken.add(name)
+    used.add(name)
     return name
 
 

@@ -1,4 +1,4 @@
-"""Overlays applied to one document of the input, before anything is made of it.
+"""Overlays applied to one document of the input, before it is checked and lowered.
 
 The outcome is a document again, whose patched values stand in the overlay: all that follows
 (schemas, frontends, rules) reports a bad one there. As with kustomize, a container is what stands

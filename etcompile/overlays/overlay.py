@@ -162,7 +162,7 @@ class Edit(Struct, frozen=True, eq=False):
 
     @property
     def is_for_templates(self) -> bool:
-        """Whether it is for Pod templates, and leaves what is beside them in a document."""
+        """Whether it is for Pod templates, and leaves the rest of a document."""
         by_role = isinstance(self.change, Patch) and self.target.role is not None
         return by_role or isinstance(self.change, ImageChange | ResourceChange)
 
