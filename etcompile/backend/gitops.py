@@ -29,8 +29,6 @@ class Situation(Struct, frozen=True):
     """What is around an object.
 
     Args:
-        job: The job's name; None for an object that belongs to none.
-        namespace: The job's namespace.
         resident: Names of the Pods that serve others until the run is done.
         waits: Names of the Pods that wait, and of those they wait for.
         waves: The waves of the job's objects, ascending; those of objects that are annotated need

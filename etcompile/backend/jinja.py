@@ -33,7 +33,6 @@ class RenderError(ValueError):
     """A template that does not render.
 
     Args:
-        problem: Why not.
         line: The line of the template; None if it is not known, or is one of another template.
     """
 
@@ -69,7 +68,6 @@ def environment(
     Undefined variables are errors: a script with a hole in it would only fail in the cluster.
 
     Args:
-        folder: The templates that we ship.
         own: The content of one of the user's, which counts before ours; raises OSError.
     """
 

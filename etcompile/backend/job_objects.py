@@ -46,8 +46,6 @@ def lower_pods(
     """The Pods of some replicas, as `lower` makes them: one of a thousand costs what one costs.
 
     Args:
-        job: The job, after its intents.
-        name: The name of a role that the job has.
         members: Replicas of that role, in the order in which their Pods are wanted; one that the
             job does not have takes the place of the one whose place it has.
     """

@@ -66,7 +66,6 @@ def port_entry(port: Port, number: str) -> dict[str, Any]:
     """A port as Kubernetes spells it, without the protocol that goes without saying.
 
     Args:
-        port: A port of a Service or of a container.
         number: The field of its number: `port` of a Service, `containerPort` of a container.
     """
     protocol = {} if port.protocol == "TCP" else {"protocol": port.protocol}

@@ -25,8 +25,6 @@ class TemplateError(Exception):
     """A template does not render.
 
     Args:
-        template: Its file name.
-        problem: Why not.
         file: The path of the user's own, if it is that.
         line: The line of it that does not, if it is known.
     """

@@ -26,9 +26,7 @@ class Certificate(Struct, frozen=True):
     """What a controller of Sealed Secrets shows to be encrypted for.
 
     Args:
-        key: Its RSA public key.
         digest: The SHA-256 of that key, which a renewed certificate for it has too.
-        expires: The end of its validity.
     """
 
     key: Any

@@ -46,11 +46,7 @@ class Encrypted(Struct, frozen=True):
 
 
 def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypted:
-    """The data of a Secret, encrypted.
-
-    Raises:
-        RecipientError: one of them is none.
-    """
+    """The data of a Secret, encrypted."""
     data_key = os.urandom(32)
     # In the order in which they are written: the MAC depends on it.
     values = {key: base64.b64encode(text) for key, text in sorted(texts.items())}

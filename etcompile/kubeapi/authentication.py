@@ -134,11 +134,7 @@ def basic(username: str, password: str) -> str:
 
 
 def _encoded(name: str, value: str) -> str:
-    """The value of a header as UTF-8, in the form that `http.client` writes: each byte a character.
-
-    Raises:
-        ClusterError: with reason `Credentials`: HTTP cannot carry it.
-    """
+    """The value of a header as UTF-8, as `http.client` writes it: each byte a character."""
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
         raise ClusterError(
             "Credentials",
@@ -168,11 +164,7 @@ _CREDENTIAL = msgspec.json.Decoder(_ExecCredential)
 
 
 def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
-    """Runs a plugin.
-
-    Raises:
-        ClusterError: with reason `Credentials`.
-    """
+    """Runs a plugin."""
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive_mode == "Always" and not terminal:
         raise _fault(plugin, "needs a terminal for its prompt")

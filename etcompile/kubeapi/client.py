@@ -136,11 +136,7 @@ class Cluster:
         return str(self._session.value("GET", "/version")["gitVersion"])
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """What the cluster calls a kind; requested once per group.
-
-        Raises:
-            ClusterError: `not_found` if the cluster does not serve it.
-        """
+        """What the cluster calls a kind; requested once per group."""
         return self._resources.resource(api_version, kind)
 
     def served(self, group: str, kind: str) -> Resource | None:
@@ -200,8 +196,6 @@ class Cluster:
 
         Args:
             namespace: The cluster's own if empty, all of them if None.
-            labels: A label selector.
-            fields: A field selector.
             limit: How many a page holds at most.
             one_moment: Whether all pages must be of the same moment. If not, a list that etcd
                 forgot between two pages (after five minutes) is read again, and what was on an
@@ -372,7 +366,6 @@ class Cluster:
 
         Args:
             namespace: The cluster's own if None.
-            uid: Delete that very object.
             resource_version: Delete it only if nobody has changed it since.
             grace: Seconds; the object's own if None.
 
@@ -558,8 +551,6 @@ def dropped_fields(sent: Any, stored: Any, field: str = "") -> Iterator[str]:
     lists are compared by name, because admission may add others.
 
     Args:
-        sent: What was written, JSON.
-        stored: What came of it.
         field: Where that is, for the fields in it.
 
     Yields:

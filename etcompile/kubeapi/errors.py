@@ -45,7 +45,6 @@ class FieldConflict(Struct, frozen=True):
 
     Args:
         field: The path as in `managedFields`: `.spec.containers[name="main"].image`.
-        manager: Who owns it.
     """
 
     field: str
@@ -59,10 +58,7 @@ class ClusterError(Exception):
         status: The HTTP status; None when no answer came.
         reason: The API server's reason (`NotFound`, `Conflict`, `Invalid`, `Expired` ...), or
             ours: `Kubeconfig`, `Credentials`, `Unreachable`, `Interrupted`.
-        message: What is wrong, in one line.
-        hint: What to do about it; may be empty.
         request: Method and path, without query or body; empty when none was made.
-        causes: The details the API server gave.
         conflicts: The causes that are conflicts of field managers, parsed.
         retry_after: Seconds the server asked to wait; None when it did not say.
         attempts: How often the request was sent.
@@ -152,8 +148,6 @@ def refusal(
 
     Args:
         body: A `Status` object, or whatever a proxy in between wrote.
-        headers: The answer's headers, for Retry-After.
-        request: Method and path.
     """
     try:
         answer = msgspec.json.decode(body)

@@ -42,11 +42,7 @@ class Pem(Struct, frozen=True):
         return bool(self.file or self.text)
 
     def read(self) -> str:
-        """The text, read from the file where there is one.
-
-        Raises:
-            ClusterError: with reason `Kubeconfig`: the file cannot be read.
-        """
+        """The text, read from the file where there is one."""
         if not self.file:
             return self.text
         try:
@@ -87,8 +83,6 @@ class User(Struct, frozen=True):
     """Who asks. The first of these that is set counts, as in kubectl: token, password, plugin.
 
     Args:
-        name: In the kubeconfig.
-        token: A bearer token.
         token_file: A file with one; it is read again now and then.
         headers: Headers of every request, those that impersonate another user.
     """
@@ -109,10 +103,8 @@ class Access(Struct, frozen=True):
 
     Args:
         server: The API server's URL, perhaps with a path.
-        namespace: That of objects and requests which name none.
         context: The context's name; empty inside a Pod.
         authority: The CA of the server's certificate; the system's if empty.
-        verify: Whether to verify that certificate.
         server_name: The name the certificate must have, if it is not the URL's.
         proxy: A proxy's URL; None to take it from the environment.
         compression: Whether answers may be compressed.

@@ -85,9 +85,6 @@ class Resources:
 
         Args:
             group: The API group; empty for core.
-
-        Raises:
-            ClusterError: the cluster could not be reached.
         """
         versions = ["v1"]
         if group:
@@ -130,11 +127,7 @@ _VERSION = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]*", re.
 
 
 def _root(api_version: str) -> str:
-    """The path of an API version.
-
-    Raises:
-        ClusterError: it is none, and would lead elsewhere.
-    """
+    """The path of an API version."""
     if not _VERSION.fullmatch(api_version):
         raise ClusterError("InvalidName", f"{api_version[:100]!r} is not a valid apiVersion")
     return ("/api/" if "/" not in api_version else "/apis/") + api_version

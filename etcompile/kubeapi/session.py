@@ -78,8 +78,6 @@ class Repeat(Struct, frozen=True):
     Args:
         request: Method and path; never a body or a query.
         problem: Why: `429 TooManyRequests`, `connection reset` ...
-        attempt: The number of the attempt that failed, from 1.
-        wait: Seconds until the next.
     """
 
     request: str
@@ -143,13 +141,7 @@ class Session:
 
         Args:
             path: Its path, unquoted.
-            content: The body's type.
-            accept: The answer's.
             largest: Bytes of the answer that are read; None for all of them.
-
-        Raises:
-            ClusterError: the request was refused, or not answered.
-            LargeAnswerError: the answer is larger.
         """
         headers = {"Accept": accept}
         if body is not None:
@@ -167,22 +159,14 @@ class Session:
             ) from None
 
     def text(self, path: str, query: Query) -> str:
-        """The text that a GET is answered with.
-
-        Raises:
-            ClusterError: the request was refused, or not answered.
-        """
+        """The text that a GET is answered with."""
         answer = self._answer("GET", path, query, None, {"Accept": TEXT}, "always")
         return answer.body.decode(errors="replace")
 
     def stream(
         self, path: str, query: Query, quiet: float, accept: str
     ) -> urllib3.BaseHTTPResponse:
-        """The answer to a GET, while it is coming.
-
-        Raises:
-            ClusterError: the request was refused, or not answered.
-        """
+        """The answer to a GET, while it is coming."""
         answer = self._answer("GET", path, query, None, {"Accept": accept}, "always", quiet=quiet)
         assert answer.stream is not None  # noqa: S101 (it is no refusal)
         return answer.stream

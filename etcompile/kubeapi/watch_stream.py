@@ -44,12 +44,8 @@ class Watch:
     """An iterator of events that another thread may end with `close`.
 
     Args:
-        path: The collection's.
-        query: Selectors.
         resource_version: Events after this version are reported.
-        accept: The form of the objects.
         timeout: Seconds after which it ends by itself; None for never.
-        renewal: Seconds after which a new request is made.
     """
 
     def __init__(

@@ -55,9 +55,6 @@ class _Update(Struct, frozen=True):
 class DryRun:
     """Asks an API server about differences; safe to share between threads.
 
-    Args:
-        concurrency: How many requests at once.
-
     Attributes:
         accepted: The objects whose update it accepts as it is planned.
         denied: Why it does not answer, in the API server's words: its user may not write there.
@@ -75,9 +72,6 @@ class DryRun:
         """What the API server says about differences, in their order.
 
         None stands for no answer, because a quota is full or a webhook knows no dry run.
-
-        Raises:
-            ClusterError: it cannot be reached.
         """
         if len(differences) < 2:
             answers = [*map(self._answer, differences)]

@@ -57,9 +57,6 @@ class Rollout:
     """Does a plan, once.
 
     Args:
-        plan: The plan, without refusals and without a ring.
-        writer: Does single steps.
-        sets: The ApplySets of its jobs.
         tell: Is called for each change of state, from the thread that calls `run`.
         seen: How far objects were when the plan was made.
         deciding: By job, whose success is the run's (`JobObjects.deciding`).

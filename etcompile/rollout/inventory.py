@@ -58,7 +58,6 @@ class Inventories:
         job_set: The set of jobs that is applied; None for single files, whose jobs stay in theirs.
         orphans: The titles of its jobs that are not declared any more.
         versions: By job, what its parent must still be (`rollout.lease.seen_version`).
-        seconds: How long a lease lasts that is not renewed.
     """
 
     def __init__(
@@ -136,11 +135,7 @@ class Inventories:
         return [refused for job in self._before if (refused := self._foreign(job))]
 
     def take(self, concurrency: int) -> list[Refusal]:
-        """Takes the leases of all jobs that are written to, or says why it has taken none.
-
-        Args:
-            concurrency: How many requests at once.
-        """
+        """Takes the leases of all jobs that are written to, or says why it has taken none."""
 
         def taken(job: str) -> Refusal | None:
             try:
@@ -249,11 +244,7 @@ class Inventories:
                         self._hold(job, *_named(self._live(job)))
 
     def _check(self, job: str, live: Object | None) -> None:
-        """Refuses to write a parent that is not ours, or that somebody else was at.
-
-        Raises:
-            RefusedError: it is not to be written.
-        """
+        """Refuses to write a parent that is not ours, or that somebody else was at."""
         if refused := self._foreign(job):
             raise RefusedError(refused)
         lease, now = lease_of(live), self._cluster.now()

@@ -90,7 +90,6 @@ def seen_version(parent: Object | None, now: float) -> str:
 
     Args:
         parent: The inventory, as it was before the job's objects were read.
-        now: Seconds since 1970.
     """
     lease = lease_of(parent)
     if lease is not None and lease.is_held(now):

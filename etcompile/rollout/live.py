@@ -93,7 +93,6 @@ class Live:
         Args:
             kinds: API group and kind. One that the cluster does not know has no objects.
             namespaces: Where to look for those that have one.
-            labels: What they must all carry.
         """
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         places = list(dict.fromkeys(namespaces))
@@ -174,11 +173,7 @@ _KINDS = (
 
 
 def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
-    """The parent of a job's ApplySet, if etcompile, or kubectl for it, has applied the job.
-
-    Raises:
-        ClusterError: it cannot be read.
-    """
+    """The parent of a job's ApplySet, if etcompile, or kubectl for it, has applied the job."""
     ref = applysets.parent(job, namespace)
     maps = cluster.resource("v1", "ConfigMap")
     live = cluster.get(maps, ref.name, namespace, metadata_only=True)
@@ -258,12 +253,8 @@ def orphans(
 
     Args:
         job_set: The jobs that a folder declares.
-        declared: Namespace and name of the jobs that are declared now.
         namespaces: Where to look if not all namespaces may be listed; those that jobs of the set
             name are looked into as well.
-
-    Raises:
-        ClusterError: what belongs to an orphan cannot be read.
     """
     places = set(namespaces)
     jobs = {

@@ -74,11 +74,7 @@ def needs(
 
 
 def denied(cluster: Cluster, needed: Needs, concurrency: int) -> list[Refusal]:
-    """What is needed and not allowed, a refusal for each kind and namespace.
-
-    Args:
-        concurrency: How many requests at once.
-    """
+    """What is needed and not allowed, a refusal for each kind and namespace."""
     rights = [
         (place, verb, refs) for place, verbs in needed.items() for verb, refs in verbs.items()
     ]
@@ -175,9 +171,6 @@ def refusals(
     """What the API server would refuse.
 
     Args:
-        plan: The plan, without conflicts of its own.
-        writer: Knows what would be sent.
-        concurrency: How many requests at once.
         dry_run: Nothing follows: try all new objects, also where many are alike, and report also
             what a rollout would wait for, such as room in a quota.
         accepted: Objects whose update was tried when the plan was made.
@@ -278,12 +271,7 @@ def _telling(
     accepted: Collection[ObjectRef],
     single_out: Callable[[ObjectRef, str], bool],
 ) -> list[Step]:
-    """The steps to try: all that change something, and one of those that make alike objects.
-
-    Args:
-        accepted: Objects whose update was tried already.
-        single_out: Whether one of alike objects may be refused and another accepted.
-    """
+    """The steps to try: all that change something, and one of those that make alike objects."""
     chosen: list[Step] = []
     new: dict[object, list[Step]] = defaultdict(list)
     for step in steps:
@@ -343,12 +331,7 @@ class Policies:
         self._rules: Sequence[Rule] | None = None
 
     def single_out(self, ref: ObjectRef, operation: str) -> bool:
-        """Whether one of alike objects may be refused and another accepted.
-
-        Args:
-            ref: One of them.
-            operation: `CREATE` or `DELETE`.
-        """
+        """Whether one of alike objects may be refused and another accepted."""
         if self._rules is None:
             self._rules = [*self._read()]
         resource = self._cluster.resource(ref.api_version, ref.kind).plural

@@ -81,7 +81,6 @@ def refusal(
     """The refusal that an answer of the API server means.
 
     Args:
-        ref: The object that was to be written.
         desired: What was sent.
         live: What is there, for the other side of a conflict.
     """

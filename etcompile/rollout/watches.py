@@ -29,9 +29,6 @@ class Watches:
 
     They look for objects with the label of a job, and for all objects of a place where one is
     without it.
-
-    Args:
-        post: Takes messages, from any thread.
     """
 
     def __init__(
@@ -52,11 +49,7 @@ class Watches:
         self._closed = False
 
     def follow(self, ref: ObjectRef) -> None:
-        """Has objects of this kind and namespace followed from now on.
-
-        Raises:
-            ClusterError: the cluster does not serve the kind.
-        """
+        """Has objects of this kind and namespace followed from now on."""
         resource = self._cluster.resource(ref.api_version, ref.kind)
         namespace = (ref.namespace or self._cluster.namespace) if resource.namespaced else ""
         place = ref.api_version, ref.kind, namespace
@@ -67,9 +60,6 @@ class Watches:
 
         Args:
             labels: Its labels; None if they are not known.
-
-        Raises:
-            ClusterError: the cluster does not serve its kind, or does not show the object.
         """
         if labels is None:
             live = self._get(ref)
@@ -80,11 +70,7 @@ class Watches:
         self.follow(ref)
 
     def is_there(self, ref: ObjectRef, uid: str | None) -> bool:
-        """Whether an object that no list had is there nevertheless, without our labels.
-
-        Raises:
-            ClusterError: the cluster does not say.
-        """
+        """Whether an object that no list had is there nevertheless, without our labels."""
         place = place_of(ref, self._cluster.namespace)
         if place in self._bare or not self._exists(ref, uid):
             return False

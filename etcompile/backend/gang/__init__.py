@@ -65,9 +65,6 @@ def members(
     """Some Pods of a job as members of its gang, as `ganged` has them among all its objects.
 
     Args:
-        job: The job, as the run that it is.
-        settings: With a scheduler.
-        pods: The Pods, or Jobs that make them.
         samples: A Pod of each role and of each size: what the gang asks for depends on all.
     """
     from etcompile.backend.gang.scheduler import Marks  # noqa: PLC0415 - only a gang needs it

@@ -29,8 +29,6 @@ class QueueKey(Struct, frozen=True):
 
     Args:
         scheduler: Who reads it, one of `GANGS`.
-        field: Where it stands in `metadata`.
-        name: The key.
     """
 
     scheduler: str
@@ -54,7 +52,6 @@ class QueueClaim(Struct, frozen=True):
 
     Args:
         where: What messages call the place.
-        origin: Where it stands.
     """
 
     queue: str
@@ -128,11 +125,9 @@ class Group(Struct, frozen=True):
 
     Args:
         name: The name of its object, or of the gang where it has none.
-        intent: What the job says of it.
         shares: Its roles, the leading ones first.
         queue: The queue; None if the scheduler has none.
         claims: The places that name a queue, the one that counts first.
-        version: The version of Kubernetes, `1.37`.
     """
 
     name: str

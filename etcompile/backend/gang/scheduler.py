@@ -48,7 +48,6 @@ class Scheduler(Struct, frozen=True):
     """A gang scheduler.
 
     Args:
-        title: What people call it.
         membership: What makes a Pod one of the gang; the same for all in the same place.
         objects: The objects that describe the gang; none if it reads all it needs from Pods.
         problems: What its own rules have against the objects of a job, as they are written.
@@ -179,8 +178,6 @@ def group_metadata(
     Args:
         scheduler: The scheduler, one of `GANGS`.
         annotations: Annotations of the scheduler's module; those of the job count before them.
-        all_annotations: All annotations of the job are on it, not only the scheduler's own.
-        all_labels: All labels of the job are, too.
     """
 
     def of_job(texts: Mapping[str, str], *, everything: bool) -> dict[str, str]:

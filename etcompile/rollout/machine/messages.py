@@ -80,7 +80,6 @@ class Seen(Struct, frozen=True):
     """How far an object is.
 
     Args:
-        place: Where it is watched.
         observed: How far it is; None if it is gone.
         going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
         half_deleted: Its deletion was begun and never finished (`k8s.pods.is_half_deleted`).
@@ -127,7 +126,6 @@ class Lost(Struct, frozen=True):
     """Something that the rollout cannot do without failed.
 
     Args:
-        ref: What could not be watched or read.
         step: The step that it was for; None if nobody can say any more what happens.
     """
 
@@ -188,9 +186,7 @@ class StepEvent(Struct, frozen=True):
     """A change of state of an object, for whoever looks on.
 
     Args:
-        action: The step's.
         reason: Why, or what it waits for.
-        job: The title of the job it belongs to.
         moment: When, in seconds since the epoch; the executor fills it in.
     """
 
@@ -214,7 +210,6 @@ class Unready(Struct, frozen=True):
     Args:
         reason: Why, as far as anybody knows.
         failed: It will not get there by itself.
-        job: The title of the job it belongs to.
         over: Its run has failed; only a new one can succeed.
     """
 
@@ -232,10 +227,6 @@ class Outcome(Struct, frozen=True):
         done: The steps that wrote something, and are done.
         deleted: Steps that were to replace an object, have deleted it, and have made no new one.
         left: The steps that were not done, each with the reason.
-        unready: Objects that are not ready, and why.
-        refusals: What could not be done.
-        interrupted: Somebody stopped it.
-        timed_out: Its time is over.
     """
 
     done: tuple[Step, ...] = ()

@@ -67,7 +67,6 @@ class Writing(Struct, frozen=True):
     """A write of it is under way, or the next one to begin.
 
     Args:
-        phase: Which part is written.
         since: When it was refused for the first time; None if it never was.
         reason: Why it was refused last.
     """
@@ -78,13 +77,7 @@ class Writing(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """It is refused for now, and tried again.
-
-    Args:
-        phase: Which part is to be written.
-        since: When it was refused for the first time.
-        again: When it is tried again.
-    """
+    """It is refused for now, and tried again."""
 
     phase: Phase
     since: float
@@ -96,7 +89,6 @@ class Waiting(Struct):
     """It waits for something to be seen.
 
     Args:
-        key: The object.
         uid: The one of that name that is meant; None for whichever is there.
         until: When waiting ends; None for never.
         why: What was last seen of the object.
@@ -116,11 +108,7 @@ class Done(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """It is not going to be done.
-
-    Args:
-        phase: Which part was not written.
-    """
+    """It is not going to be done."""
 
     reason: str
     phase: Phase | None = None
@@ -137,9 +125,6 @@ class Machine:
     Times are seconds of one clock, whichever.
 
     Args:
-        plan: The plan, without refusals and without a ring.
-        namespace: That of objects which name none.
-        seen: How far objects were when the plan was made.
         deciding: By job, whose success is the run's (`JobObjects.deciding`).
     """
 
@@ -267,7 +252,6 @@ class Machine:
 
         Args:
             warnings: By UID, what Kubernetes Events say of objects.
-            refused: What could not be done besides the steps.
         """
         left = self.left()
         return Outcome(

@@ -46,17 +46,13 @@ class Target:
     """One object.
 
     Attributes:
-        step: The id of its step.
         uid: Its UID; None until it is known.
         goal: Whether to be ready is enough.
-        observed: How far it is.
-        reason: What it waits for, or why it failed.
         hint: What a Kubernetes Event says that it waits for.
         reported: The reason that was reported last.
         began: When its limit began to run.
         since: Since when it has this reason.
         trouble: Since when it has been in trouble; None if it is not.
-        troubled: When it was in trouble last.
     """
 
     __slots__ = (
@@ -142,7 +138,6 @@ class Targets:
         waits: Whether all is to be ready; else only what others cannot do without.
         changed: Is called for each target whose state has changed, or may have.
         command: Takes what has to be done: to follow objects, and to say something of one.
-        seen: How far objects were when the plan was made.
         deciding: By job, sets of names of which all in one must end for the run to succeed; empty
             where to be ready is enough.
     """
@@ -212,11 +207,7 @@ class Targets:
         self._settle_runs()
 
     def add(self, step: Step, live: Object, now: float) -> Target | None:
-        """Notes an object that a step has made; the target that it is if anything waits for it.
-
-        Args:
-            live: The object, as the answer to the write shows it.
-        """
+        """Notes an object that a step has made; the target that it is if anything waits for it."""
         key, uid = self.key(step.ref), live["metadata"].get("uid")
         self._uids[key] = uid
         if not self._must_be_ready(step):
@@ -382,10 +373,6 @@ class Targets:
 
 
 def place_of(ref: ObjectRef, namespace: str) -> Place:
-    """Where an object is followed.
-
-    Args:
-        namespace: That of objects which name none.
-    """
+    """Where an object is followed."""
     home = "" if ref.kind in _OF_THE_CLUSTER else ref.namespace or namespace
     return ref.api_version, ref.kind, home
