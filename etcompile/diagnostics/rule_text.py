@@ -54,10 +54,11 @@ def as_text(rule: Rule) -> str:
 def as_markdown(rule: Rule) -> str:
     """The long form of a rule in GitHub's Markdown, without heading or final line break."""
     shown = sample(rule)
-    fence = "``" if "`" in shown.message else "`"
+    example = shown.message
+    fence = "``" if "`" in example else "`"
     parts = [
         f"{rule.severity.value.capitalize()} **{rule.name}**.",
-        f"{_label(rule)}: {fence}{shown.message}{fence}",
+        f"{_label(rule)}: {fence}{example}{fence}",
         _prose(rule.why),
         f"```\n{rule.example}\n```",
     ]
