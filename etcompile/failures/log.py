@@ -67,12 +67,10 @@ class Failure(Struct, frozen=True, omit_defaults=True):
             so that nothing is written down twice.
         attempt: How often the whole run had been restarted before, in place or with new Pods.
         at: When it ended, in seconds since 1970; None if nothing says when.
-        node: Where it ran; empty if it never did.
         container: Which container of the Pod; empty if the Pod as a whole.
         code: The exit code; None if there is none.
         signal: The number of the signal that ended it; 0 if none did.
         reason: In one word, as Kubernetes has it: `OOMKilled`, `Error`, `Evicted`.
-        message: What Kubernetes says of it besides.
         tail: The last lines that it wrote, without credentials.
         is_sidecar: Whether the container is started again whatever happens to the others.
     """
@@ -135,12 +133,9 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
 
 def failures_of(pod: Object) -> Iterator[Failure]:
-    """What a Pod says that it has failed of, apart from the attempt.
+    """What a Pod that etcompile has labelled says that it has failed of, but not in which attempt.
 
     What its containers make of a request to end is not among it.
-
-    Args:
-        pod: The Pod, JSON; one that etcompile has labelled.
     """
     status, metadata, spec = status_of(pod), pod["metadata"], pod.get("spec") or {}
     inits, containers = pods.init_containers(pod), pods.containers(pod)
@@ -219,8 +214,6 @@ def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
     Kubelets report whole seconds: of what ended in the same one, a cause comes before a bare exit
     code. Of what is equal in all that none is the first (`tied_with`).
 
-    Args:
-        failures: Entries, in any order.
     """
     firsts: dict[int, Failure] = {}
     for failure in sorted(failures, key=_likelihood):
@@ -312,12 +305,9 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
 
 
 def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
-    """The nodes that Pods of a run avoid, by name.
+    """The nodes that Pods of a run avoid, by name: with `limit` failures by the node's fault.
 
-    Args:
-        log: What the run has failed of.
-        limit: So many failures by the node's fault are enough; None if none are. That a preflight
-            has said so always is.
+    None are enough if that is None; that a preflight has said so always is.
     """
     bad = [
         node

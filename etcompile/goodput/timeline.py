@@ -48,13 +48,12 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
 
 
 class Timeline(Struct, frozen=True, omit_defaults=True):
-    """What is kept of a run's time.
+    """What is kept of a run's time, in seconds since 1970.
 
     Args:
         run: The run's spec hash.
-        began: When it began, in seconds since 1970.
         attempts: Its attempts, the last of them.
-        times: When it was in training, in seconds since 1970, the last of them, in order.
+        times: When it was in training, the last of them, in order.
         before: Seconds in training before those.
         before_until: When the last of these ended.
         hung: When its Pods were at work and nobody went on, the last of these times, in order.

@@ -40,25 +40,11 @@ MOST_ROWS = 32
 """Replicas that all have a row each; of more, only those of which something is known."""
 MOST_ATTEMPTS = 12
 """Attempts that have a column; the last."""
-_FAULT = {
-    "program": "the program's",
-    "platform": "the platform's",
-    "node": "the node's",
-    "peer": "another rank's",
-    "storage": "the storage's",
-    "service": "another service's",
-    "unknown": "not known",
-}
+_FAULT = {"peer": "another rank's", "service": "another service's", "unknown": "not known"}
 
 
 def explanation_page(why: Explanation, now: datetime, *, lines: int = 20) -> str:
-    """Why a job is as it is, as an HTML document.
-
-    Args:
-        why: The explanation.
-        now: What ages count to.
-        lines: So many of the last lines of what failed first are shown.
-    """
+    """Why a job is as it is, as an HTML document, with so many lines of what failed first."""
     title, because = headline_parts(why)
     timeline = why.status.timeline
     grid = replica_grid(why) if why.attempts or timeline is not None else None
@@ -98,7 +84,7 @@ def _first(why: Explanation, now: datetime, lines: int) -> dict[str, Any] | None
         "how": shown(failure.how),
         "container": failure.container,
         "attempt": str(why.last.number + 1),
-        "whose fault": _FAULT[failure.cause.blame],
+        "whose fault": _FAULT.get(failure.cause.blame, f"the {failure.cause.blame}'s"),
     }
     return {
         "title": "What failed first" if why.over else "The last failure",
@@ -167,11 +153,9 @@ def _attempts(
 
 
 class Row(Struct, frozen=True):
-    """A replica, or several of a role of which the same is known.
+    """A replica, `worker 3`, or several of which the same is known, `worker 0-2,4-255`.
 
     Args:
-        name: What they are called: `worker 3`, or `worker 0-2,4-255`.
-        count: How many they are.
         outcomes: What became of them in each attempt that has a column.
         node: Where it runs now, or failed last; empty if that is not known or they are several.
     """

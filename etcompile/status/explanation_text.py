@@ -17,13 +17,7 @@ _MOST = 8
 
 
 def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) -> str:
-    """Why a job is as it is, for a terminal.
-
-    Args:
-        why: The explanation.
-        now: What ages count to.
-        lines: So many of the last lines of what failed first are shown.
-    """
+    """Why a job is as it is, for a terminal, with so many lines of what failed first."""
     return "".join(f"{shown(line)}\n" for line in _text(why, now, lines))
 
 

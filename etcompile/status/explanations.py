@@ -36,10 +36,7 @@ from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
 from etcompile.model.protocol import (
-    INDEX_LABEL,
     PREFLIGHT,
-    RANK_LABEL,
-    ROLE_LABEL,
     SPEC_HASH,
 )
 from etcompile.model.run_record import RunRecord, written_record
@@ -82,11 +79,9 @@ _CREATE = {
 
 
 class Attempt(Struct, frozen=True):
-    """One attempt of a run, and what it failed of.
+    """One attempt of a run, 0 for the first, and what it failed of.
 
     Args:
-        number: Which; 0 for the first.
-        first: What failed first.
         tied: What failed in the same second and is as likely to be the first.
         followed: What followed from it, each with how often: `lost the connection to another rank`.
         others: The failures that are known besides.
@@ -120,13 +115,11 @@ class Explanation(Struct, frozen=True):
         attempts: The attempts that failed, the newest first.
         held: What keeps replicas from being ready; of a run that is over nothing.
         refused: What was reported of Pods that were not created.
-        nodes: Nodes on which something failed for a reason of its own, each with how often what
-            happened there, the worst first.
-        restarts: How often the run was restarted, and of how many times; None for no limit.
-        kept: A watcher keeps the log of failures.
+        nodes: How often what happened on which node, the worst first.
+        limit: How often the run may be restarted; None for no limit.
+        kept: Whether a watcher keeps the log of failures.
         avoided: The nodes that Pods avoid which come instead of others.
         warned: The Pods whose preflight check has warned.
-        advice: What to do now.
     """
 
     status: JobStatus
@@ -286,23 +279,12 @@ def _ended_early(
 ) -> Iterator[Failure]:
     """The replicas that ended with exit code 0 before the first of those that lost a peer."""
     for replica in status.replicas:
-        pod = its_pods.get(replica.name)
-        if pod is None or replica.state != "Succeeded":
-            continue
-        labels = pod["metadata"].get("labels") or {}
-        number = labels.get(RANK_LABEL) or labels.get(INDEX_LABEL) or "0"
-        for container in pods.containers(pod):
-            at = seconds(pods.terminated(container).get("finishedAt"))
+        pod = its_pods.get(replica.name) if replica.state == "Succeeded" else None
+        for container in pods.containers(pod) if pod is not None else ():
+            at, name = seconds(pods.terminated(container).get("finishedAt")), container.get("name")
             if at is not None and (first.at is None or at <= first.at):
-                yield Failure(
-                    labels.get(ROLE_LABEL, ""),
-                    int(number),
-                    replica.name,
-                    at=at,
-                    node=replica.node,
-                    container=str(container.get("name")),
-                    code=0,
-                )
+                ended = Failure(replica.role, replica.index or 0, replica.name, node=replica.node)
+                yield structs.replace(ended, at=at, container=str(name), code=0)
 
 
 def _ended_by_kubelet(
