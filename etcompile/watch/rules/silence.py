@@ -151,7 +151,7 @@ class Silence(Struct, frozen=True):
         ]
 
     def stacks_of(self, pod: PodView) -> list[Stack]:
-        """Where a Pod's processes are, as far as they have said when they were requested."""
+        """Where a Pod's processes are, as far as they have said when they were asked."""
         return stacks(self._written_since(pod))
 
     def written_before(self, pod: PodView) -> list[str]:
