@@ -4,6 +4,7 @@ Each node is a kwok of its own, so that one can die: its heartbeats end, and its
 are until somebody deletes them.
 """
 
+import base64
 import contextlib
 import itertools
 import json
@@ -28,8 +29,15 @@ FLAGS = (
 )
 """Of the API server: Pods leave a dead node after a second instead of five minutes."""
 
+_KINDS = {
+    "clusterqueues": "ClusterQueue",
+    "localqueues": "LocalQueue",
+    "resourceflavors": "ResourceFlavor",
+    "workloadpriorityclasses": "WorkloadPriorityClass",
+}
+
 NODES = 4
-CPUS_OF_A_NODE = 4
+"""With four CPUs each (stages.yaml)."""
 
 
 class Programs:
@@ -41,13 +49,12 @@ class Programs:
 
     def __init__(self, plane: ControlPlane, tell: Callable[[str], None]) -> None:
         self.scheduler = plane.binaries / "kube-scheduler"
-        controlplane = HERE.parent / "controlplane"
         package = "k8s.io/kubernetes/cmd/kube-controller-manager"
-        self.controllers = built(controlplane, "kube-controller-manager", package, tell)
+        self.controllers = built(HERE / "controllers", "kube-controller-manager", package, tell)
         self.kueue = built(HERE / "kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", tell)
         self.kwok = built(HERE / "kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", tell)
-        found = run_go(HERE / "kueue", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kueue")
-        self.manifests = Path(found, "config", "components")
+        module = json.loads(run_go(HERE / "kueue", "mod", "download", "-json", "sigs.k8s.io/kueue"))
+        self.manifests = Path(module["Dir"], "config", "components")
 
 
 class Queues:
@@ -115,9 +122,9 @@ class Queues:
         preemption = {"withinClusterQueue": "LowerPriority"}
         selector = {"matchLabels": {"kubernetes.io/metadata.name": name}}
         spec = {"namespaceSelector": selector, "resourceGroups": groups, "preemption": preemption}
-        self._create("ClusterQueue", {"metadata": {"name": name}, "spec": spec})
+        self._create("clusterqueues", {"metadata": {"name": name}, "spec": spec})
         queue = {"metadata": {"name": "research"}, "spec": {"clusterQueue": name}}
-        self._create("LocalQueue", queue, name)
+        self._create("localqueues", queue, name)
         return name
 
     def drain(self, namespace: str, *, back: bool = False) -> None:
@@ -141,15 +148,11 @@ class Queues:
             if event["reason"] == "ExcessPodDeleted"
         ]
 
-    def _create(self, kind: str, value: dict[str, Any], namespace: str = "") -> None:
-        resource = "queues" if kind.endswith("Queue") else "es"
-        plural = f"{kind.removesuffix('Queue').lower()}{resource}"
-        plural = {"ResourceFlavor": "resourceflavors"}.get(kind, plural)
-        plural = {"WorkloadPriorityClass": "workloadpriorityclasses"}.get(kind, plural)
+    def _create(self, plural: str, value: dict[str, Any], namespace: str = "") -> None:
         where = f"/namespaces/{namespace}" if namespace else ""
         path = f"/apis/kueue.x-k8s.io/v1beta2{where}/{plural}"
-        body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, **value}
-        _patiently(lambda: self.plane.ask("POST", path, body))
+        typed = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": _KINDS[plural], **value}
+        _patiently(lambda: self.plane.ask("POST", path, typed))
 
     # ---- starting --------------------------------------------------------------------------------
 
@@ -171,9 +174,9 @@ class Queues:
         self._start_kueue()
         for number in range(NODES):
             self.add_node(f"node-{number}")
-        self._create("ResourceFlavor", {"metadata": {"name": "any"}, "spec": {}})
+        self._create("resourceflavors", {"metadata": {"name": "any"}, "spec": {}})
         for name, value in (("high", 1000), ("low", 10)):
-            self._create("WorkloadPriorityClass", {"metadata": {"name": name}, "value": value})
+            self._create("workloadpriorityclasses", {"metadata": {"name": name}, "value": value})
 
     def _scheduler_flags(self) -> list[str]:
         config = self.folder / "scheduler.yaml"
@@ -248,7 +251,7 @@ class Queues:
                     continue
                 path = hook["clientConfig"]["service"]["path"]
                 url = f"https://127.0.0.1:{port}{path}"
-                hook["clientConfig"] = {"url": url, "caBundle": _base64(trusted)}
+                hook["clientConfig"] = {"url": url, "caBundle": base64.b64encode(trusted).decode()}
                 hooks.append(hook)
             configuration["webhooks"] = hooks
             kind = f"{configuration['kind'].lower()}s"
@@ -277,13 +280,3 @@ def _patiently(do: Callable[[], Any], seconds: float = 60) -> None:
             time.sleep(0.2)
         else:
             return
-
-
-def _base64(data: bytes) -> str:
-    import base64
-
-    return base64.b64encode(data).decode()
-
-
-if __name__ == "__main__":
-    json.dump({}, sys.stdout)
