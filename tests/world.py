@@ -371,6 +371,12 @@ class World:
                 self.fail(name, None, reason="DeadlineExceeded")
             elif pod.phase == "Pending":
                 self.get_ready(name)
+        if self.pods and all(pod.held_by_kueue and pod.ended for pod in self.pods.values()):
+            # Kueue finishes the group.
+            for name, pod in [*self.pods.items()]:
+                self.change(name, held_by_kueue=False)
+                if pod.deleting:
+                    self.vanish(name)
 
     def read(self, uid: str, **changes: Any) -> None:
         """The log of a Pod was read."""

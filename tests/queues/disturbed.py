@@ -76,6 +76,7 @@ class QueuedJob:
         self._watcher.kill()
         self._watcher.wait()
         self._log.close()
+        self.plane.ask("DELETE", self._path("Pod"))
 
     def sync(self) -> None:
         """Creates what Git declares and is not there, as the self-healing of Argo CD does."""

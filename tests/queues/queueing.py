@@ -96,6 +96,13 @@ class Queues:
             f"--server-address=127.0.0.1:{_free_ports(1)[0]}",
         )
 
+        path = f"/api/v1/nodes/{name}"
+        _patiently(lambda: self.plane.ask("GET", path))
+        end = time.monotonic() + 30
+        while (self.plane.ask("GET", path)["spec"] or {}).get("taints"):
+            assert time.monotonic() < end, f"{name} is not ready"
+            time.sleep(0.1)
+
     def kill_node(self, name: str) -> None:
         """Ends a node's kubelet: nothing is heard of the node or of its Pods any more."""
         process = self._processes.pop(name)

@@ -122,9 +122,9 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
 #
 # Kueue's finalizer keeps a Pod that has ended until another one of its role is there, or its
 # Workload has finished; and no other Pod can have its name before it goes. Kueue counts a Pod that
-# failed, or never ran, as absent, so its finalizer says nothing that is not known. One that ended
-# with 0 is counted as done: it goes when nothing of its run is at work any more, with the Workload
-# (reference/gang-scheduling.md 4.5).
+# failed, or never ran, as absent, so others of its run can do without it. One that ended with 0 is
+# counted as done, and Kueue never looks after the group again if it vanishes. When all have ended,
+# Kueue finishes the group and lets them go (reference/gang-scheduling.md 4.5).
 
 
 def let_go_by_kueue(view: JobView) -> Iterator[Action]:
@@ -134,7 +134,7 @@ def let_go_by_kueue(view: JobView) -> Iterator[Action]:
         return
     at_work = {pod.spec_hash for pod in view.pods.values() if pod.node and not pod.ended}
     for pod in held:
-        if pod.phase == "Failed" or not pod.node or (pod.ended and pod.spec_hash not in at_work):
+        if not pod.node or (pod.phase == "Failed" and pod.spec_hash in at_work):
             yield ReleasePod(pod.name, pod.uid)
 
 
