@@ -81,10 +81,10 @@ def with_runtimes(
         if not _is_train_job(document) or is_left(document):
             results.append(document)
             continue
-        from etcompile.frontends.trainer import old_fields  # noqa: PLC0415 - few inputs have one
+        from etcompile.frontends.trainer import runtime_patches  # noqa: PLC0415 - few inputs have one
 
         job = document
-        if (renewed := old_fields.with_patches(document)) is not None:
+        if (renewed := runtime_patches.with_patches(document)) is not None:
             # The overrides of Trainer 2.0 and 2.1 as patches, and a warning of them.
             patched, warning = renewed
             job = structs.replace(document, data=patched.value, origin=patched, path=())

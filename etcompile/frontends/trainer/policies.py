@@ -87,8 +87,7 @@ class NodeFacts(Struct, frozen=True):
     def processes(self) -> str:
         """Processes per node: of all resources that it has, not only of the job's own (T5).
 
-        Trainer 2.0 and 2.1 take it from the runtime, too, and not only a number
-        (`old_fields`).
+        Trainer 2.0 and 2.1 take it from the runtime, too, and not only a number.
         """
         stated = self.job["spec"].get("trainer", {}).get("numProcPerNode")
         if stated is None:

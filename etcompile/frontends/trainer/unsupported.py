@@ -10,7 +10,7 @@ from typing import Any
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends.gang import VOLCANO_QUEUE
 from etcompile.frontends.notes import no_effect, not_compiled, ttl_note, unused
-from etcompile.frontends.trainer import old_fields, policies, torchtune
+from etcompile.frontends.trainer import policies, torchtune
 from etcompile.frontends.trainer.merge import (
     INITIALIZERS,
     JOB_SET,
@@ -26,6 +26,7 @@ from etcompile.frontends.trainer.merge import (
     with_resources,
 )
 from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE, RESERVED, NodeFacts
+from etcompile.frontends.trainer.runtime_patches import OVERRIDES, renamed
 from etcompile.frontends.trainer.trainjob import TOPOLOGY
 from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.path import dotted, value_at
@@ -46,7 +47,7 @@ _OF_JOB: Sequence[tuple[ValuePath, str, str]] = (
             "it is for all Jobs of the runtime, or has patches beside it",
             "name the Jobs in targetJobs, or write patches of spec.runtimePatches alone",
         )
-        for field in old_fields.OVERRIDES
+        for field in OVERRIDES
     ),
     (
         ("spec", "trainer", "resourcesPerNode", "claims"),
@@ -115,7 +116,7 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     """Warnings for what a job and its runtime say without effect."""
     return [
         *_deprecated(job, runtime),
-        *old_fields.notes(job, runtime),
+        *_old_fields(job, runtime),
         *_idle_fields(job, runtime),
         *_idle_counts(job, runtime),
         *_idle_parts_of_jobs(runtime),
@@ -129,6 +130,17 @@ def _deprecated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
         facts = {"kind": runtime.data["kind"], "name": metadata["name"]}
         place = job.locate(("spec", "runtimeRef", "name"))
         yield diagnose(codes.DEPRECATED_RUNTIME, place, **facts)
+
+
+def _old_fields(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """Warnings for numbers of processes that only Trainer 2.0 and 2.1 take."""
+    torch = runtime.data["spec"].get("mlPolicy", {}).get("torch") or {}
+    if "numProcPerNode" in torch:
+        advice = "write a number into spec.trainer.numProcPerNode of each TrainJob; auto needs none"
+        yield renamed(runtime, ("spec", "mlPolicy", "torch", "numProcPerNode"), advice)
+    if isinstance(job.data["spec"].get("trainer", {}).get("numProcPerNode"), str):
+        advice = "leave it out, or write a number"
+        yield renamed(job, ("spec", "trainer", "numProcPerNode"), advice)
 
 
 def _idle_fields(job: Source, runtime: Source) -> Iterator[Diagnostic]:
