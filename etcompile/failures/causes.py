@@ -158,16 +158,14 @@ def _compiled(patterns: Iterable[str]) -> _Patterns:
 
 @functools.cache
 def _rows() -> Mapping[str, tuple[tuple[_Patterns, str], ...]]:
+    """The patterns of messages, texts and ignored lines, each with the cause that they name."""
+    ignored = [pattern for shape in known().ignored for pattern in shape.patterns]
     named = {"messages": known().messages, "texts": known().texts}
-    return {
-        name: tuple((_compiled(row.patterns), row.cause) for row in rows)
-        for name, rows in named.items()
+    rows = {
+        name: tuple((_compiled(row.patterns), row.cause) for row in own)
+        for name, own in named.items()
     }
-
-
-@functools.cache
-def _epilogues() -> _Patterns:
-    return _compiled([pattern for row in known().ignored for pattern in row.patterns])
+    return {**rows, "ignored": ((_compiled(ignored), "ignored"),)}
 
 
 @functools.cache
@@ -256,16 +254,11 @@ def cause_of(
 _SIGNALS = frozenset(number.value for number in Signals)
 
 
-@functools.lru_cache(maxsize=1024)  # peers say the same
-def _named(text: str, rows: Literal["messages", "texts"] = "texts") -> str:
+@functools.lru_cache(maxsize=2048)  # peers say the same
+def _named(text: str, rows: Literal["messages", "texts", "ignored"] = "texts") -> str:
     """The cause that the first row names which matches; empty if none does."""
     lowered = text.lower()
     return next((cause for patterns, cause in _rows()[rows] if patterns.match(lowered)), "")
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_epilogue(line: str) -> bool:
-    return _epilogues().match(line.lower())
 
 
 class _Statement(Struct, frozen=True):
@@ -335,7 +328,7 @@ def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
             patience = _WHILE_WRAPPED
         elif _BARE_EXCEPTION.match(words) and not _shape("survived").search(words):
             yield said
-        elif "\n" not in words and words[:1] not in " \t" and not _is_epilogue(words):
+        elif "\n" not in words and words[:1] not in " \t" and not _named(words, "ignored"):
             if patience == 0:
                 return
             patience -= 1
@@ -411,7 +404,7 @@ def _continues(line: str, name: str) -> bool:
     """Whether a line may belong to the message of the exception before it, of that cause."""
     if not line or any(shape.search(line) for shape in (_TRACEBACK, _CHAINED, _shape("at work"))):
         return False
-    return line[0] in " \t" or (_named(line) in ("", name) and not _is_epilogue(line))
+    return line[0] in " \t" or (_named(line) in ("", name) and not _named(line, "ignored"))
 
 
 def _meaning(said: _Statement, job: str) -> Cause | None:

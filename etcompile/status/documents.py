@@ -86,7 +86,7 @@ def explanation_value(why: "Explanation") -> dict[str, Any]:
         "timeline": _timeline(status.timeline) if status.timeline is not None else None,
         "restarts": why.restarts,
         "restartLimit": why.limit,
-        "logKept": why.kept,
+        "logKept": why.has_log,
         "advice": list(why.advice),
     }
 

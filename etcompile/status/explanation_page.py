@@ -92,7 +92,7 @@ def _first(why: Explanation, now: datetime, lines: int) -> dict[str, Any] | None
         "facts": facts,
         "known": what_is_known(why.last, now),
         "tail": "\n".join(tail_of(failure, lines)),
-        "is_lost": not why.kept and not why.over,
+        "is_lost": not why.has_log and not why.over,
         "followed": what_followed(why.last),
     }
 

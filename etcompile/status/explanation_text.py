@@ -32,7 +32,7 @@ def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
         if tail := tail_of(first, lines):
             yield "  Its last lines:"
             yield from (f"    | {line}" for line in tail)
-        elif not why.kept and not why.over:
+        elif not why.has_log and not why.over:
             yield "  No watcher keeps what failed; this is what its Pod still says."
         if followed := what_followed(why.last):
             yield f"What followed: {followed}"
@@ -168,7 +168,7 @@ def waiting_lines(why: Explanation) -> list[str]:
 
 def restarts_line(why: Explanation) -> str:
     """How often the watcher has restarted the run, and may; empty if it has not."""
-    if not why.kept or not why.restarts:
+    if not why.has_log or not why.restarts:
         return ""
     times = "once" if why.restarts == 1 else f"{why.restarts} times"
     limit = "" if why.limit is None else f" of at most {why.limit}"

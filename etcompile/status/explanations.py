@@ -117,7 +117,7 @@ class Explanation(Struct, frozen=True):
         refused: What was reported of Pods that were not created.
         nodes: How often what happened on which node, the worst first.
         limit: How often the run may be restarted; None for no limit.
-        kept: Whether a watcher keeps the log of failures.
+        has_log: Whether a watcher keeps the log of failures.
         avoided: The nodes that Pods avoid which come instead of others.
         warned: The Pods whose preflight check has warned.
     """
@@ -130,7 +130,7 @@ class Explanation(Struct, frozen=True):
     nodes: tuple[tuple[str, Mapping[str, int]], ...] = ()
     restarts: int = 0
     limit: int | None = None
-    kept: bool = False
+    has_log: bool = False
     avoided: tuple[str, ...] = ()
     warned: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
@@ -193,7 +193,7 @@ def _explained(its: JobObjects, status: JobStatus, events: Sequence[LiveObject])
         tuple(sorted(nodes, key=lambda row: (-sum(row[1].values()), row[0]))),
         record.restarts if record is not None else 0,
         job.run.backoff_limit if job is not None else None,
-        kept=record is not None,
+        has_log=record is not None,
         avoided=avoided_nodes(log, job.run.avoid_nodes_after) if job and log else (),
         warned=tuple(sorted(name for name, pod in its_pods.items() if _has_warned(pod))),
     )

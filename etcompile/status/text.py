@@ -48,19 +48,21 @@ def jobs_text(
     if width is not None:
         longest = max(_NAME, min(longest, width - _COLUMNS))
     head = ("NAMESPACE", "NAME", "KIND", "PHASE", "READY", "FAILED", "RESTARTS", "AGE")
-    rows = [
-        (
+    rows = []
+    for job in jobs:
+        desired = [role.desired for role in job.roles]
+        of = "?" if None in desired else sum(number or 0 for number in desired)
+        row = (
             job.namespace if width is None else shortened(job.namespace, _NAMESPACE),
             shortened(job.name, longest),
             job.kind or "?",
             job.phase,
-            f"{sum(role.ready for role in job.roles)}/{_desired(job)}",
+            f"{sum(role.ready for role in job.roles)}/{of}",
             str(sum(role.failed for role in job.roles)),
             str(job.restarts),
             age(job.created, now),
         )
-        for job in jobs
-    ]
+        rows.append(row)
     styles = [_STYLES.get(job.phase, "") for job in jobs]
     lines = [shown(line) for line in _table([head, *rows])]
     painted = [
@@ -174,11 +176,6 @@ def _job_lines(job: JobStatus, now: datetime, *, width: int | None) -> Iterator[
         where = f"{job.name} -n {job.namespace}"
         yield from ("", f"What it died of:  etcompile why {where}")
         yield f"To run it again:  etcompile restart {where}"
-
-
-def _desired(job: JobStatus) -> str:
-    desired = [role.desired for role in job.roles]
-    return "?" if None in desired else str(sum(number or 0 for number in desired))
 
 
 def some(names: Sequence[str]) -> str:
