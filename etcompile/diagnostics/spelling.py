@@ -48,8 +48,10 @@ def probable_code(written: str, codes: Iterable[str]) -> str | None:
         return shared, difflib.SequenceMatcher(None, digits, code[2:]).ratio()
 
     best = max(codes, key=nearness, default=None)
-    return best if best and (nearness(best)[0] >= _SHARED or nearness(best)[1] >= _ALIKE) else None
+    return (
+        best if best and (nearness(best)[0] >= _SHARED or nearness(best)[1] >= _SIMILAR) else None
+    )
 
 
 _SHARED = 3
-_ALIKE = 0.7
+_SIMILAR = 0.7

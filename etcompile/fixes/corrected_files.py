@@ -70,12 +70,12 @@ def fixed_files(
         for file, own in by_file.items():
             if (content := after.get(file) or _content(file)) is None:
                 continue
-            corrected, carried_out = _with_fixes(content, own)
-            never_again |= {_identity(problem) for problem in carried_out}
-            if carried_out:
+            corrected, applied = _with_fixes(content, own)
+            never_again |= {_identity(problem) for problem in applied}
+            if applied:
                 before.setdefault(file, content)
                 after[file] = corrected
-                done.setdefault(file, []).extend(carried_out)
+                done.setdefault(file, []).extend(applied)
                 changed = True
         if not changed:
             break
@@ -151,7 +151,7 @@ def _with_fixes(content: bytes, problems: Sequence[Diagnostic]) -> tuple[bytes, 
     text = _text(content)
     if text is None:
         return content, []
-    carried_out: list[Diagnostic] = []
+    applied: list[Diagnostic] = []
     parts: list[Splice] = []
     claimed: set[Hashable] = set()
     for problem in problems:
@@ -160,6 +160,6 @@ def _with_fixes(content: bytes, problems: Sequence[Diagnostic]) -> tuple[bytes, 
         if own and claimed.isdisjoint(claims):
             claimed |= claims
             parts += own
-            carried_out.append(problem)
+            applied.append(problem)
     mark = _MARK if content.startswith(_MARK.encode()) else ""
-    return f"{mark}{spliced(text, parts)}".encode(), carried_out
+    return f"{mark}{spliced(text, parts)}".encode(), applied

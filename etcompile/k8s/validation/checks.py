@@ -59,14 +59,14 @@ def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
     """Two containers cannot have one port of the node; init containers run one after another."""
     seen: set[tuple[Any, ...]] = set()
     for at, container in containers(spec):
-        taken = seen if at[0] == "containers" else set()
+        used = seen if at[0] == "containers" else set()
         for index, port in mappings_of(container, "ports"):
             number = port.get("hostPort")
             if number and isinstance(number, int):
                 place = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)
-                if place in taken:
+                if place in used:
                     yield Broken((*at, "ports", index, "hostPort"))
-                taken.add(place)
+                used.add(place)
 
 
 def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:

@@ -294,8 +294,8 @@ def _within(bounds: list[int | None], number: int) -> bool:
 def _needs(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
     if not isinstance(value, dict):
         return ()
-    given = (value_at(value, tuple(name.split("."))) for name in names)
-    return () if any(field not in (None, "", []) for field in given) else _HERE
+    values = (value_at(value, tuple(name.split("."))) for name in names)
+    return () if any(field not in (None, "", []) for field in values) else _HERE
 
 
 def _set(value: Any, names: list[str]) -> list[str]:
