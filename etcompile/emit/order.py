@@ -78,20 +78,14 @@ Place = tuple[int, int, str, Natural, Natural, str]
 """Where an object stands among others: what `ordered` compares."""
 
 
-class Identity(NamedTuple):
-    """What an object is; a field is empty where the object does not say it."""
+def identity(manifest: Manifest) -> tuple[str, str, str, str]:
+    """The API version, kind, namespace and name of an object, empty where it does not say them.
 
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    """Its name, or what the API server makes one from."""
-
-
-def identity(manifest: Manifest) -> Identity:
-    """What an object is, whatever stands in its metadata: nobody has checked other kinds yet."""
+    Nobody has checked objects of other kinds yet, so anything may stand in their metadata. What the
+    API server makes a name from counts as a name.
+    """
     metadata = _mapping(manifest.get("metadata"))
-    return Identity(
+    return (
         _text(manifest.get("apiVersion")),
         _text(manifest.get("kind")),
         _text(metadata.get("namespace")),

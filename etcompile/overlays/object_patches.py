@@ -4,7 +4,7 @@ What the job relies on at run time (names, selectors, the gate, the run-once gua
 compiled. Replicas that share a spec share the patched one, too: a patch is applied to it once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from etcompile.k8s.objects import Object, without_nulls
 from etcompile.k8s.path import (
     KeyedPath,
     keyed,
-    mapping_at,
     mappings_of,
     value_at,
     value_path,
@@ -150,17 +149,9 @@ def _broken(
 ) -> Iterator[Diagnostic]:
     """What an edit of a compiled object changed that must stay as it is."""
     value, new = before.value, after.value
-    # The fields, and the fields in these, that may differ: they are not the same value.
-    changed: set[KeyedPath] = set()
-    for name in {**value, **new}:
-        old_part, new_part = value.get(name), new.get(name)
-        if old_part is not new_part:
-            changed.add((name,))
-            old_part, new_part = mapping_at(value, (name,)), mapping_at(new, (name,))
-            keys = {**old_part, **new_part}
-            changed |= {(name, k) for k in keys if old_part.get(k) is not new_part.get(k)}
-    for path, reason in _fixed(value, own_labels):
-        if path[:2] in changed and _value(value, path) != _value(new, path):
+    changed = {*_changed(value, new)}
+    for path, reason in _fixed(value, own_labels, changed):
+        if _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
     for group in ("containers", "initContainers", "volumes") if value["kind"] == "Pod" else ():
         if ("spec", group) in changed:
@@ -171,27 +162,47 @@ def _broken(
                     yield _refused(value, after, ("spec", group), edit, reason)
 
 
-def _fixed(value: Object, own_labels: frozenset[str]) -> Iterator[tuple[KeyedPath, str]]:
-    """The paths that must not change in an object, each with the reason."""
-    yield from _FIXED.get(value["kind"], ())
-    for key in sorted(own_labels):
-        yield ("metadata", "labels", key), "its Service and the watcher find it by this"
-    if value["kind"] != "Pod":
+def _changed(before: Object, after: Object) -> Iterator[KeyedPath]:
+    """The fields, and the fields in these, that may differ: they are not the same value."""
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        if old is new:
+            continue
+        yield (name,)
+        old, new = (part if isinstance(part, dict) else {} for part in (old, new))
+        yield from ((name, key) for key in {**old, **new} if old.get(key) is not new.get(key))
+
+
+def _fixed(
+    value: Object, own_labels: frozenset[str], changed: Collection[KeyedPath]
+) -> Iterator[tuple[KeyedPath, str]]:
+    """The paths that must not change, each with the reason; none in what has not changed."""
+    for path, reason in _FIXED.get(value["kind"], ()):
+        if path[:2] in changed:
+            yield path, reason
+    if ("metadata", "labels") in changed:
+        for key in sorted(own_labels):
+            yield ("metadata", "labels", key), "its Service and the watcher find it by this"
+    if value["kind"] != "Pod" or ("spec",) not in changed:
         return
     spec = value["spec"]
     for group in ("containers", "initContainers"):
-        for container in spec.get(group, ()):
+        for container in spec.get(group, ()) if ("spec", group) in changed else ():
             if any(str(word).startswith(SCRIPTS_PATH) for word in container.get("command", ())):
                 path = ("spec", group, f"[{container['name']}]", "command")
                 yield path, "it is wrapped in a script of the job"
-    mounts = [m["name"] for c in spec["containers"] for m in c.get("volumeMounts", ())]
-    if RUN_STATE in mounts:
-        for field in ("shareProcessNamespace", "hostPID"):
-            yield ("spec", field), "who restarts a command in place must be process 1"
+    for field in ("shareProcessNamespace", "hostPID"):
+        if ("spec", field) in changed:
+            mounts = (m["name"] for c in spec["containers"] for m in c.get("volumeMounts", ()))
+            if RUN_STATE in mounts:
+                yield ("spec", field), "who restarts a command in place must be process 1"
 
 
 def _value(value: Object, path: KeyedPath) -> Any:
     """The value at a path, None if there is none."""
+    plain = value_at(value, path)
+    if plain is not None or path[-1] != "command":
+        return plain  # without a key of a list on the way
     steps = value_path(value, path)
     return value_at(value, steps) if len(steps) == len(path) else None
 
