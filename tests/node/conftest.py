@@ -9,6 +9,7 @@ kubectl image a shell and kubectl, the torch image torchrun, the MPI5 image sshd
 its programs on ssh's PATH; all must be on the nodes or pullable.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -33,7 +34,10 @@ def image() -> Callable[[str], str]:
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     if not KUBECONFIG:
         pytest.skip("ETCOMPILE_E2E_KUBECONFIG names no cluster")
-    name = re.sub(r"\W+|_", "-", f"etcompile-{request.node.name}")[:63].rstrip("-")
+    # The long names of parametrized tests differ at their ends only.
+    digest = hashlib.sha256(request.node.name.encode()).hexdigest()[:8]
+    words = re.sub(r"\W+|_", "-", f"etcompile-{request.node.name}")[:50].rstrip("-")
+    name = f"{words}-{digest}".lower()
     one = Cluster(name)
     one.kubectl("delete", "namespace", name, "--ignore-not-found")
     one.kubectl("create", "namespace", name)

@@ -273,4 +273,4 @@ def test_scaffolds_are_files_of_their_own():
     found = {path.name for path in data.folder("templates").iterdir() if path.is_dir()}
     # Python keeps its code there when it runs the build hook.
     found -= {"__pycache__"}
-    assert found == {"argocd", "flux", "migrate", "pages", "repository", "watcher"}
+    assert found == {"argocd", "flux", "migrate", "pages", "policies", "repository", "watcher"}

@@ -132,7 +132,9 @@ def let_go_by_kueue(view: JobView) -> Iterator[Action]:
     held = [pod for pod in view.pods.values() if pod.held_by_kueue and pod.deleting]
     if not held:
         return
-    at_work = {pod.spec_hash for pod in view.pods.values() if pod.node and not pod.ended}
+    at_work = {
+        pod.spec_hash for pod in view.pods.values() if pod.node and not (pod.ended or pod.deleting)
+    }
     for pod in held:
         if not pod.node or (pod.phase == "Failed" and pod.spec_hash in at_work):
             yield ReleasePod(pod.name, pod.uid)
