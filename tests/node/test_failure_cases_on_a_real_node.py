@@ -20,6 +20,7 @@ pytestmark = pytest.mark.node
 @pytest.fixture
 def watched(cluster: Cluster, tmp_path: Path) -> Iterator[Watcher]:
     watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
+    eventually(watcher.log.read_text, 60, lambda: "the watcher has not started")
     yield watcher
     watcher.stop()
 
