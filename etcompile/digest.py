@@ -13,10 +13,10 @@ def _lean() -> Callable[[bytes], Any]:
     """The constructor of the first module that there is; `_sha2` since CPython 3.12."""
     for name in ("_sha2", "_sha256", "hashlib"):
         try:
-            found: Callable[[bytes], Any] = import_module(name).sha256
+            constructor: Callable[[bytes], Any] = import_module(name).sha256
         except ImportError:
             continue
-        return found
+        return constructor
     raise ImportError("hashlib")
 
 

@@ -137,7 +137,7 @@ class Inventories:
     def take(self, concurrency: int) -> list[Refusal]:
         """Takes the leases of all jobs that are written to, or says why it has taken none."""
 
-        def taken(job: str) -> Refusal | None:
+        def take_lease(job: str) -> Refusal | None:
             try:
                 self._take(job)
             except RefusedError as error:
@@ -148,7 +148,7 @@ class Inventories:
 
         jobs = [job for job in self._writing if self.parent(job).namespace not in self._coming]
         with ThreadPoolExecutor(concurrency) as pool:
-            refused = [*filter(None, pool.map(taken, jobs))]
+            refused = [*filter(None, pool.map(take_lease, jobs))]
         if refused:
             self.release()
         else:

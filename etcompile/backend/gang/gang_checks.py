@@ -96,7 +96,7 @@ def check(
         *_spread(group, objects),
         *_replaced(group, scheduler, objects),
         *_modest(group),
-        *(_unlike(group, objects) if scheduler.alike else ()),
+        *(_unlike(group, objects) if scheduler.uniform_roles else ()),
         *(() if scheduler.starts_early else _torn(group, objects, wave)),
         *(() if scheduler.roles else _overtaken(group, scheduler, objects)),
         *scheduler.problems(group, objects),
@@ -179,10 +179,10 @@ def _written(value: Object, scheduler: Scheduler) -> int | None:
     """The minimum that the gang's object has in the end."""
     if value["kind"] != "PodGroup" or not scheduler.minimum_at:
         return None
-    found: Any = value
+    number: Any = value
     for step in scheduler.minimum_at:
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found if isinstance(found, int) else 0
+        number = number.get(step) if isinstance(number, Mapping) else None
+    return number if isinstance(number, int) else 0
 
 
 def _spread(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:

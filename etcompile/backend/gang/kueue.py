@@ -140,7 +140,7 @@ SCHEDULERS = {
             "on_timeout": "it queues without an end",
         },
         roles=True,
-        alike=True,
+        uniform_roles=True,
         plain_pods=True,
         reads_job=frozenset({KUEUE_QUEUE, _PRIORITY, _LONGEST, *_OF_PODS}),
         resizes_since=None,

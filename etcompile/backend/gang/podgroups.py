@@ -142,7 +142,7 @@ SCHEDULERS = {
         unused={**NOT_QUEUED, "on_timeout": "it goes on waiting"},
         minimum_at=("spec", "minMember"),
         roles=True,
-        alike=True,
+        uniform_roles=True,
     ),
     "coscheduling": Scheduler(
         title="coscheduling",

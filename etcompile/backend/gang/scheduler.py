@@ -60,7 +60,7 @@ class Scheduler(Struct, frozen=True):
         unused: Fields of `Gang` that it does nothing with, and why.
         minimum_at: Where its object has the minimum, if it has it in one number.
         roles: It knows roles, with a minimum each; else it takes Pods in the order of their names.
-        alike: The Pods of a role must be alike.
+        uniform_roles: The Pods of a role must be alike.
         starts_early: It does not wait until all Pods of the minimum are there.
         plain_pods: Its Pods must not be made by Jobs, which it would treat as gangs of their own.
         declares_version: What it gets depends on the version of Kubernetes.
@@ -85,7 +85,7 @@ class Scheduler(Struct, frozen=True):
     unused: Mapping[str, str] = field(default_factory=dict)
     minimum_at: tuple[str, ...] = ()
     roles: bool = False
-    alike: bool = False
+    uniform_roles: bool = False
     starts_early: bool = False
     plain_pods: bool = False
     declares_version: bool = False

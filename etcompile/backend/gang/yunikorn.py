@@ -127,7 +127,7 @@ SCHEDULERS = {
             "min_resources": "its placeholders ask for what each Pod asks for",
         },
         roles=True,
-        alike=True,
+        uniform_roles=True,
         starts_early=True,
         reads_job=frozenset({f"{_PREFIX}/queue"}),
         resizes_since=None,
