@@ -99,7 +99,7 @@ class Kubelets:
             )
 
     def follow(self) -> None:
-        listing = self._cluster.list(self._pods, self._namespace, resource_version="0")
+        listing = self._cluster.list(self._pods, self._namespace)
         watch = self._cluster.watch(self._pods, listing.resource_version, self._namespace)
         threading.Thread(target=self._start_on, daemon=True).start()
         with contextlib.suppress(ClusterError):  # the API server ends before we do
