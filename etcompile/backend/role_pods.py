@@ -135,11 +135,11 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
         deadline = max(role.recovery.deadline, 1)
         spec["activeDeadlineSeconds"] = min(deadline, spec.get("activeDeadlineSeconds", deadline))
     spec["containers"] = [
-        main if container["name"] == role.template.main else container
+        main if container["name"] == role.template.main else _with_last_lines(container)
         for container in spec["containers"]
     ]
     before, gates = _init_containers(job, role, settings)
-    inits = [*before, *spec.get("initContainers", ()), *gates]
+    inits = [*before, *map(_with_last_lines, spec.get("initContainers", ())), *gates]
     volumes = [*spec.get("volumes", ()), *_volumes(job, role)]
     if ssh and pod_fields.lacks_user(role):
         mount, command = _mount(Mount(USERS, USERS_PATH)), pod_fields.passwd_script(ssh)
@@ -184,6 +184,12 @@ def _shared_name(job: Job, spec: Mapping[str, Any], settings: Settings) -> dict[
 _LAST_LINES = "FallbackToLogsOnError"
 """A container that fails leaves its last lines in the Pod's status: whoever looks needs no right to
 read logs, and the watcher keeps them when the Pod goes (`etcompile.failures`)."""
+
+
+def _with_last_lines(container: Mapping[str, Any]) -> dict[str, Any]:
+    """A container that leaves its last lines, unless it says otherwise."""
+    policy = container.get("terminationMessagePolicy", _LAST_LINES)
+    return {**container, "terminationMessagePolicy": policy}
 
 
 # The main container ---------------------------------------------------------------------------

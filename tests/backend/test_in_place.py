@@ -396,7 +396,8 @@ def test_only_the_main_container_is_supervised() -> None:
     sidecar = {"name": "logs", "image": "logs:1", "readinessProbe": {"exec": {"command": ["ls"]}}}
     template["spec"]["containers"].append(sidecar)
     pod = by_name(compiled(in_place(job)))["Pod", "mnist-worker-0"]
-    assert pod["spec"]["containers"][1] == sidecar
+    last_lines = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    assert pod["spec"]["containers"][1] == sidecar | last_lines
 
 
 # What the watcher reads -------------------------------------------------------------------------
