@@ -238,7 +238,7 @@ def joint_loss(state: RunState) -> Decision | None:
 
     Of one whose commands restart in place only the member comes back.
     """
-    if (queued := _lost_by_kueue(state)) is not None:
+    if state.view.settings.gang == "kueue" and (queued := _lost_by_kueue(state)) is not None:
         return queued
     if not state.job.run.together or state.job.run.in_place is not None:
         return None
