@@ -97,3 +97,14 @@ def test_a_launcher_comes_back_that_kueue_has_stopped() -> None:
     world.wait(300)
     assert len(world.pods) == 3
     assert world.record.phase == "Running"
+
+
+def test_a_job_that_kueue_does_not_queue_as_a_group_loses_no_other_pod() -> None:
+    types = {"Worker": {**replicas("PyTorchJob", 3), "restartPolicy": "ExitCode"}}
+    world = World(kubeflow_job("PyTorchJob", types))
+    others = {pod.uid for name, pod in world.pods.items() if name != "mnist-worker-1"}
+    ended = {"deleting": True, "due": world.now + 30, "phase": "Succeeded"}
+    world.change("mnist-worker-1", held_by_kueue=True, **ended)
+    world.settle()
+    assert others <= {pod.uid for pod in world.pods.values()}
+    assert world.told("JobRestarted") == []
