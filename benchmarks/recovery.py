@@ -33,7 +33,8 @@ from peers import on_a_node  # noqa: E402
 
 import etcompile  # noqa: E402
 from node.real_cluster import Cluster  # noqa: E402
-from node.real_gang import Gang, Watcher, eventually, forgetful, read_step  # noqa: E402
+from node.real_gang import Gang, Watcher, forgetful, read_step  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 DOCS = ROOT / "docs"
 IMAGE = "ETCOMPILE_E2E_TORCH_IMAGE"

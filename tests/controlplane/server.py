@@ -255,7 +255,7 @@ class ControlPlane:
     # ---- starting ------------------------------------------------------------------------------
 
     def _start(self, flags: Sequence[str]) -> None:
-        etcd_port, peer_port, port = _free_ports(3)
+        etcd_port, peer_port, port = free_ports(3)
         self._etcd_url = f"http://127.0.0.1:{etcd_port}"
         peers = f"http://127.0.0.1:{peer_port}"
         self._run(
@@ -314,7 +314,7 @@ class ControlPlane:
                     [self.binaries / name, *arguments],
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+                    preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
                 )
             )
 
@@ -358,7 +358,7 @@ def kubeconfig(
     }
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -369,7 +369,7 @@ def _free_ports(count: int) -> list[int]:
             one.close()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A test run that is killed must not leave servers behind."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from etcompile.model import supervision
 from etcompile.model.protocol import status_name
 from node.real_cluster import Cluster
+from waiting import eventually
 
 RANK = Path(__file__).with_name("rank.py")
 
@@ -341,12 +342,3 @@ def read_step(line: str) -> Step:
     epochs = words[words.index("epochs") + 1].split(",")
     at, since = (float(words[words.index(name) + 1]) for name in ("t", "since"))
     return Step(int(words[1]), int(epochs[0]), since, at)
-
-
-def eventually(check: Callable[[], Any], seconds: float, why: Callable[[], str]) -> Any:
-    """What `check` returns once it is true."""
-    end = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < end, why()
-        time.sleep(0.5)
-    return found

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from node.real_cluster import Cluster
-from node.real_gang import Watcher, eventually
+from node.real_gang import Watcher
 from node.test_first_causes_on_a_real_node import why
 from specs import kubeflow_job
+from waiting import eventually
 
 pytestmark = pytest.mark.node
 

@@ -12,7 +12,8 @@ from etcompile.status import seen
 from etcompile.status.explanations import Explanation, explanations
 from failures.cases import case_of, check, job, names
 from node.real_cluster import KUBECONFIG, Cluster
-from node.real_gang import Watcher, eventually
+from node.real_gang import Watcher
+from waiting import eventually
 
 pytestmark = pytest.mark.node
 

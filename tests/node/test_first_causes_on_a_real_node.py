@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from node.real_cluster import Cluster
-from node.real_gang import Gang, Watcher, eventually
+from node.real_gang import Gang, Watcher
 from specs import kubeflow_job
+from waiting import eventually
 
 pytestmark = pytest.mark.node
 

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from node.real_cluster import Cluster
-from node.real_gang import Gang, Watcher, epoch_of, eventually, forgetful, read_step
+from node.real_gang import Gang, Watcher, epoch_of, forgetful, read_step
 from specs import container, launcher, training_job, worker
+from waiting import eventually
 
 pytestmark = pytest.mark.node
 

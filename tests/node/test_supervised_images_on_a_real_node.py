@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from node.real_cluster import KUBECONFIG, Cluster
-from node.real_gang import Gang, Watcher, eventually
+from node.real_gang import Gang, Watcher
+from waiting import eventually
 
 pytestmark = pytest.mark.node
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from node.real_cluster import Cluster
-from node.real_gang import Watcher, eventually
+from node.real_gang import Watcher
 from node.test_kubeflow_on_a_real_node import ALL_REDUCE, ROOT, logs
+from waiting import eventually
 
 pytestmark = pytest.mark.node
 

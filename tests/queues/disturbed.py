@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from queueing import Queues
 
 import etcompile
 from etcompile import Options, Settings
+from waiting import eventually
 
 PATIENCE = 60.0
 """How long a job may take to be whole again, in seconds; the machine does other things, too."""
@@ -25,13 +25,9 @@ PATIENCE = 60.0
 Pod = dict[str, Any]
 
 
-def until(check: Callable[[], Any], describe: Callable[[], str], seconds: float = PATIENCE) -> Any:
-    """What `check` returns once it is true."""
-    end = time.monotonic() + seconds
-    while not (value := check()):
-        assert time.monotonic() < end, describe()
-        time.sleep(0.1)
-    return value
+def until(check: Callable[[], Any], describe: Callable[[], str], seconds: float = PATIENCE) -> None:
+    """Waits until something holds of a job, and else fails with a description of the job."""
+    eventually(check, seconds, describe, pause=0.1)
 
 
 class QueuedJob:

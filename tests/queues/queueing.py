@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from controlplane.server import ADMIN_TOKEN, ControlPlane, _end_with_parent, _free_ports
+from controlplane.server import ADMIN_TOKEN, ControlPlane, end_with_parent, free_ports
 from gobuilds import built, run_go
 
 HERE = Path(__file__).parent
@@ -93,7 +93,7 @@ class Queues:
             f"--manage-single-node={name}",
             f"--config={HERE / 'stages.yaml'}",
             "--node-lease-duration-seconds=4",
-            f"--server-address=127.0.0.1:{_free_ports(1)[0]}",
+            f"--server-address=127.0.0.1:{free_ports(1)[0]}",
         )
 
         path = f"/api/v1/nodes/{name}"
@@ -173,7 +173,7 @@ class Queues:
             f"--service-account-private-key-file={self.plane.folder / 'accounts.key'}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
-            f"--secure-port={_free_ports(1)[0]}",
+            f"--secure-port={free_ports(1)[0]}",
             "--controllers=*,-node-ipam-controller,-node-route-controller",
             "--node-monitor-period=1s",
             "--node-monitor-grace-period=6s",
@@ -194,7 +194,7 @@ class Queues:
             "clientConnection": {"kubeconfig": str(self.kubeconfig)},
         }
         config.write_text(yaml.safe_dump(value))
-        return [f"--config={config}", f"--secure-port={_free_ports(1)[0]}"]
+        return [f"--config={config}", f"--secure-port={free_ports(1)[0]}"]
 
     def _start_kueue(self) -> None:
         files = sorted((self.programs.manifests / "crd" / "bases").glob("*.yaml"))
@@ -205,7 +205,7 @@ class Queues:
         while not self._serves(len(files)):
             assert time.monotonic() < end, "the API server does not serve Kueue's kinds"
             time.sleep(0.2)
-        webhook, health = _free_ports(2)
+        webhook, health = free_ports(2)
         self._create_webhooks(webhook)
         certificates = self.folder / "webhook"
         certificates.mkdir()
@@ -271,7 +271,7 @@ class Queues:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "POD_NAMESPACE": "kueue-system"},
-                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+                preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
             )
 
 
