@@ -16,6 +16,7 @@ _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
 
 from contents import DOCS
+from pages import document_name
 
 project = "etcompile"
 author = "The etcompile authors"
@@ -53,10 +54,12 @@ html_show_sourcelink = False
 html_show_sphinx = False
 
 _CODE = re.compile(r"\bET\d{4}\b")
-_CODES = frozenset(
-    re.findall(r"^### (ET\d{4})", (DOCS / "diagnostics.md").read_text("utf-8"), re.MULTILINE)
-)
-
+_CODES = {
+    code: document_name(page)
+    for page in (*DOCS.glob("diagnostics*.md"), *DOCS.glob("diagnostics/*.md"))
+    for code in re.findall(r"^###? (ET\d{4})", page.read_text("utf-8"), re.MULTILINE)
+}
+"""The page of each code of a diagnostic."""
 
 _OPTION = re.compile(r"--[\w-]{1,25}")
 _SIGNATURE = re.compile(r"<dl>\s*((?:<dd>.*?</dd>\s*)+)</dl>", re.DOTALL)
@@ -108,7 +111,7 @@ class LinkedCodes(SphinxPostTransform):
         if code not in _CODES:
             return shown
         builder = self.app.builder
-        page = builder.get_relative_uri(self.env.current_document.docname, "diagnostics")
+        page = builder.get_relative_uri(self.env.current_document.docname, _CODES[code])
         return nodes.reference("", "", shown, internal=True, refuri=f"{page}#{code.lower()}")
 
 
