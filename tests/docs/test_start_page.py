@@ -101,6 +101,9 @@ def test_the_first_minutes_of_the_readme_go_as_it_says(
             control_plane.service_account("readme", "default")
     assert "out: 5 written, 0 unchanged" in told
     assert 'pod "hello-worker-1" deleted' in told
+    assert "pod/hello-worker-1 condition met" in told
+    assert "PodReplaced" in told
+    assert "done: 6 deleted" in told
     assert "Job:       readme/hello (PyTorchJob)" in told
     assert "Traceback" not in (tmp_path / "home" / "watcher.log").read_text()
 
