@@ -124,7 +124,7 @@ def holder(
     The declared Pod has precedence, because a tool that syncs Git brings it back whenever it is
     gone; then one that has followed and that the run record names; then whoever lives; then the
     declared one again, if the record says that it comes back as itself; of those that have ended,
-    the last (docs/watcher.md).
+    the last (docs/recovery.md).
 
     Args:
         declared: The number of the replica that the job declares for the rank.

@@ -98,7 +98,7 @@ def report_missing(cluster: Cluster, namespaces: Sequence[str]) -> None:
         purposes.append(purpose if len(places) == len(namespaces) else purpose + where)
     _log.log(
         logging.WARNING if missing.keys() & essential.keys() else logging.INFO,
-        "has no right to: %s (see docs/running-the-watcher.md)",
+        "has no right to: %s (see docs/watcher.md)",
         "; ".join(purposes),
     )
 

@@ -1,6 +1,6 @@
 """What a watcher counts, for Prometheus: replacements, how fast they are, and what they cost.
 
-Names and labels are a contract with dashboards; docs/running-the-watcher.md lists them.
+Names and labels are a contract with dashboards; docs/watcher.md lists them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

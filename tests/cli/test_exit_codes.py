@@ -73,7 +73,7 @@ def numbers(code: str) -> Iterator[int]:
 
 @pytest.mark.parametrize(
     ("page", "heading", "names"),
-    [("apply.md", "| code | |", ROLLOUT), ("day-two.md", "| exit code | |", STATUS)],
+    [("apply.md", "| code | |", ROLLOUT), ("failures.md", "| exit code | |", STATUS)],
 )
 def test_the_pages_list_them(page: str, heading: str, names: set[str]) -> None:
     _, _, table = (ROOT / "docs" / page).read_text().partition(f"{heading}\n|---|---|\n")

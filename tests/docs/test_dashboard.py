@@ -114,7 +114,7 @@ def test_each_metric_of_the_watcher_has_a_panel() -> None:
 
 
 def test_what_the_page_of_metrics_lists_is_what_there_is() -> None:
-    page = (ROOT / "docs" / "running-the-watcher.md").read_text("utf-8")
+    page = (ROOT / "docs" / "watcher.md").read_text("utf-8")
     listed = {
         name: frozenset(filter(None, (labels or "").strip("{}").split(",")))
         for name, labels in re.findall(r"`(etcompile_watch_\w+)(\{[\w,]+\})?`", page)

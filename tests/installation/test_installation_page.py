@@ -17,7 +17,7 @@ from etcompile.watch.manifests import Installation, manifests
 from installation.choices import HERE
 from installation.doors import CHART, KUSTOMIZE, ROOT, Rendered, alike, by_helm, by_kustomize
 
-PAGE = ROOT / "docs" / "running-the-watcher.md"
+PAGE = ROOT / "docs" / "watcher.md"
 README = CHART / "README.md"
 REMOTE = "https://github.com/etcompile/etcompile//templates/watcher/kustomize/"
 

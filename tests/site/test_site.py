@@ -26,7 +26,7 @@ pytestmark = pytest.mark.programs  # pip installs the checkout, with all that th
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 [COMMAND] = re.findall(r"^    (.*docs/site/build\.py)$", CONTRIBUTING, re.MULTILINE)
 LOOKED_AT = (
-    *("", "start/", "kinds/pytorchjob/", "recovery/", "day-two/", "diff/"),
+    *("", "start/", "kinds/pytorchjob/", "recovery/", "failures/", "apply/"),
     *("cli/", "cli/apply/", "api/", "ignoring/", "search/"),
 )
 """Pages of every sort, for what takes a second a page."""
@@ -235,7 +235,7 @@ def test_light_and_dark_are_what_the_reader_has_set(reader) -> None:
     grounds = []
     for scheme in ("light", "dark"):
         page = reader(color_scheme=scheme)
-        page.goto("day-two/")
+        page.goto("failures/")
         grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
         shown = page.locator("article img:visible").evaluate_all("all => all.map(one => one.src)")
         assert len(shown) == 2
@@ -247,7 +247,7 @@ def test_light_and_dark_are_what_the_reader_has_set(reader) -> None:
     ("words", "page_found"),
     [
         ("ET2003", "diagnostics/"),
-        ("hostfile", "watcher/"),
+        ("hostfile", "recovery/"),
         ("--prune", "cli/apply/"),
         ("gang", "gang/"),
     ],
