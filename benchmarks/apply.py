@@ -7,13 +7,12 @@ for Pods.
 
     python benchmarks/apply.py [--date YYYY-MM-DD] [--workers N] [--many N] [--rounds N] [--no-docs]
 
-It prints its table and writes docs/benchmarks-apply.md. kubectl is the one that was built with the
-API server, and that on PATH.
+It prints its table and writes its figures into docs/benchmarks.md. kubectl is the one that was
+built with the API server, and that on PATH.
 """
 
 import argparse
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -27,7 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
-import etcompile  # noqa: E402
+from figures import measured_on, short_table, write_figures  # noqa: E402
+
 from controlplane.binaries import binaries  # noqa: E402
 from controlplane.server import ControlPlane  # noqa: E402
 
@@ -208,34 +208,11 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def page(found: str, date: str, load: float) -> str:
-    """The page of the documentation."""
-    return f"""\
-# How long apply and diff take
-
-Whole processes, against a real kube-apiserver and etcd on the same machine: `python
-benchmarks/apply.py`. Measured on {date}, on {os.cpu_count()} cores ({platform.system()},
-{platform.machine()}) with a load average of {load:.1f} when it began: Python
-{platform.python_version()}, etcompile {etcompile.__version__}.
-
-{found}
-
-- Figures of an apply are medians of rounds taken in turns. The target is of the ratio of wall
-  clock; that of the processor time of both programs stands beside it.
-- Half of the objects are Services, half Pods. There is no kubelet, so nothing waits for Pods
-  (`--wait none`).
-- Most of the time of a first apply is the API server's own work on the same cores, which is the
-  same for both: what etcompile saves is the waiting for one answer after the other. kubectl that
-  limits itself, as older ones do, waits much longer.
-- The ratio of a second apply is to kubectl's first. It lists a kind and namespace at a time,
-  compares by itself, and writes nothing.
-- Of what seems to differ, the API server's own dry run is asked: one request for each changed
-  object, and one more for each role, which creates a Pod under another name. `apply` does not ask
-  again before it writes.
-- Before the first write, about thirty requests ask for the rights that the plan needs.
-- `kubectl diff --server-side` asks twice for each object; it runs with `--force-conflicts`,
-  because manifests conflict with their own defaults in lists that are one value.
-"""
+def figures_text(rows: list[Row], date: str, load: float) -> str:
+    """The figures as the page has them."""
+    short = [(row.title, str(row.ours), f"{row.beside}: {row.theirs}") for row in rows]
+    found = short_table(("", "etcompile", "kubectl"), short)
+    return f"{measured_on(date, load)}\n\n{found}"
 
 
 def kubectls(plane: ControlPlane) -> dict[str, str]:
@@ -267,13 +244,12 @@ def main() -> None:
             if not (known := kubectls(plane)):
                 raise SystemExit("there is no kubectl to compare with")
             bench = Bench(folder, plane, known)
-            found = table(figures(bench, given.workers, given.many, given.rounds))
+            rows = figures(bench, given.workers, given.many, given.rounds)
         finally:
             plane.stop()
-        print(found)
+        print(table(rows))
         if not given.no_docs:
-            text = page(found, given.date, load)
-            (ROOT / "docs" / "benchmarks-apply.md").write_text(text)
+            write_figures(ROOT / "docs", "apply", figures_text(rows, given.date, load))
 
 
 if __name__ == "__main__":

@@ -10,16 +10,16 @@ container, and has an address of its own on the loopback. There is no kubelet. T
 import argparse
 import contextlib
 import os
-import platform
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from figures import measured_on, short_table, write_figures
 
 ROOT = Path(__file__).parents[1]
 SUPERVISOR = ROOT / "templates" / "supervise.py"
@@ -111,7 +111,7 @@ def gang(members: int) -> Iterator[Gang]:
             one.end()
 
 
-def measure(members: int, kills: int, idle: float) -> str:
+def measure(members: int, kills: int, idle: float) -> Sequence[str]:
     """A row of the table."""
     with gang(members) as one:
         begun = one.runs()[0]
@@ -132,38 +132,23 @@ def measure(members: int, kills: int, idle: float) -> str:
             f"{members:,}",
             f"{statistics.median(times):.2f} s",
             f"{max(times):.2f} s",
-            f"{busy * 1000:.0f} ms",
-            f"{idles[0]:.1f} ms",
-            f"{idles[1]:.1f} ms",
-            f"{megabytes(first):.0f} MB",
-            f"{megabytes(other):.0f} MB",
+            f"{idles[0]:.1f} ms/s, {megabytes(first):.0f} MB",
         )
-    row = f"| {' | '.join(cells)} |"
-    print(row, flush=True)
-    return row
+        print(
+            *cells,
+            f"a restart: {busy * 1000:.0f} ms",
+            f"another, idle: {idles[1]:.1f} ms/s, {megabytes(other):.0f} MB",
+            sep=" | ",
+            flush=True,
+        )
+    return cells
 
 
-def page(rows: list[str], load: float, kills: int) -> str:
-    """The page of the documentation."""
-    intro = f"""
-Supervisors of a gang that [restarts in place](recovery.md), as processes on one machine without
-kubelets: `python benchmarks/gang.py`. One command is killed, {kills} times; measured is the time
-until all commands run again. The commands are `sleep`, so this is the supervisors' own part, and
-all of them share the machine. Measured on {time.strftime("%Y-%m-%d")}, on {os.cpu_count()} cores
-({platform.system()}, {platform.machine()}) with a load average of {load:.1f} when it began: Python
-{platform.python_version()}."""
-    table = "\n".join(rows)
-    return f"""\
-# How long supervisors take to agree
-
-{textwrap.fill(" ".join(intro.split()), 100, break_on_hyphens=False)}
-
-| members | median | longest | first replica: CPU of a restart | idle, a second | another: idle, a second | first replica: memory | another: memory |
-|---:|---:|---:|---:|---:|---:|---:|---:|
-{table}
-
-The first replica coordinates. Memory is what a process has to itself (without shared pages).
-"""  # noqa: E501
+def figures_text(rows: list[Sequence[str]], load: float, kills: int) -> str:
+    """The figures as the page has them."""
+    measured = measured_on(time.strftime("%Y-%m-%d"), load)
+    head = ("members", "median", "longest", "first replica, idle")
+    return f"{measured} Each row is of {kills} kills.\n\n{short_table(head, rows)}"
 
 
 def main() -> None:
@@ -177,8 +162,8 @@ def main() -> None:
     load = os.getloadavg()[0]
     rows = [measure(members, options.kills, options.idle) for members in options.members]
     if not options.no_docs:
-        path = ROOT / "docs" / "benchmarks-gang.md"
-        path.write_text(page(rows, load, options.kills))
+        text = figures_text(rows, load, options.kills)
+        write_figures(ROOT / "docs", "gang", text)
 
 
 if __name__ == "__main__":

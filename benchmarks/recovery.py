@@ -6,7 +6,7 @@
 Needs a cluster with a node, as the tests of `tests/node` do. One after the other it runs the same
 gang in each way, with the watcher as a process of its own, and kills one rank after the other with
 -9, as its node does. Ranks say themselves when they begin and when they complete a step. It prints
-its figures and writes docs/benchmarks-recovery.md and docs/benchmarks-recovery.svg.
+its figures, writes them into docs/benchmarks.md, and draws docs/benchmarks-recovery.svg.
 """
 
 import argparse
@@ -14,12 +14,10 @@ import contextlib
 import json
 import math
 import os
-import platform
 import random
 import statistics
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,9 +27,9 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
+from figures import measured_on, short_table, write_figures  # noqa: E402
 from peers import on_a_node  # noqa: E402
 
-import etcompile  # noqa: E402
 from node.real_cluster import Cluster  # noqa: E402
 from node.real_gang import Gang, Watcher, forgetful, read_step  # noqa: E402
 from waiting import eventually  # noqa: E402
@@ -377,51 +375,19 @@ def plot(results: Sequence[Result]) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def page(results: Sequence[Result], date: str, kills: int, ranks: int) -> str:
-    """The page of the documentation."""
-    loads = [result.load for result in results]
-    measured = f"""
-Measured on {date}, on {os.cpu_count()} cores ({platform.system()}, {platform.machine()}) that hold
-the node, all ranks and the controllers: the load average was {min(loads):.0f} to {max(loads):.0f}
-when a way began. {kills} kills each, so the 95th percentile is the longest of them. etcompile
-{etcompile.__version__}."""
-    return f"""\
-# How long a run stands still when a rank dies
-
-From the moment at which one of {ranks} ranks is killed with -9 until all ranks have begun again,
-and until the next step is complete, as the ranks say themselves: `python benchmarks/recovery.py`,
-on a Kubernetes of one real node (kubelet, containerd), one way after the other:
-
-- **in place**: `etcompile.dev/restart: in-place` and our watcher ([how](recovery.md))
-- **new Pods**: `etcompile.dev/restart-together: "true"` and our watcher makes all Pods again
-- **Training Operator** 1.9.4, built from its source, as it is: with `restartPolicy: ExitCode` it
-  makes Pods again that ended with 128 or more (so these ranks end with 138 when they have lost a
-  peer; with Python's usual 1 the job would have failed); with `OnFailure` kubelets start
-  containers again, and it does nothing
-- **JobSet** 0.12.0, built from its source, as it is: with `restartStrategy: Recreate` all Jobs of
-  the set are made again; with `InPlaceRestart` (behind a feature gate) an agent is the command of
-  each container, which waits for the others before it runs the rank, and ends when one has failed
-
-{textwrap.fill(" ".join(measured.split()), 100, break_on_hyphens=False)}
-
-{table(results)}
-
-![From kill to the next step, median and 95th percentile](benchmarks-recovery.svg)
-
-- The first program ends at once when a connection breaks, and when it is told to (`TERM`). It shows
-  the restart itself, and new Pods at their best.
-- The second waits for the lost peer, as a collective of NCCL does until its timeout of minutes, and
-  has no handler for `TERM`. As process 1 of its container it then outlives that signal, and new
-  Pods wait for the usual `terminationGracePeriodSeconds` of 30. Under our supervisor it is not
-  process 1, and ends. The Training Operator is not in that row: it makes only the Pod again that
-  was killed, while the others wait.
-- All images are on the node already, the Pods ask for no device and mount no network volume. Each
-  of these adds to what new Pods take, and nothing to a restart in place.
-- With `OnFailure` and with `InPlaceRestart` kubelets start the containers again: at once the first
-  time, then after 10, 20, 40 … 300 seconds. So each kill is the first of a gang here. With
-  `OnFailure` nothing keeps ranks of before and after apart.
-- In place, kills count as the first of a row each, so nobody waits for a back-off.
-"""
+def figures_text(results: Sequence[Result], date: str, kills: int) -> str:
+    """The figures as the page has them: medians from the kill to the next step."""
+    medians = {
+        (one.way, one.program): statistics.median(found.stepped for found in one.recoveries)
+        for one in results
+    }
+    rows = [
+        (way, *(f"{medians[way, p]:.1f} s" if (way, p) in medians else "" for p in PROGRAMS))
+        for way in dict.fromkeys(one.way for one in results)
+    ]
+    measured = measured_on(date, max(result.load for result in results))
+    found = short_table(("", *(title for title, *_ in PROGRAMS.values())), rows)
+    return f"{measured} Each median is of {kills} kills.\n\n{found}"
 
 
 def main() -> None:
@@ -446,8 +412,7 @@ def main() -> None:
                 results.append(measured(program, way, given.kills, given.ranks, own))
     print(table(results))
     if not given.no_docs:
-        text = page(results, given.date, given.kills, given.ranks)
-        (DOCS / "benchmarks-recovery.md").write_text(text)
+        write_figures(DOCS, "recovery", figures_text(results, given.date, given.kills))
         (DOCS / "benchmarks-recovery.svg").write_text(plot(results))
 
 

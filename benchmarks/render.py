@@ -6,7 +6,7 @@ jobs; Kustomize builds the folder that etcompile wrote. Both must be on PATH, or
 
     python benchmarks/render.py [--runs N] [--date YYYY-MM-DD] [--only TITLE] [--no-docs]
 
-It prints its table and writes docs/benchmarks.md and docs/benchmarks.svg.
+It prints its table, writes its figures into docs/benchmarks.md, and draws docs/benchmarks.svg.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import collections
 import json
 import math
 import os
-import platform
 import re
 import shutil
 import statistics
@@ -24,6 +23,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from figures import measured_on, short_table, write_figures
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -397,42 +398,28 @@ def plot(results: Sequence[Result]) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-PAGE = """\
-# How fast it is
-
-Whole processes, from start to exit, with their output thrown away: `python benchmarks/render.py`.
-Figures are minimum / median; the programs ran in turns, and ratios are those of runs next to each
-other. Peak memory is the highest of all runs.
-
-Measured on {date}, on a machine of {cores} cores ({system}) with a load average of {load:.1f} when
-it began: Python {python}, etcompile {etcompile}, Helm {helm}, Kustomize {kustomize}.
-
-{table}
-{notes}- `helm template` renders a chart of one template that goes through the same jobs and
-  workers; its documents are compared with etcompile's, text for text, before the first run.
-- `kustomize build` (`kubectl kustomize`) builds the folder that `etcompile render -d` wrote. Its
-  time grows faster than the number of objects: with 20,300, tried once by hand, it was stopped
-  after 7 minutes, so it has no figure there.
-- `python -c pass` is what any Python program takes before its first line.
-
-![Median wall times, logarithmic](benchmarks.svg)
-"""
+PROGRAMS = {"etcompile": "etcompile", "helm template": "Helm", "kustomize build": "Kustomize"}
 
 
-def page(results: Sequence[Result], date: str, load: float) -> str:
-    """docs/benchmarks.md."""
-    return PAGE.format(
-        date=date,
-        cores=os.cpu_count(),
-        load=load,
-        system=f"{platform.system()}, {platform.machine()}",
-        python=platform.python_version(),
-        etcompile=version(["etcompile", "--version"]),
-        helm=version(["helm", "version", "--short"]),
-        kustomize=version(["kubectl", "version", "--client"]),
-        table=table(results),
-        notes=notes(results),
-    )
+def figures_text(results: Sequence[Result], date: str, load: float) -> str:
+    """The figures as the page has them: median wall times, and the highest memory."""
+
+    def cell(runs: Sequence[Run]) -> str:
+        seconds = statistics.median(run.wall for run in runs)
+        return f"{_seconds(seconds)}, {max(run.memory for run in runs):.0f} MB"
+
+    rows = [
+        (
+            f"{result.scenario.title}, {result.objects:,} objects",
+            *(cell(result.runs[one]) if one in result.runs else "" for one in PROGRAMS),
+        )
+        for result in results
+    ]
+    helm = version(["helm", "version", "--short"])
+    kustomize = version(["kubectl", "version", "--client"])
+    measured = measured_on(date, load, f"Helm {helm}", f"Kustomize {kustomize}")
+    found = short_table(("", *PROGRAMS.values()), rows)
+    return f"{measured}\n\n{found}\n\n{notes(results)}"
 
 
 def commit_date() -> str:
@@ -463,7 +450,8 @@ def main() -> None:
             shutil.rmtree(place)
     print(notes(results))
     if not given.no_docs:
-        (DOCS / "benchmarks.md").write_text(page(results, given.date or commit_date(), load))
+        text = figures_text(results, given.date or commit_date(), load)
+        write_figures(DOCS, "render", text)
         (DOCS / "benchmarks.svg").write_text(plot(results))
 
 

@@ -5,23 +5,21 @@
 Starts etcd and kube-apiserver (built once, as for the tests) for each of them in turn, fills a
 namespace with 20 jobs of 50 Pods, runs whoever replaces them as a process of its own, and lets Pods
 fail: alone, and many in the same moment. Then the watcher alone with ten times the Pods. It prints
-its figures and writes docs/benchmarks-watch.md. The Training Operator is built once, with Go.
+its figures and writes them into docs/benchmarks.md. The Training Operator is built once, with Go.
 """
 
 import argparse
 import os
-import platform
 import statistics
 import tempfile
-import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from failing import ROOT, Bench, at_once
+from figures import measured_on, short_table, write_figures
 from peers.training_operator import TrainingOperator
 
-import etcompile
 from controlplane.binaries import binaries
 from controlplane.server import ControlPlane
 
@@ -78,35 +76,31 @@ def table(ours: list[dict], theirs: list[dict], large: dict) -> str:
     return "\n".join(lines)
 
 
-def filled(text: str) -> str:
-    """A paragraph in lines of the length of all others."""
-    return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False)
+def figures_text(
+    ours: list[dict], theirs: list[dict], large: dict, bare: list[float], load: float
+) -> str:
+    """The figures as the page has them."""
 
+    def times(rounds: list[dict], what: str) -> str:
+        return " / ".join(f"{middle(rounds, what, one) * 1000:.0f} ms" for one in ("median", "p99"))
 
-def page(found: str, bare: list[float], rounds: int, load: float) -> str:
-    """The page of the documentation."""
-    intro = f"""
-From the answer to the write of a failure until the request that creates the replacement, from the
-audit log of a real kube-apiserver on the same machine: `python benchmarks/watch.py`. Measured on
-{time.strftime("%Y-%m-%d")}, on {os.cpu_count()} cores ({platform.system()}, {platform.machine()})
-with a load average of {load:.1f} when it began: Python {platform.python_version()}, etcompile
-{etcompile.__version__}, Training Operator 1.9.4 with `--kube-api-qps=500 --kube-api-burst=1000
---controller-threads=4` (its defaults take some 35 s for 200 failures). Each cell has the median,
-the 99th percentile and the writes per failure, and is the middle of {rounds} rounds taken in turns,
-each on an API server of its own."""
+    titles = [one["title"] for one in ours[0]["failures"] if "median" in one]
+    memory = [max(one["megabytes"] for one in rounds) for rounds in (ours, theirs, [large])]
+    rows = [
+        *((f"{one}, 1,000 Pods", times(ours, one), times(theirs, one)) for one in titles),
+        ("one at a time, 10,000 Pods", times([large], "one at a time"), ""),
+        ("memory, 1,000 Pods", f"{memory[0]:.0f} MB", f"{memory[1]:.0f} MB"),
+        ("memory, 10,000 Pods", f"{memory[2]:.0f} MB", ""),
+    ]
+    measured = measured_on(time.strftime("%Y-%m-%d"), load, "Training Operator 1.9.4")
+    found = short_table(("failures", "watcher", "Training Operator"), rows)
+    alone = f"{min(bare):.2f} to {max(bare):.2f} s"
     return f"""\
-# How long the watcher takes
-
-{filled(intro)}
+{measured} Each figure is the middle of {len(ours)} rounds.
 
 {found}
 
-- 200 failures that 16 kubelets tell of side by side leave the API server no rest: deleting and
-  creating 200 Pods takes {min(bare):.2f} to {max(bare):.2f} s here by itself, with nobody watching.
-  That row is as good as the machine; the ratio stays.
-- A failure alone costs one write of the run record, the deletion and the creation, an Event, and
-  twice the host list and the annotation that makes a kubelet read it. In a burst these are shared.
-"""
+With nobody watching, deleting and creating 200 Pods takes {alone} on this machine."""
 
 
 def main() -> None:
@@ -125,8 +119,8 @@ def main() -> None:
     print(found)
     bare = [one["all"] for told in ours for one in told["failures"] if "all" in one]
     if not given.no_docs:
-        path = ROOT / "docs" / "benchmarks-watch.md"
-        path.write_text(page(found, bare, given.rounds, load))
+        text = figures_text(ours, theirs, large, bare, load)
+        write_figures(ROOT / "docs", "watch", text)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,10 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 RUN = {
-    *("apply", "dependencies", "editor", "failing", "gang", "lint", "recovery", "render"),
-    "watch",
+    *("apply", "dependencies", "editor", "failing", "figures", "gang", "lint", "recovery"),
+    *("render", "watch"),
 }
-"""The benchmarks that tests of this module run; `failing` is a part of `watch`."""
+"""What tests of this module run; `failing` is a part of `watch`, `figures` of those with a page."""
 
 Load = Callable[[str], ModuleType]
 
@@ -39,6 +40,26 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     return loaded
 
 
+def copied(folder: Path) -> Path:
+    """A folder with the page of figures, into which a benchmark writes."""
+    folder.mkdir(exist_ok=True)
+    shutil.copy(FOLDER.parent / "docs" / "benchmarks.md", folder)
+    return folder
+
+
+def test_the_page_has_a_place_for_the_figures_of_each_script(load: Load, tmp_path: Path) -> None:
+    figures = load("figures")
+    page = copied(tmp_path) / "benchmarks.md"
+    before = page.read_text("utf-8")
+    for name in ("apply", "gang", "recovery", "render", "watch"):
+        figures.write_figures(tmp_path, name, f"figures of {name}")
+        assert f"\n\nfigures of {name}\n\n<!-- end of figures -->" in page.read_text("utf-8")
+    headings = re.compile(r"^#+ .*$", re.MULTILINE)
+    assert headings.findall(page.read_text("utf-8")) == headings.findall(before)
+    with pytest.raises(SystemExit, match="no place for the figures of lint"):
+        figures.write_figures(tmp_path, "lint", "")
+
+
 def test_no_benchmark_is_left_out() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == RUN
 
@@ -49,7 +70,7 @@ def test_render(
     benchmark = load("render")
     smallest = benchmark.Scenario("1 job of 1 worker", 1, 1)
     monkeypatch.setattr(benchmark, "SCENARIOS", (smallest,))
-    monkeypatch.setattr(benchmark, "DOCS", tmp_path)
+    monkeypatch.setattr(benchmark, "DOCS", copied(tmp_path))
     monkeypatch.setattr(sys, "argv", ["render.py", "--runs", "1", "--date", "2026-01-31"])
     benchmark.main()
     assert smallest.title in capsys.readouterr().out
@@ -86,11 +107,11 @@ def test_apply(
     benchmark = load("apply")
     there = bool(benchmark.kubectls(control_plane))
     require("kubectl", present=there, why="the benchmark times it beside etcompile")
-    (tmp_path / "docs").mkdir()
+    page = copied(tmp_path / "docs") / "benchmarks.md"
     monkeypatch.setattr(benchmark, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["apply.py", "--workers", "2", "--many", "3"])
     benchmark.main()
-    assert "apply of 4 new objects" in (tmp_path / "docs" / "benchmarks-apply.md").read_text()
+    assert "| apply of 4 new objects |" in page.read_text()
 
 
 def test_watch(load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any) -> None:
@@ -102,8 +123,9 @@ def test_watch(load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any) 
     found = benchmark.measured(watcher, 8, 2, 2, [(2, 2)])
     titles = [told["title"] for told in found["failures"]]
     assert titles == ["one at a time", "bare, 2 at once", "2 at once, told by 2 kubelets"]
-    text = benchmark.page(benchmark.table([found], [found], found), [0.1], 1, 0.5)
-    assert all(title in text for title in (titles[0], titles[2]))
+    assert all(one in benchmark.table([found], [found], found) for one in (titles[0], titles[2]))
+    text = benchmark.figures_text([found], [found], found, [0.1], 0.5)
+    assert all(f"| {one}, 1,000 Pods |" in text for one in (titles[0], titles[2]))
 
 
 def test_an_editor_is_told_of_each_keystroke(
@@ -118,8 +140,9 @@ def test_an_editor_is_told_of_each_keystroke(
 def test_a_gang_restarts_as_often_as_a_command_of_it_is_killed(load: Load) -> None:
     benchmark = load("gang")
     row = benchmark.measure(3, kills=2, idle=0.5)
-    assert re.match(r"\| 3 \| \d+\.\d\d s \|", row)
-    assert f"\n{row}\n" in benchmark.page([row], 0.5, 2)
+    assert row[0] == "3"
+    assert re.fullmatch(r"\d+\.\d\d s", row[1])
+    assert f"| {' | '.join(row)} |" in benchmark.figures_text([row], 0.5, 2)
 
 
 def test_recovery_is_told_in_a_table_and_drawn(load: Load) -> None:
@@ -131,9 +154,10 @@ def test_recovery_is_told_in_a_table_and_drawn(load: Load) -> None:
         for program in benchmark.PROGRAMS
         for way, seconds in taken.items()
     ]
-    told = benchmark.page(results, "2026-01-31", kills=3, ranks=8)
+    told = benchmark.table(results)
     assert "next step | in place | 5.0 s | 9.0 s |  |" in told
     assert "next step | new Pods | 25.0 s | 31.0 s | 0.20 |" in told
+    assert "| new Pods | 25.0 s | 25.0 s |" in benchmark.figures_text(results, "2026-01-31", 3)
     drawn = benchmark.plot(results)
     assert drawn.count("<title>in place: 5.0 s, 9.0 s</title>") == len(benchmark.PROGRAMS)
 
@@ -144,8 +168,8 @@ def test_recovery(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         if not os.environ.get(name):
             pytest.skip(f"{name} is not set")
     benchmark = load("recovery")
-    monkeypatch.setattr(benchmark, "DOCS", tmp_path)
+    monkeypatch.setattr(benchmark, "DOCS", copied(tmp_path))
     words = ["recovery.py", "--kills", "1", "--ranks", "2", "--only", "quick"]
     monkeypatch.setattr(sys, "argv", words)
     benchmark.main()
-    assert "loses a peer: next step" in (tmp_path / "benchmarks-recovery.md").read_text()
+    assert "Each median is of 1 kills" in (tmp_path / "benchmarks.md").read_text()
