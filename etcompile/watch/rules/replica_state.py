@@ -152,8 +152,9 @@ def _is_given_up(replica: Replica, written: ReplicaRecord) -> bool:
 def _with_pod(
     placement: Placement, replica: Replica, pod: PodView, record: RunRecord, stuck: str
 ) -> Replica:
-    if pod.deleting and pod.due and replica.role.recovery.relaunch:
-        # Who follows has another name, and need not wait for a node that does not answer.
+    if pod.deleting and pod.due and replica.role.recovery.relaunch and not pod.held_by_kueue:
+        # Who follows has another name, and need not wait for a node that does not answer. Kueue,
+        # though, counts the old Pod until it is gone, and would delete the new one as excess.
         since = pod.due + placement.view.timeouts.verdict
         return _lost(replica, "deleted", pod, record, since)
     if pod.deleting:

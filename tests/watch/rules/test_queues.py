@@ -5,7 +5,7 @@ The same with the real Kueue: tests/queues.
 
 from etcompile.model import Settings
 from etcompile.watch.actions import ReleasePod
-from specs import kubeflow_job, replicas, training_job
+from specs import elastic_job, kubeflow_job, replicas, training_job
 from world import World
 
 
@@ -65,6 +65,22 @@ def test_all_come_back_when_one_ended_with_0_because_it_was_deleted() -> None:
     assert world.record.restarts == 0  # nothing has failed
     [event] = world.told("JobRestarted")
     assert "ended with exit code 0 when it was deleted" in event.message
+
+
+def test_nobody_follows_a_pod_of_an_elastic_job_that_kueue_still_counts() -> None:
+    """A follower has another name, so that Kueue would see one Pod too many."""
+    job = elastic_job({"worker": 3})
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    world = World(job, settings=Settings(gang="kueue", run="one"))
+    for name in world.pods:
+        world.change(name, node=f"node-of-{name}")
+    before = {pod.uid for pod in world.pods.values()}
+    names = sorted(world.pods)
+    world.ends_with_0.add(names[0])
+    world.change(names[0], deleting=True, due=world.now + 30)
+    world.wait(300)
+    assert sorted(world.pods) == names
+    assert before.isdisjoint(pod.uid for pod in world.pods.values())
 
 
 def test_a_preempted_gang_comes_back_when_all_have_gone() -> None:
