@@ -20,6 +20,7 @@ NO_KEYS = {
     "limits.nvidia.com/gpu": "a place in a container, in a message",
     "kueue.x-k8s.io/admission": "a scheduling gate",
     "kueue.x-k8s.io/managed": "a finalizer",
+    "node.kubernetes.io/unschedulable": "a taint of nodes",
     "nvidia.com/gpu": "a resource",
     "nvidia.com/mig-": "the beginning of a resource",
     "trainer.kubeflow.org/trainjob-controller": "a value of managedBy",

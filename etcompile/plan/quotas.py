@@ -10,19 +10,14 @@ this, because it looks at one Pod at a time.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.k8s import jobs, pods, quantity
+from etcompile.k8s import quantity
 from etcompile.k8s.objects import Object
-from etcompile.k8s.requests import limits_of, requested
+from etcompile.k8s.quota_usage import total_usage, usage
 from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import ObjectKey, Plan, Reason, Step
-
-Amounts = dict[str, Decimal]
-
-_COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 Read = Callable[[str, Object], Sequence[Object]]
 """Reads the ResourceQuotas of a namespace. Where that is not allowed: those that have no room for
@@ -149,9 +144,7 @@ def _shortages(
     for quota in quotas:
         spec, status = quota.get("spec") or {}, quota.get("status") or {}
         used = status.get("used") or {}
-        named = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
-        selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-        needs, gives = (_sum(values, [*named, *selected]) for values in (wanted, freed))
+        needs, gives = (total_usage(values, spec) for values in (wanted, freed))
         for resource, most in (status.get("hard") or spec.get("hard") or {}).items():
             limit = quantity.number(most)
             if limit is not None and resource in needs:
@@ -160,63 +153,6 @@ def _shortages(
                     name = quota["metadata"]["name"]
                     freed_here = gives.get(resource, Decimal(0))
                     yield _Shortage(name, resource, free, needs[resource], freed_here)
-
-
-def _sum(values: Iterable[Object], scopes: Iterable[Mapping[str, Any]]) -> Amounts:
-    """What objects use of a quota with these scopes."""
-    total: Amounts = defaultdict(Decimal)
-    for value in values:
-        if all(value["kind"] == "Pod" and _in_scope(scope, value) for scope in scopes):
-            for name, amount in usage(value).items():
-                total[name] += amount
-    return total
-
-
-def usage(value: Object) -> Amounts:
-    """What a Pod, or the Pods of a Job, count for in quotas that they match; nothing of others.
-
-    The rules of the Pod and object count evaluators in Kubernetes' pkg/quota/v1/evaluator/core.
-    """
-    spec = value.get("spec") or {}
-    if value["kind"] == "Job" and value["apiVersion"].startswith("batch/"):
-        own = {"count/jobs.batch": Decimal(1)}
-        if jobs.is_over(value) or jobs.is_suspended(value):
-            return own
-        pod = {"apiVersion": "v1", "kind": "Pod", **(spec.get("template") or {})}
-        times = Decimal(1 if spec.get("parallelism") is None else spec["parallelism"])
-        return own | {name: amount * times for name, amount in usage(pod).items()}
-    if (value["apiVersion"], value["kind"]) != ("v1", "Pod"):
-        return {}
-    amounts = {"count/pods": Decimal(1)}
-    if pods.has_ended(value):
-        return amounts
-    amounts["pods"] = Decimal(1)
-    for name, amount in requested(spec).items():
-        amounts[f"requests.{name}"] = amount
-        if name in _COMPUTE:
-            amounts[name] = amount
-    limits = requested(spec, limits_of)
-    return amounts | {f"limits.{name}": amount for name, amount in limits.items()}
-
-
-def _in_scope(selector: Mapping[str, Any], pod: Object) -> bool:
-    """Whether a Pod is in a scope of a quota (pkg/quota/v1/evaluator/core/pods.go)."""
-    spec = pod.get("spec") or {}
-    name, operator = selector.get("scopeName"), selector.get("operator")
-    if name == "PriorityClass":
-        own, values = spec.get("priorityClassName") or "", selector.get("values") or ()
-        return {
-            "In": own in values,
-            "NotIn": own not in values,
-            "Exists": bool(own),
-            "DoesNotExist": not own,
-        }.get(str(operator), True)
-    return {
-        "Terminating": spec.get("activeDeadlineSeconds") is not None,
-        "NotTerminating": spec.get("activeDeadlineSeconds") is None,
-        "BestEffort": not requested(spec),
-        "NotBestEffort": bool(requested(spec)),
-    }.get(str(name), True)
 
 
 def _is_workload(step: Step) -> bool:

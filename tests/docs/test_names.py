@@ -11,6 +11,7 @@ ROOT = Path(etcompile.__file__).parent
 TERMS = {
     *("cli/reporting", "diagnostics/spelling"),
     *("k8s/bookkeeping", "model/scaling", "naming"),
+    "capacity/packing",
     "watch/deciding",
 }
 PRIVATE = {

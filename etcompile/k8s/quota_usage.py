@@ -1,0 +1,72 @@
+"""What objects count for in the ResourceQuotas of their namespace."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from etcompile.k8s import jobs, pods
+from etcompile.k8s.objects import Object
+from etcompile.k8s.requests import Amounts, limits_of, requested
+
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+
+
+def total_usage(values: Iterable[Object], spec: Mapping[str, Any]) -> Amounts:
+    """What objects use of a quota, of which the spec may name scopes."""
+    named = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
+    selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    scopes = [*named, *selected]
+    total: Amounts = defaultdict(Decimal)
+    for value in values:
+        if all(value["kind"] == "Pod" and _in_scope(scope, value) for scope in scopes):
+            for name, amount in usage(value).items():
+                total[name] += amount
+    return total
+
+
+def usage(value: Object) -> Amounts:
+    """What a Pod, or the Pods of a Job, count for in quotas that they match; nothing of others.
+
+    The rules of the Pod and object count evaluators in Kubernetes' pkg/quota/v1/evaluator/core.
+    """
+    spec = value.get("spec") or {}
+    if value["kind"] == "Job" and value["apiVersion"].startswith("batch/"):
+        own = {"count/jobs.batch": Decimal(1)}
+        if jobs.is_over(value) or jobs.is_suspended(value):
+            return own
+        pod = {"apiVersion": "v1", "kind": "Pod", **(spec.get("template") or {})}
+        times = Decimal(1 if spec.get("parallelism") is None else spec["parallelism"])
+        return own | {name: amount * times for name, amount in usage(pod).items()}
+    if (value["apiVersion"], value["kind"]) != ("v1", "Pod"):
+        return {}
+    amounts = {"count/pods": Decimal(1)}
+    if pods.has_ended(value):
+        return amounts
+    amounts["pods"] = Decimal(1)
+    for name, amount in requested(spec).items():
+        amounts[f"requests.{name}"] = amount
+        if name in _COMPUTE:
+            amounts[name] = amount
+    limits = requested(spec, limits_of)
+    return amounts | {f"limits.{name}": amount for name, amount in limits.items()}
+
+
+def _in_scope(selector: Mapping[str, Any], pod: Object) -> bool:
+    """Whether a Pod is in a scope of a quota (pkg/quota/v1/evaluator/core/pods.go)."""
+    spec = pod.get("spec") or {}
+    name, operator = selector.get("scopeName"), selector.get("operator")
+    if name == "PriorityClass":
+        own, values = spec.get("priorityClassName") or "", selector.get("values") or ()
+        return {
+            "In": own in values,
+            "NotIn": own not in values,
+            "Exists": bool(own),
+            "DoesNotExist": not own,
+        }.get(str(operator), True)
+    return {
+        "Terminating": spec.get("activeDeadlineSeconds") is not None,
+        "NotTerminating": spec.get("activeDeadlineSeconds") is None,
+        "BestEffort": not requested(spec),
+        "NotBestEffort": bool(requested(spec)),
+    }.get(str(name), True)
