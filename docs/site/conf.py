@@ -11,12 +11,11 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 import etcompile
+from etcompile.diagnostics import RULES
+from etcompile.diagnostics.rule_text import page_of
 
 _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
-
-from contents import DOCS
-from pages import document_name
 
 project = "etcompile"
 author = "The etcompile authors"
@@ -54,13 +53,6 @@ html_show_sourcelink = False
 html_show_sphinx = False
 
 _CODE = re.compile(r"\bET\d{4}\b")
-_CODES = {
-    code: document_name(page)
-    for page in (*DOCS.glob("diagnostics*.md"), *DOCS.glob("diagnostics/*.md"))
-    for code in re.findall(r"^###? (ET\d{4})", page.read_text("utf-8"), re.MULTILINE)
-}
-"""The page of each code of a diagnostic."""
-
 _OPTION = re.compile(r"--[\w-]{1,25}")
 _SIGNATURE = re.compile(r"<dl>\s*((?:<dd>.*?</dd>\s*)+)</dl>", re.DOTALL)
 
@@ -101,17 +93,18 @@ class LinkedCodes(SphinxPostTransform):
             return
         text, end = node.astext(), 0
         for found in _CODE.finditer(text):
-            if found[0] in _CODES:
+            if found[0] in RULES:
                 yield nodes.Text(text[end : found.start()])
                 yield self._link(found[0], nodes.Text(found[0]))
                 end = found.end()
         yield nodes.Text(text[end:])
 
     def _link(self, code: str, shown: nodes.Node) -> nodes.Node:
-        if code not in _CODES:
+        if code not in RULES:
             return shown
         builder = self.app.builder
-        page = builder.get_relative_uri(self.env.current_document.docname, _CODES[code])
+        target = f"diagnostics/{page_of(code).removesuffix('.md')}"
+        page = builder.get_relative_uri(self.env.current_document.docname, target)
         return nodes.reference("", "", shown, internal=True, refuri=f"{page}#{code.lower()}")
 
 

@@ -44,4 +44,4 @@ def command(_ctx: click.Context, options: ExplainOptions) -> None:
     elif options.output == "text":
         click.echo("\n\n\n".join(rule_text.as_text(rule) for rule in RULES.values()))
     else:
-        click.echo(rule_text.page(RULES.values()), nl=False)
+        click.echo("\n".join(rule_text.pages(RULES.values()).values()), nl=False)

@@ -1,36 +1,42 @@
-"""The long form of the catalogue's entries, for a terminal and for `docs/diagnostics.md`."""
+"""The long form of the catalogue's entries, for a terminal and for `docs/diagnostics`."""
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from etcompile.diagnostics.catalogue import Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
 
-_STAGES = {
-    "1": "Loading",
-    "2": "The job's specification",
-    "3": "Scale intents",
-    "4": "Kubernetes objects",
-    "5": "Output",
-    "6": "Overlays",
-    "7": "Plans",
-    "8": "Clusters",
-    "9": "Advice about training",
+_GROUPS = {
+    "ET1": "Loading files",
+    "ET2": "The specification of a job",
+    "ET3": "Scaling",
+    "ET4": "Kubernetes objects",
+    "ET5": "Output",
+    "ET6": "Overlays",
+    "ET7": "Plans",
+    "ET8": "The cluster",
+    "ET9": "Advice about training",
 }
-"""What the first digit of a code stands for."""
+"""What the first characters of a code stand for."""
 
-_PREAMBLE = """\
+_INDEX = """\
 # Diagnostics
 
-Everything that etcompile can say about an input. An error is refused: nothing is written. A
-warning compiles, unless `--strict` is given. A code keeps its meaning for ever.
+`etcompile explain ET2003`, or `etcompile explain replicas-above-max`, prints a section of these
+pages.
 
-`etcompile explain CODE` prints one of these sections. A message with names and numbers is the one
-for the example below it, or for an input like it. What is said of operators and other tools is as
-[sources.md](sources.md) has it. This page is generated:
-`etcompile explain --all -o markdown > docs/diagnostics.md`.
+An error stops the run before anything is written. A warning does so only with `--strict`;
+[Checks](../checks.md) shows how to ignore one.
+
+| codes | about |
+|---|---|
 """
+
+
+def page_of(code: str) -> str:
+    """The page of `docs/diagnostics` that has a code's section; its anchor is the code."""
+    return f"{code[:3].lower()}xxx.md"
 
 
 def as_text(rule: Rule) -> str:
@@ -38,7 +44,7 @@ def as_text(rule: Rule) -> str:
     shown = sample(rule)
     parts = [
         f"{rule.code} {rule.name} ({rule.severity.value})",
-        f"{_label(rule)}: {shown.message}",
+        f"{'Message, for example' if rule.sample else 'Message'}: {shown.message}",
         textwrap.fill(rule.why, 80, break_on_hyphens=False),
         "Example:\n\n" + textwrap.indent(rule.example, "    "),
     ]
@@ -57,18 +63,17 @@ def as_markdown(rule: Rule) -> str:
     example = shown.message
     fence = "``" if "`" in example else "`"
     parts = [
-        f"{rule.severity.value.capitalize()} **{rule.name}**.",
-        f"{_label(rule)}: {fence}{example}{fence}",
+        f"{rule.severity.value.capitalize()} **{rule.name}**: {fence}{example}{fence}",
         _prose(rule.why),
-        f"```\n{rule.example}\n```",
+        textwrap.indent(rule.example, "    "),
     ]
     if shown.hint:
-        parts.append(f"What to do: {_prose(shown.hint)}")
+        parts.append(f"Fix: {_prose(shown.hint)}")
     if rule.source.startswith("https://"):
         parts.append(f"Source: [{rule.source.split('/')[2]}]({rule.source})")
     elif rule.source:
         reference, _, section = rule.source.partition(" ")
-        parts.append(f"Source: [{reference}]({reference}) {section}".rstrip())
+        parts.append(f"Source: [{reference}](../{reference}) {section}".rstrip())
     if rule.opt_in:
         parts.append(f"Reported only with `etcompile check --select {rule.code}`.")
     return "\n\n".join(parts)
@@ -79,24 +84,18 @@ def sample(rule: Rule) -> Diagnostic:
     return diagnose(rule.code, None, **rule.sample)
 
 
-def page(rules: Iterable[Rule]) -> str:
-    """The documentation of rules, in the order of their codes: a table, then their sections."""
-    table = ["| code | name | severity |", "|---|---|---|"]
-    sections: list[str] = []
-    stage = ""
+def pages(rules: Iterable[Rule]) -> Mapping[str, str]:
+    """The pages of `docs/diagnostics` by their file names: the index, then one for each group."""
+    groups: dict[str, list[Rule]] = {}
     for rule in rules:
-        link = f"[{rule.code}](#{rule.code.lower()})"
-        table.append(f"| {link} | {rule.name} | {rule.severity.value} |")
-        if rule.code[2] != stage:
-            stage = rule.code[2]
-            sections.append(f"## {stage}xxx: {_STAGES[stage]}\n")
+        groups.setdefault(rule.code[:3], []).append(rule)
+    rows = [f"| [{group}xxx]({page_of(group)}) | {_GROUPS[group]} |\n" for group in groups]
+    texts = {"README.md": _INDEX + "".join(rows)}
+    for group, members in groups.items():
         # The code alone: the heading is the address of the section.
-        sections.append(f"### {rule.code}\n\n{as_markdown(rule)}\n")
-    return "\n".join([_PREAMBLE, *table, "", *sections])
-
-
-def _label(rule: Rule) -> str:
-    return "Message, for example" if rule.sample else "Message"
+        sections = [f"## {rule.code}\n\n{as_markdown(rule)}\n" for rule in members]
+        texts[page_of(group)] = "\n".join([f"# {group}xxx: {_GROUPS[group]}\n", *sections])
+    return texts
 
 
 def _prose(words: str) -> str:

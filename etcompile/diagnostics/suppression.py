@@ -56,7 +56,7 @@ def ignore_problem(code: str) -> tuple[str, str] | None:
 def _nearest(written: str) -> str:
     """What to write instead of a code that does not exist."""
     near = codes_by_name().get(written.lower()) or probable_code(written, RULES)
-    return f"did you mean {near}?" if near else "docs/diagnostics.md lists all codes"
+    return f"did you mean {near}?" if near else "`etcompile explain --all` lists all codes"
 
 
 def selectable() -> tuple[str, ...]:

@@ -187,7 +187,7 @@ def test_a_job_that_is_suspended_is_refused(run, write, kubelet, namespace):
     assert run("apply", "jobs").returncode == 0
     done = run("restart", "mnist")
     assert done.returncode == 7
-    assert "mnist cannot be run again: it is suspended" in done.stderr
+    assert "mnist cannot be restarted: it is suspended" in done.stderr
 
 
 def test_one_that_is_killed_is_finished_by_the_next(run, start, applied, objects, slow):

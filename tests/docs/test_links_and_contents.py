@@ -17,7 +17,7 @@ from markdown_it.token import Token
 DOCS = ROOT / "docs"
 NOT_ON_THE_SITE = frozenset({DOCS / "editors" / "vscode" / "README.md"})
 """The README of an extension, which its own list of extensions shows."""
-FOLDERS = ("kinds", "contributing", "reference")
+FOLDERS = ("diagnostics", "kinds", "contributing", "reference")
 """Folders whose own README lists their pages."""
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _HTML_LINK = re.compile(r'(?:href|src|srcset)="([^"]+)"')

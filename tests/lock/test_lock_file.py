@@ -110,7 +110,7 @@ def test_a_file_edited_by_hand_is_not_overwritten(out: Path, job: Path) -> None:
     before = tree(out)
     result = render(job, "-d", out)
     assert result.exit_code == 2
-    assert f"error[ET5007]: {edited} is not as etcompile wrote it: it was edited by hand" in (
+    assert f"error[ET5007]: {edited} is not what etcompile wrote: it was edited by hand" in (
         result.stderr
     )
     assert "overlay" in result.stderr

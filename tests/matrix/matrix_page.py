@@ -10,6 +10,7 @@ from itertools import pairwise
 from matrix_cells import KINDS, PROFILES, SECRETS, Cell, Outcome, is_error
 
 from etcompile.diagnostics import RULES
+from etcompile.diagnostics.rule_text import page_of
 from etcompile.model import GANGS
 
 _PAGE = """\
@@ -134,7 +135,8 @@ def _told(outcomes: Mapping[Cell, Outcome]) -> str:
         for block in _blocks(cells):
             rule = RULES[code[:6]]
             what = "refused without `--run`" if code == "ET2085!" else rule.name.replace("-", " ")
-            rows.append([f"[{rule.code}](diagnostics.md#{rule.code.lower()})", what, *block])
+            link = f"diagnostics/{page_of(rule.code)}#{rule.code.lower()}"
+            rows.append([f"[{rule.code}]({link})", what, *block])
     head = ["code", "", "kinds", "profiles", "gang schedulers", "sources of keys"]
     return _table(head, rows)
 

@@ -238,7 +238,7 @@ def test_kinds_that_trainer_runs_otherwise_are_refused_with_the_reason(kind):
     done = run("migrate", "--to", "trainjob", path)
     assert done.returncode == 2
     assert "error[ET2143]" in done.stderr
-    assert "is not made into a TrainJob: " in done.stderr
+    assert "cannot become a TrainJob: " in done.stderr
 
 
 def test_the_files_are_written_and_compile(tmp_path):
