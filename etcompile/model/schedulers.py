@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 """The label by which Kueue knows what to queue: the operators' jobs, or Pods."""
+KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
+"""The label of Pods that Kueue admits together."""
 
 _OWNERS = {
     "volcano.sh": "volcano",

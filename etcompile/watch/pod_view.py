@@ -27,6 +27,7 @@ from etcompile.model.protocol import (
     WATCHER,
 )
 from etcompile.model.run_record import DIGITS
+from etcompile.model.schedulers import KUEUE_GROUP, KUEUE_QUEUE
 from etcompile.model.supervision import EpochLine, epoch_line
 
 TOUCHED = "etcompile.dev/touched"
@@ -104,6 +105,7 @@ class PodView(Struct, frozen=True, gc=False):
         stopped_by_kueue: Kueue has stopped its group, to have its quota for another one.
         held_by_kueue: Nothing but Kueue's finalizer keeps it from going.
         left_out_by_kueue: Kueue has finished its group without it: it will never be admitted.
+        queued_alone: Kueue admits it by itself: it is beyond the minimum of its job's group.
     """
 
     name: str
@@ -143,6 +145,7 @@ class PodView(Struct, frozen=True, gc=False):
     held_by_kueue: bool = False
     stopped_by_kueue: bool = False
     left_out_by_kueue: bool = False
+    queued_alone: bool = False
 
     @property
     def ended(self) -> bool:
@@ -236,6 +239,7 @@ def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
         stopped_by_kueue="TerminationTarget" in conditions,
         held_by_kueue=metadata.get("finalizers") == [pods.KUEUE_MANAGED],
         left_out_by_kueue=phase == "Pending" and pods.is_left_out_by_kueue(pod),
+        queued_alone=KUEUE_QUEUE in labels and KUEUE_GROUP not in labels,
     )
 
 

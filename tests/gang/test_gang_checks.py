@@ -359,6 +359,9 @@ def test_w1_what_cannot_be_seen_from_here_is_listed(tmp_path: Path) -> None:
         for need in needs:
             assert need in found.stderr, gang
     assert "needs in" not in at_a_shell(*command).stderr
+    # Kueue adds up what the Pods ask for, whatever the job says.
+    (tmp_path / "job.json").write_text(json.dumps(job(minResources={"example.com/nic": 1})))
+    assert "quota for cpu" in at_a_shell(*command, "--gang", "kueue").stderr
 
 
 EVERYTHING = {

@@ -13,10 +13,9 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.names import is_label
 from etcompile.k8s.objects import Object
 from etcompile.model import Member
-from etcompile.model.schedulers import KUEUE_QUEUE
+from etcompile.model.schedulers import KUEUE_GROUP, KUEUE_QUEUE
 
 _PREFIX = "kueue.x-k8s.io"
-_GROUP = f"{_PREFIX}/pod-group-name"
 _TOTAL = f"{_PREFIX}/pod-group-total-count"
 _ROLE = f"{_PREFIX}/role-hash"
 _INDEX = f"{_PREFIX}/pod-group-pod-index"
@@ -56,7 +55,7 @@ def _membership(group: Group, place: Place) -> Membership:
     for key in _OF_PODS:
         if key in of_job and key not in own and not (has_topology and key in _TOPOLOGY):
             annotations[key] = of_job[key]
-    return Membership(labels={**labels, _GROUP: group.name}, annotations=annotations)
+    return Membership(labels={**labels, KUEUE_GROUP: group.name}, annotations=annotations)
 
 
 def _priority(group: Group) -> str | None:
@@ -96,7 +95,8 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
     pods = [pod["metadata"] for pod, _ in pod_specs(objects)]
     labels = [pod.get("labels") or {} for pod in pods]
     annotations = [pod.get("annotations") or {} for pod in pods]
-    members = [notes for own, notes in zip(labels, annotations, strict=True) if own.get(_GROUP)]
+    both = zip(labels, annotations, strict=True)
+    members = [notes for own, notes in both if own.get(KUEUE_GROUP)]
     totals = sorted({notes.get(_TOTAL, "none") for notes in members})
     if members and totals != [str(len(members))]:
         written = " and ".join(totals)
@@ -109,8 +109,8 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
         index = own.get(_INDEX, "0")
         if not index.isdecimal() or int(index) >= len(members or pods):
             yield f"pod-group-pod-index {index} is not below {len(members)}"
-        if len(both := [key for key in _TOPOLOGY if key in notes]) > 1:
-            yield f"a Pod has {' and '.join(both)}, of which one may be"
+        if len(several := [key for key in _TOPOLOGY if key in notes]) > 1:
+            yield f"a Pod has {' and '.join(several)}, of which one may be"
         if f"{_PREFIX}/elastic-job" in {**own, **notes}:
             yield "Kueue refuses elastic-job on Pods"
 
@@ -118,7 +118,8 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
 def _needs(group: Group) -> Iterator[str]:
     yield "its pod integration on, for this namespace"
     yield f"LocalQueue {group.queue} in the job's namespace"
-    yield f"quota for {', '.join(sorted(group.resources))} in its ClusterQueue"
+    resources = {name for share in group.shares for name in share.requests}
+    yield f"quota for {', '.join(sorted(resources))} in its ClusterQueue"
     for name in dict.fromkeys((_priority(group), group.intent.extra_queue_priority)):
         if name:
             yield f"WorkloadPriorityClass {name}"

@@ -261,7 +261,8 @@ def _lost_by_kueue(state: RunState) -> Decision | None:
     Kueue would delete another one as one too many. The Pods come back in another Workload, which
     Kueue makes once those of this one are gone (reference/gang-scheduling.md 4.5).
     """
-    pods = [pod for replica in state.those("there") if (pod := replica.pod) is not None]
+    there = (replica.pod for replica in state.those("there"))
+    pods = [pod for pod in there if pod is not None and not pod.queued_alone]
     for pod in pods:
         if pod.left_out_by_kueue:
             return restarted(state, f"{pod.name}: Kueue had finished its group", counted=False)

@@ -71,3 +71,12 @@ def test_a_preflight_that_sends_a_pod_away_is_seen(phase, name, state, away) -> 
     if away:
         [failure] = seen.failures
         assert failure.cause.name == "PreflightNode"
+
+
+def test_a_pod_in_a_queue_is_admitted_alone_unless_it_is_one_of_a_group() -> None:
+    queued = pod()
+    queued["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "research"
+    assert pod_view(queued).queued_alone
+    queued["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "mnist-one"
+    assert not pod_view(queued).queued_alone
+    assert not pod_view(pod()).queued_alone

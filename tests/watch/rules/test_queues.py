@@ -103,6 +103,17 @@ def test_a_pod_that_came_after_its_group_had_finished_is_made_again_with_the_oth
     assert not any(pod.left_out_by_kueue for pod in world.pods.values())
 
 
+def test_a_pod_beyond_the_minimum_that_ended_with_0_takes_no_other_with_it() -> None:
+    """Kueue admits it by itself, so no group counts it as done."""
+    world = queued(**{"gang-min-member": "2"})
+    others = {pod.uid for name, pod in world.pods.items() if name != "mnist-one-worker-2"}
+    ended = {"deleting": True, "due": world.now + 30, "phase": "Succeeded"}
+    world.change("mnist-one-worker-2", queued_alone=True, held_by_kueue=True, **ended)
+    world.settle()
+    assert others <= {pod.uid for pod in world.pods.values()}
+    assert world.told("JobRestarted") == []
+
+
 def test_a_launcher_comes_back_that_kueue_has_stopped() -> None:
     """Without Kueue the run fails with its launcher (reference/et-operator.md 4.3)."""
     job = training_job()
