@@ -1,7 +1,7 @@
 """The fields of a kind as a table for people, from its JSON Schema.
 
-The same file that refuses a wrong field says what a right one does, so that the pages under
-docs/kinds cannot promise another thing than the compiler does.
+`etcompile schema KIND --markdown` prints it. The same file refuses wrong fields, so the table
+cannot promise anything else than the compiler does.
 """
 
 from collections.abc import Iterator, Mapping
