@@ -110,7 +110,7 @@ class ArgoCD:
             self._pushed[path] = revision
 
     def application(self, name: str, path: str, namespace: str) -> None:
-        """Creates an Application as docs/profiles.md recommends it, with `selfHeal`."""
+        """Creates an Application as docs/argocd.md recommends it, with `selfHeal`."""
         self._paths[name] = path
         where = "server" if "://" in self._destination else "name"
         self._cluster.server_side_apply(

@@ -19,7 +19,7 @@ _PAGE = """\
 Any profile, with any kind, any gang scheduler and any source of ssh keys: {count} cells
 ({sizes}). A test compiles each of them, holds its objects against the
 schemas below, and writes this page: `pytest -m programs tests/matrix --update-goldens`. What an
-option is for: [profiles.md](profiles.md), [gang.md](gang.md), [secrets.md](secrets.md).
+option is for: [argocd.md](argocd.md#annotations), [gang.md](gang.md), [secrets.md](secrets.md).
 
 A kind is one of its [examples](../examples/README.md), without scale intents; a kind that compiles
 to something else with another setting is there with it.
@@ -50,7 +50,7 @@ What the Pods of a job become members of, by `kubernetes-version`.
 
 What a profile adds to the objects that the other options bring (full names: `argocd.argoproj.io/…`,
 `kapp.k14s.io/…`). Flux and kpt are told nothing of them. Those of the job itself are in
-[profiles.md](profiles.md), and are told the same with any scheduler and any source of keys, but for
+[argocd.md](argocd.md), and are told the same with any scheduler and any source of keys, but for
 one: with a gang scheduler, `kpt` is not told that a launcher depends on its workers.
 
 {annotated}
