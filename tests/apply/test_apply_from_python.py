@@ -26,9 +26,21 @@ def compilation(job, tmp_path):
     return etcompile.compile([str(tmp_path / "jobs")])
 
 
+def programs() -> list[str]:
+    """The examples of the page, in order."""
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+
+def test_the_example_without_a_cluster_compiles_jobs(job, tmp_path):
+    job(replicas=2)
+    words = [sys.executable, "-c", programs()[0]]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "Pod mnist-worker-1" in done.stdout.splitlines()
+
+
 def test_the_example_applies_jobs(job, kubelet, objects, kubeconfig, tmp_path, monkeypatch):
     job(replicas=2)
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    _, program = programs()
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
 
     def done() -> subprocess.CompletedProcess[str]:
