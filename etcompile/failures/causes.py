@@ -50,7 +50,8 @@ class Cause(Struct, frozen=True):
     @property
     def may_follow(self) -> bool:
         """Whether it is a consequence if anything else has failed."""
-        return self.is_consequence or self.name == "Connection"
+        may = self.name in ("Connection", "Exception") and self.blame == "unknown"
+        return self.is_consequence or may
 
     @property
     def is_vague(self) -> bool:
@@ -115,6 +116,7 @@ _WHILE_WRAPPED = 60
 """Lines that other processes may write between the end of one and the words of its launcher."""
 _BOX = 40
 """Lines, at most, of a message that a launcher puts between two rules."""
+_CONNECTIONS = frozenset(("Connection", "PeerLost", "Unreachable"))
 _RANK = ("RankEnded",)
 _MORE: Mapping[str, tuple[str, ...]] = {
     "BusError": ("SharedMemory", *_RANK),
@@ -299,15 +301,14 @@ def _spoken(text: str, job: str) -> Cause | None:
         raised = said.is_exception or bool(_BARE_EXCEPTION.match(said.words[0]))
         if cause.may_follow:
             followed.append(cause)
-        elif cause.name == "Exception" and _shape("vague").search(cause.line):
-            vague.append(cause)
+        elif cause.name in ("Exception", "DeviceFault") and _shape("vague").search(cause.line):
+            vague.append(structs.replace(cause, blame="unknown"))
             continue
         elif raised or not has_raised:
             return cause
         has_raised = has_raised or raised
     # Of several lines about lost peers one may name the peer.
-    peer = re.compile(rf"{re.escape(job)}-" if job else _ADDRESS.pattern)
-    named = [cause for cause in followed if peer.search(cause.line) or _ADDRESS.search(cause.line)]
+    named = [c for c in followed if _names_peer(c.line, job) or _ADDRESS.search(c.line)]
     errors = [cause for cause in followed if _BARE_EXCEPTION.match(cause.line)]
     return next(iter((*named, *errors, *followed, *vague)), None)
 
@@ -318,15 +319,16 @@ def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
     for said in reversed([*_statements(lines)]):
         words = said.words[0]
         name = _named(words)
-        if said.is_exception and not _shape("wrapper").match(words):
+        has_survived = not said.frames and _shape("survived").search(words)
+        if said.is_exception and not has_survived and not _shape("wrapper").match(words):
             patience = 0
             yield said
-        elif name and not _shape("survived").search(words):
+        elif name and not has_survived:
             patience = _WHILE_WRAPPED if name == "RankEnded" else 0
             yield said
         elif said.is_exception:
             patience = _WHILE_WRAPPED
-        elif _BARE_EXCEPTION.match(words) and not _shape("survived").search(words):
+        elif _BARE_EXCEPTION.match(words) and not has_survived:
             yield said
         elif "\n" not in words and words[:1] not in " \t" and not _named(words, "ignored"):
             if patience == 0:
@@ -340,7 +342,8 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
     chain: list[str] = []
     # Of a text that was cut the traceback may have lost its head.
     cut = itertools.takewhile(lambda line: line[1].startswith(" "), lines)
-    if any('File "' in line for _, line in cut):
+    is_bare = bool(lines) and _BARE_EXCEPTION.match(lines[0][1])
+    if is_bare or any('File "' in line for _, line in cut):
         lines = [(-1, "Traceback (most recent call last):"), *lines]
     while number < len(lines):
         place, line = lines[number]
@@ -352,9 +355,9 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
                 words = "\n".join(text for _, text in lines[number:end])
                 yield _Statement(place, (words if "\n" in words else f"{words}\n",))
                 number = end
-        elif line.startswith("terminate called") and number < len(lines):
+        elif number < len(lines) and _shape("opening").match(line):
             yield _Statement(place, (f"{line}\n{lines[number][1]}",))
-            number += "what():" in lines[number][1]
+            number += 1
         elif not _TRACEBACK.search(line):
             yield _Statement(place, (line,))
         else:
@@ -404,21 +407,25 @@ def _continues(line: str, name: str) -> bool:
     """Whether a line may belong to the message of the exception before it, of that cause."""
     if not line or any(shape.search(line) for shape in (_TRACEBACK, _CHAINED, _shape("at work"))):
         return False
-    return line[0] in " \t" or (_named(line) in ("", name) and not _named(line, "ignored"))
+    other = _named(line)
+    is_same = other in ("", name) or {other, name} <= _CONNECTIONS
+    return line[0] in " \t-" or (is_same and not _named(line, "ignored"))
 
 
 def _meaning(said: _Statement, job: str) -> Cause | None:
     """The cause that a statement names; of a chain of exceptions, the last that is known."""
     causes = _causes()
-    for words in said.words:
+    for words in sorted(said.words, key=lambda words: bool(_shape("vague").search(words))):
         name = _named(words)
         if name == "Connection":
             name = _other_end(words, said.frames, job)
         if name == "Exception":
             return _exception(" ".join(words.split()))
         if name:
-            return structs.replace(causes[name], line=_shown(words, name))
+            return structs.replace(causes[name], line=_shown(words, name, job))
     last = said.words[0].partition("\n")[0]
+    if _shape("unfinished").search(last):
+        last = " ".join(said.words[0].split())
     shape = _EXCEPTION if said.is_exception else _BARE_EXCEPTION
     if not shape.match(last):
         return None
@@ -433,10 +440,12 @@ def _exception(words: str) -> Cause:
     )
 
 
-def _shown(words: str, name: str) -> str:
-    """The line of a statement that a row matched; of a message between rules all of it."""
+def _shown(words: str, name: str, job: str) -> str:
+    """The line that names the other end, or that a row matched; all of a launcher's message."""
     lines = words.splitlines()
-    if name not in ("RankEnded", "Launcher"):
+    if name in _CONNECTIONS:
+        lines = [max(lines, key=lambda line: _says_to_whom(line, job))]
+    elif name not in ("RankEnded", "Launcher", "Unauthorized"):
         lines = [next((line for line in lines if _named(line) == name), lines[0])]
     return " ".join(" ".join(lines).split())[:_LONGEST_BOX]
 
@@ -446,8 +455,22 @@ def _other_end(words: str, frames: str, job: str) -> str:
     innermost = "\n".join(frames.splitlines()[-3:])
     if _shape("local").search(innermost):
         return "Exception"  # it leaves it to others to say what happened
-    is_peer = (job and f"{job}-" in words) or _shape("peer port").search(words)
-    if is_peer or _shape("collective").search(frames):
+    if _names_peer(words, job) or _shape("collective").search(frames):
         return "PeerLost"
-    is_named = _shape("client").search(frames) or _shape("host").search(words)
+    is_named = _shape("client").search(f"{frames}\n{words}") or _shape("host").search(words)
     return "Unreachable" if is_named else "Connection"
+
+
+def _says_to_whom(line: str, job: str) -> int:
+    """How much a line says of a connection: that it broke, which host it was to, which peer."""
+    names_host = _ADDRESS.search(line) or _shape("host").search(line)
+    is_named = bool(job) and f"{job}-" in line
+    return sum(
+        (is_named, names_host is not None, _names_peer(line, job), _named(line) in _CONNECTIONS)
+    )
+
+
+def _names_peer(words: str, job: str) -> bool:
+    """Whether a text names a Pod of the job, or a port or task that only a peer has."""
+    name = rf"(?<![\w.]){re.escape(job)}-([a-z][a-z0-9-]*-\d|\w*-?(?:launcher|master|chief)\b)"
+    return bool((job and re.search(name, words)) or _shape("peer").search(words))
