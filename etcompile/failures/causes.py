@@ -56,7 +56,7 @@ class Cause(Struct, frozen=True):
     @property
     def is_vague(self) -> bool:
         """Whether it says how the process ended, but not why."""
-        return self.name in ("ExitCode", "Unknown", "Killed", "Terminated")
+        return self.name in ("ExitCode", "Unknown", "Killed", "Terminated", "Aborted")
 
 
 class Row(Struct, frozen=True):
@@ -308,9 +308,14 @@ def _spoken(text: str, job: str) -> Cause | None:
             return cause
         has_raised = has_raised or raised
     # Of several lines about lost peers one may name the peer.
-    named = [c for c in followed if _names_peer(c.line, job) or _ADDRESS.search(c.line)]
-    errors = [cause for cause in followed if _BARE_EXCEPTION.match(cause.line)]
-    return next(iter((*named, *errors, *followed, *vague)), None)
+    followed.sort(
+        key=lambda cause: (
+            not cause.is_consequence,
+            not (_names_peer(cause.line, job) or _ADDRESS.search(cause.line)),
+            not _BARE_EXCEPTION.match(cause.line),
+        )
+    )
+    return next(iter((*followed, *vague)), None)
 
 
 def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
@@ -363,6 +368,8 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
         else:
             is_ignored = number > 1 and lines[number - 2][1].startswith("Exception ignored")
             begin, number = number, _end_of_frames(lines, number, _indent(line))
+            while number + 1 < len(lines) and lines[number + 1][1].startswith('  File "'):
+                number = _end_of_frames(lines, number + 1, 0)  # what happened in another process
             if number == len(lines):
                 return
             frames = "\n".join(text for _, text in lines[begin:number])
@@ -430,7 +437,10 @@ def _meaning(said: _Statement, job: str) -> Cause | None:
     if not shape.match(last):
         return None
     path, separator, words = last.partition(":")
-    return _exception(f"{path.rpartition('.')[2]}{separator}{words}")
+    exception = _exception(f"{path.rpartition('.')[2]}{separator}{words}")
+    # It may be another rank whose call this one could not complete.
+    is_collective = _shape("collective").search("\n".join(said.frames.splitlines()[-2:]))
+    return structs.replace(exception, blame="unknown") if is_collective else exception
 
 
 def _exception(words: str) -> Cause:
