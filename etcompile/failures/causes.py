@@ -130,7 +130,7 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\s*$")
 _CHAINED = re.compile(r"^\s*(?:During handling of|The above exception was)")
 _EXCEPTION = re.compile(r"\s*[A-Za-z_][\w.]{0,200}(?:: .*)?$")
 _BARE_EXCEPTION = re.compile(
-    r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Timeout)(?:: .*)?$"
+    r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Timeout|NotFound|Failure)(?:: .*)?$"
 )
 _WORDS = re.compile(r"[^\\^$.*+?{}\[\]()|]+")
 _RULE = re.compile(r"-{40,}$")
@@ -424,8 +424,8 @@ def _meaning(said: _Statement, job: str) -> Cause | None:
     causes = _causes()
     for words in sorted(said.words, key=lambda words: bool(_shape("vague").search(words))):
         name = _named(words)
-        if name == "Connection":
-            name = _other_end(words, said.frames, job)
+        if name in ("Connection", "Unreachable"):
+            name = _other_end(words, said.frames, job, name)
         if name == "Exception":
             return _exception(" ".join(words.split()))
         if name:
@@ -460,7 +460,7 @@ def _shown(words: str, name: str, job: str) -> str:
     return " ".join(" ".join(lines).split())[:_LONGEST_BOX]
 
 
-def _other_end(words: str, frames: str, job: str) -> str:
+def _other_end(words: str, frames: str, job: str, name: str) -> str:
     """The cause of a broken connection: was it to a peer, to a service, or is that not known?"""
     innermost = "\n".join(frames.splitlines()[-3:])
     if _shape("local").search(innermost):
@@ -468,7 +468,7 @@ def _other_end(words: str, frames: str, job: str) -> str:
     if _names_peer(words, job) or _shape("collective").search(frames):
         return "PeerLost"
     is_named = _shape("client").search(f"{frames}\n{words}") or _shape("host").search(words)
-    return "Unreachable" if is_named else "Connection"
+    return "Unreachable" if is_named else name
 
 
 def _says_to_whom(line: str, job: str) -> int:
