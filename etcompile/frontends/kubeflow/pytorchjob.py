@@ -13,7 +13,6 @@ from etcompile.frontends import hosts
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
-from etcompile.frontends.notes import unused
 from etcompile.k8s.requests import gpus
 from etcompile.launch.commands import command_words
 from etcompile.launch.shell import whole_number
@@ -184,8 +183,8 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
         if "nprocPerNode" in spec.fields:
             yield diagnose(codes.PROCESSES_TWICE, place)
         else:
-            reason = "it is deprecated; its value is used"
-            yield unused(place, "spec.elasticPolicy.nProcPerNode", reason, "use spec.nprocPerNode")
+            names = {"where": "spec.elasticPolicy.nProcPerNode", "instead": "spec.nprocPerNode"}
+            yield diagnose(codes.DEPRECATED_FIELD, place, **names)
         return
     # Torchrun's `auto` is a process for each processor of the node, not of the Pod (defect 36).
     for replica in spec.replicas if _processes(spec) == "auto" else ():
