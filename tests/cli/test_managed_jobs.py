@@ -128,7 +128,7 @@ def test_a_folder_says_what_leaves_it(folder: Path, tmp_path: Path) -> None:
     done = run("render", folder, "--config", "skip-managed-by=true", "-d", out)
     assert done.returncode == 0
     assert "removed" in done.stderr
-    assert "leaves the folder" in done.stderr
+    assert "its files leave the output folder" in done.stderr
 
 
 def test_a_function_leaves_the_item_as_it_came() -> None:

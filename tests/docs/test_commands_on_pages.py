@@ -215,7 +215,7 @@ AS_PYTORCH = kubeflow_job("PyTorchJob", {"Worker": 2})
 )
 PARTICULAR: dict[str, dict[str, str]] = {
     "docs/configuration.md": {"etcompile.toml": SETTINGS, "platform/overlay.yaml": OVERLAY},
-    "docs/fixes.md": {"job.yaml": (ROOT / "docs" / "fixes" / "before.yaml").read_text("utf-8")},
+    "docs/checks.md": {"job.yaml": (ROOT / "tests" / "fixes" / "before.yaml").read_text("utf-8")},
     "docs/kinds/trainjob.md": {
         "jobs/bert.yaml": (ROOT / "examples/trainjob/elastic/job.yaml").read_text("utf-8"),
         "platform/runtimes/mine.yaml": etcompile("kinds", "--runtime", "torch-distributed").stdout,

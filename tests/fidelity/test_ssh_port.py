@@ -173,7 +173,7 @@ def test_ports_that_differ_are_named_with_the_annotation_that_decides(
     assert "2222" in message
     (told,) = (d for d in compiled(made).diagnostics if d.code == "ET2094")
     assert "etcompile.dev/ssh-port" in told.hint
-    assert f"port {port} of each worker" in told.hint
+    assert f"waits for port {port}" in told.hint
     decided = job(worker, {"command": launcher}, **{"etcompile.dev/ssh-port": "2200"})
     assert gate_port(decided) == "2200"
     assert disagreements(decided) == []

@@ -358,7 +358,7 @@ CASES: dict[str, list[Case]] = {
         ),
     ],
     "ET9021": [
-        Case(mpi(HOST), mpi({**HOST, **APART}), "hostNetwork: true", "both want port 22"),
+        Case(mpi(HOST), mpi({**HOST, **APART}), "hostNetwork: true", "both need port 22"),
         Case(
             mpi(HOST),
             mpi(HOST, {"ports": [{"name": "ssh", "containerPort": 22}]}),

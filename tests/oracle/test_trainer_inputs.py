@@ -17,7 +17,7 @@ from etcompile.diagnostics import has_errors
 ROOT = Path(__file__).parents[2]
 INPUTS = Path(os.environ.get("ETCOMPILE_INPUTS", ROOT.parent / "shared" / "inputs")) / "trainer-v2"
 FILES = sorted(INPUTS.glob("*/**/*.yaml"))
-NO_RUNTIME = "which is not there"
+NO_RUNTIME = ", which TrainJob"
 FLUX = "Flux, which starts the processes"
 REFUSED = {
     "05-multi-step": "what it fetches would reach nobody",  # T8, T10

@@ -30,7 +30,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 [COMMAND] = re.findall(r"^    (.*docs/site/build\.py)$", CONTRIBUTING, re.MULTILINE)
 LOOKED_AT = (
     *("", "start/", "kinds/pytorchjob/", "recovery/", "failures/", "apply/"),
-    *("cli/", "cli/apply/", "api/", "ignoring/", "search/"),
+    *("cli/", "cli/apply/", "api/", "checks/", "search/"),
 )
 """Pages of every sort, for what takes a second a page."""
 ALLOWED_LINKS = ("https://", "mailto:")
