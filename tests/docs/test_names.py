@@ -27,7 +27,7 @@ def modules():
 def test_modules_are_called_by_nouns():
     found = {str(path.relative_to(ROOT).with_suffix("")) for path in modules()}
     assert {name for name in found if name.endswith("ing")} == TERMS, (
-        "see the glossary in CONTRIBUTING.md"
+        "see docs/contributing/glossary.md"
     )
 
 

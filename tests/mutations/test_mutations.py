@@ -1,4 +1,6 @@
-"""The figures of a run over mutated inputs, in small; CONTRIBUTING.md says how to run more.
+"""The figures of a run over mutated inputs, in small.
+
+docs/contributing/testing.md says how to run more.
 
 `ETCOMPILE_MUTATIONS` is how many accepted inputs are held against the API server.
 """
