@@ -59,8 +59,9 @@ class QueuedJob:
         self._numbers = itertools.count()
         self.sync()
         self._closed = threading.Event()
+        self._healing = threading.Thread(target=self._heal, daemon=True)
         if heals:
-            threading.Thread(target=self._heal, daemon=True).start()
+            self._healing.start()
 
     def _heal(self) -> None:
         while not self._closed.wait(0.5):
@@ -69,10 +70,17 @@ class QueuedJob:
 
     def close(self) -> None:
         self._closed.set()
+        if self._healing.is_alive():
+            self._healing.join()
         self._watcher.kill()
         self._watcher.wait()
         self._log.close()
         self.plane.ask("DELETE", self._path("Pod"))
+        for pod in self.pods():  # the next job needs the nodes, and Kueue may hold some for ever
+            path = self._path("Pod", name=pod["metadata"]["name"])
+            change = {"metadata": {"finalizers": None}}
+            with contextlib.suppress(urllib.error.HTTPError):
+                self.plane.ask("PATCH", path, change, "application/merge-patch+json")
 
     def sync(self) -> None:
         """Creates what Git declares and is not there, as the self-healing of Argo CD does."""
@@ -119,6 +127,11 @@ class QueuedJob:
 
     def wait_until_whole(self) -> None:
         until(self.is_whole, self.describe)
+
+    def wait_until_supervised(self) -> None:
+        """Waits for the first record of the run: what goes before it, no watcher brings back."""
+        self.wait_until_whole()
+        until(lambda: self.phase() == "Running", self.describe)
 
     def describe(self) -> str:
         """What a person would look at."""
@@ -228,7 +241,7 @@ class QueuedJob:
         assert self.queues.excess(self.namespace) == [], self.describe()
 
     def phase(self) -> str:
-        """The phase of the run in its record."""
+        """The phase of the run in its record; "" before there is one."""
         return str(self._status().get("phase", ""))
 
     def failures(self) -> dict[str, int]:
@@ -237,8 +250,13 @@ class QueuedJob:
         return replaced
 
     def _status(self) -> dict[str, str]:
-        found = self.plane.ask("GET", self._path("ConfigMap", name=f"{self.name}-etcompile-status"))
-        data: dict[str, str] = found.get("data") or {}
+        path = self._path("ConfigMap", name=f"{self.name}-etcompile-status")
+        try:
+            data: dict[str, str] = self.plane.ask("GET", path).get("data") or {}
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return {}
+            raise
         return data
 
     def is_finished(self) -> bool:

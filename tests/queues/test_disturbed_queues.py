@@ -93,7 +93,7 @@ def queued(queues: Queues, tmp_path: Path) -> Iterator[Callable[[str], QueuedJob
 
     def start(name: str, *, heals: bool) -> QueuedJob:
         jobs.append(QueuedJob(queues, asking(JOBS[name]), tmp_path, heals=heals))
-        jobs[-1].wait_until_whole()
+        jobs[-1].wait_until_supervised()
         return jobs[-1]
 
     yield start
