@@ -32,7 +32,7 @@ _VARIABLE_LIMIT = 128 * 1024
 _PODS_WAVE = 100
 _SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 _PREFLIGHT = "etcompile.dev/preflight"
-_CHECK_GPUS = re.compile(r"(?:^|&&|;)\s*check gpus ([1-9]\d{0,5})\b", re.MULTILINE)
+_CHECK_GPUS = re.compile(r"(?:^|&&|;)\s*check[ \t]+gpus[ \t]+([1-9]\d{0,5})\b", re.MULTILINE)
 _COPYING: frozenset[Profile] = frozenset({"plain", "kpt"})
 """Profiles of tools that may keep a copy: the others are told not to, or never do."""
 _LIMITED = frozenset({"ConfigMap", "Secret"})

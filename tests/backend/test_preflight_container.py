@@ -151,6 +151,7 @@ def test_where_dlrovers_master_makes_the_pods_it_has_no_effect() -> None:
     [
         ("check gpus 8", 1, True),
         ("check names && check gpus 8", 1, True),
+        ("check names; check  gpus  8", 1, True),
         ("check gpus 8", 8, False),
         ("check gpus 8", None, False),
         ("check gpus", 1, False),
