@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from etcompile.k8s.objects import Object, is_going
-from etcompile.k8s.pods import is_half_deleted
+from etcompile.k8s.pods import containers, is_half_deleted, restarts
 from etcompile.kubeapi import Cluster, ClusterError, Resource, Watch
 from etcompile.kubeapi.client import event_time
 from etcompile.model.protocol import JOB_LABEL
@@ -156,6 +156,13 @@ class Watches:
                     going = deleting(value) if is_going(value) else ""
                     half = place[:2] == ("v1", "Pod") and is_half_deleted(value)
                     self._post(Seen(place, name, uid, state, going, half))
+                    has_restarted = place[1] == "Pod" and restarts(containers(value)) > 0
+                    words = f"Pod {name}: {state.reason}" if has_restarted else ""
+                    for owner in metadata.get("ownerReferences") or ():
+                        # A Job does not say that its Pod fails again and again.
+                        self._post(
+                            Hint(place[2], owner["kind"], owner["name"], words, uid=owner["uid"])
+                        )
         except ClusterError as error:
             if not self._closed:
                 self._post(Lost(ObjectRef(*place, "(all)"), error))

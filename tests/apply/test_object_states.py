@@ -8,7 +8,7 @@ from apply.kubelet import ended, ready, unschedulable, waiting
 from etcompile.k8s.serverpath import value_at
 from etcompile.kubeapi.errors import Cause, ClusterError
 from etcompile.plan.step import ObjectRef, Plan, Step
-from etcompile.rollout.machine.messages import Choices, Seen, Written, Wrote
+from etcompile.rollout.machine.messages import Choices, Hint, Seen, Tick, Written, Wrote
 from etcompile.rollout.machine.reasons import ObjectState, object_state
 from etcompile.rollout.machine.steps import Machine
 from etcompile.rollout.machine.targets import Target
@@ -166,6 +166,22 @@ def test_whose_success_is_the_runs(groups, ends, success):
     assert machine.settled is (success is not None)
     if success is not None:
         assert (machine.outcome({}, ()).unready == ()) is success
+
+
+def test_a_job_that_runs_says_how_its_pod_fails_again_and_again():
+    step = Step("create", ObjectRef("batch/v1", "Job", "ml", "launcher"), job="ml/j")
+    deciding = {"ml/j": (("launcher",),)}
+    machine = Machine(Plan((step,)), Choices(wait="complete"), "ml", deciding=deciding)
+    machine.begin(0.0)
+    live = one("Job", {"active": 1}, metadata={"name": "launcher", "uid": "u"})
+    machine.advance(Wrote(step, "create", Written("created", live)), 1.0)
+    words = "Pod launcher-x: container main: keeps crashing with exit code 3"
+    machine.advance(Hint("ml", "Job", "launcher", "of another one", uid="v"), 2.0)
+    machine.advance(Hint("ml", "Job", "launcher", words, uid="u"), 2.0)
+    [event] = machine.advance(Tick(), 60.0)
+    assert (event.status, event.reason) == ("running", words)
+    [unready] = machine.outcome({}, ()).unready
+    assert unready.reason == words
 
 
 def test_a_field_is_found_where_the_server_says_it_is():

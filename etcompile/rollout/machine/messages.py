@@ -101,7 +101,7 @@ class Listed(Struct, frozen=True):
 
 
 class Hint(Struct, frozen=True):
-    """What a Kubernetes Event says about an object.
+    """What a Kubernetes Event, or the Pod of a Job, says about an object.
 
     Args:
         unbound: A claim that is bound when its first Pod is there, so nothing waits for it.

@@ -48,7 +48,7 @@ class Target:
     Attributes:
         uid: Its UID; None until it is known.
         goal: Whether to be ready is enough.
-        hint: What a Kubernetes Event says that it waits for.
+        hint: What a Kubernetes Event says that it waits for, or how the Pod of a Job fails.
         reported: The reason that was reported last.
         began: When its limit began to run.
         since: Since when it has this reason.
@@ -110,8 +110,8 @@ class Target:
 
     @property
     def why(self) -> str:
-        """What it waits for, with what an Event said if the object itself does not know."""
-        if self.observed.vague and self.hint:
+        """What it waits for, by an Event or the Pod of a Job if the object does not know."""
+        if self.hint and (self.observed.vague or (self.ref.kind == "Job" and self.is_running)):
             return self.hint
         return self.reason or ("running" if self.is_running else "")
 
@@ -251,7 +251,7 @@ class Targets:
             self._look(target, seen.observed, now)
 
     def hint(self, hint: Hint, now: float) -> None:
-        """Notes what a Kubernetes Event says about an object."""
+        """Notes what something else says about an object."""
         for version in ("v1", "batch/v1"):
             target = self._targets.get((version, hint.kind, hint.namespace, hint.name))
             if target is None or (hint.uid and target.uid and hint.uid != target.uid):
@@ -271,7 +271,7 @@ class Targets:
             if lasts and target.why and target.why != target.reported:
                 target.reported = target.why
                 if target.is_running:
-                    self._say(target, "running", target.reason)
+                    self._say(target, "running", target.why.removeprefix("running"))
                 else:
                     self._say(target, "waiting", target.why)
                 if target.observed.vague:
