@@ -236,11 +236,11 @@ def _attempts(
     for place, failure in enumerate(failures):
         reported = kubelets.get((failure.uid.partition(".")[0], failure.container))
         if reported and failure.cause.name in ("Killed", "Terminated"):
-            begun, reason, message = reported
-            at = failure.at if failure.at is not None else begun
+            first_time, last_time, reason, message = reported
+            at = failure.at if failure.at is not None else last_time
             # Not the kill of an hour ago.
-            if -_TOGETHER <= at - begun <= _LONGEST_END:
-                at = min(at, begun)
+            if first_time - _TOGETHER <= at <= last_time + _LONGEST_END:
+                at = min(at, last_time)
                 failures[place] = structs.replace(failure, at=at, reason=reason, message=message)
     if until < inf:
         failures = [f for f in failures if f.at is not None and f.at < until]
@@ -289,8 +289,8 @@ def _ended_early(
 
 def _ended_by_kubelet(
     events: Iterable[LiveObject],
-) -> dict[tuple[str, str], tuple[float, str, str]]:
-    """When, for which reason and with what words a kubelet killed a container of its own accord.
+) -> dict[tuple[str, str], tuple[float, float, str, str]]:
+    """From when until when, why and with what words a kubelet killed a container by itself.
 
     The Pod itself does not say: to its status, a container that is killed for its probe or hook is
     one that some signal has ended. Events do, for as long as they are kept, usually an hour: that
@@ -303,7 +303,7 @@ def _ended_by_kubelet(
         By the Pod's UID and the name of the container.
     """
     ended: dict[tuple[str, str], float] = {}
-    said: dict[tuple[str, str], tuple[float, str, str]] = {}
+    said: dict[tuple[str, str], tuple[float, float, str, str]] = {}
     for event in events:
         about = event.get("involvedObject") or {}
         container = _CONTAINER.fullmatch(about.get("fieldPath") or "")
@@ -314,13 +314,17 @@ def _ended_by_kubelet(
         if event.get("reason") == "Killing":
             ended[whose] = inf if _ENDED_BY_PROBE.search(words) else at
         elif event.get("reason") == "Unhealthy" and not words.startswith("Readiness"):
-            said[whose] = at, PROBE_FAILED, words
+            # One Event stands for all that were alike.
+            begun = seconds(event.get("firstTimestamp")) or at
+            begun = min(begun, said[whose][0]) if whose in said else begun
+            said[whose] = begun, at, PROBE_FAILED, words
         elif event.get("reason") == "FailedPostStartHook":
-            said[whose], ended[whose] = (at, "FailedPostStartHook", words), inf
+            begun = seconds(event.get("firstTimestamp")) or at
+            said[whose], ended[whose] = (begun, at, "FailedPostStartHook", words), inf
     return {
         whose: said[whose]
         for whose, at in ended.items()
-        if whose in said and (at == inf or abs(at - said[whose][0]) <= _TOGETHER)
+        if whose in said and (at == inf or abs(at - said[whose][1]) <= _TOGETHER)
     }
 
 

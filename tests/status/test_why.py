@@ -93,10 +93,15 @@ def test_a_container_that_was_ended_for_its_probe_is_told_by_its_events(killing:
         for reason, message in said.items()
     ]
     old = [{**event, "lastTimestamp": "2026-11-23T09:00:00Z"} for event in events]
+    # One Event stands for all that are alike, and here the last of them is newer.
+    begun = {"firstTimestamp": "2026-11-23T10:00:00Z", "lastTimestamp": "2026-11-23T10:08:00Z"}
+    repeated = [{**event, **begun} for event in events]
     for told, first in ((events, busy), (events[:1], peer), (old, peer)):
         [found] = explanations([*values, record(values, log, phase="Running")], told)
         assert found.last is not None
         assert found.last.first.pod == first.pod
+    [found] = explanations([*values, record(values, log, phase="Running")], repeated)
+    assert {f.cause.name for f in (found.last.first, *found.last.others)} >= {"ProbeFailed"}
     [found] = explanations([*values, record(values, log, phase="Running")], events)
     text = explanation_text(found, NOW)
     assert (
