@@ -163,7 +163,7 @@ def test_a_running_job_is_ended_by_background_deletion_and_never_adopted():
     assert "wait --for=delete service/multi-node-example" in text
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     [service] = [line for line in lines if line.startswith("| Service ")]
-    assert "is deleted with the custom resource, and made anew" in service
+    assert "is deleted with the custom resource, and created again" in service
     for kind in ("JobSet", "Job", "ConfigMap multi-node-example-runtime-snapshot"):
         [line] = [line for line in lines if line.startswith(f"| {kind} ")]
         assert line.endswith("| is deleted with the custom resource |")
@@ -174,7 +174,7 @@ def test_a_claim_of_the_job_goes_and_that_is_said():
     path = SHARED / "trainer-v2" / "torchtune-llama" / "objects-training.yaml"
     text = handed_over(path).files["HANDOVER.md"]
     [line] = [one for one in text.splitlines() if one.startswith("| PersistentVolumeClaim ")]
-    assert "made anew (what is on it is lost)" in line
+    assert "created again (its data is lost)" in line
     assert "The claims that the job owns go, too" in text
 
 

@@ -89,7 +89,7 @@ def fates(
         if standing is None:
             outcomes.append(Fate(ref, "new"))
         elif all_go and any(standing is other for other in mine):
-            lost = "what is on it is lost" if value["kind"] == "PersistentVolumeClaim" else ""
+            lost = "its data is lost" if value["kind"] == "PersistentVolumeClaim" else ""
             outcomes.append(Fate(ref, "again", lost))
         else:
             outcomes.append(_matched(value, standing, owner, pods))

@@ -24,12 +24,12 @@ _MEANING: dict[Outcome, str] = {
     "same": "is taken over as it is",
     "any time": "can be taken over at any time: no Pod notices",
     "at the end": "is taken over when the run has ended, because its Pods would notice",
-    "runs on": "stays as the operator made it until the run ends, and is then replaced",
-    "new": "is new: the first apply makes it",
-    "kept": "stays: it is not rendered, and the next run needs it",
+    "runs on": "stays as the operator made it until the run ends, then it is replaced",
+    "new": "does not exist yet: the first apply creates it",
+    "kept": "stays: it is not rendered, but the next run needs it",
     "left over": "is not rendered: delete it when the run has ended",
     "useless": "is not rendered: delete it with the custom resource",
-    "again": "is deleted with the custom resource, and made anew",
+    "again": "is deleted with the custom resource, and created again",
     "gone": "is deleted with the custom resource",
 }
 _AFTERWARDS: dict[Outcome, str] = {
