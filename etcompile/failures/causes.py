@@ -465,10 +465,13 @@ def _other_end(words: str, frames: str, job: str, name: str) -> str:
     innermost = "\n".join(frames.splitlines()[-3:])
     if _shape("local").search(innermost):
         return "Exception"  # it leaves it to others to say what happened
-    if _names_peer(words, job) or _shape("collective").search(frames):
+    if _names_peer(words, job):
         return "PeerLost"
-    is_named = _shape("client").search(f"{frames}\n{words}") or _shape("host").search(words)
-    return "Unreachable" if is_named else name
+    if _shape("client").search(words) or _shape("host").search(words):
+        return "Unreachable"
+    if _shape("collective").search(frames):
+        return "PeerLost"
+    return "Unreachable" if _shape("client").search(frames) else name
 
 
 def _says_to_whom(line: str, job: str) -> int:
