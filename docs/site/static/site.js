@@ -17,5 +17,6 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "All pages");
   document.querySelector(".toc-drawer")?.setAttribute("aria-label", "On this page");
   mark();
+  addEventListener("load", mark); // pictures have a width only then
   addEventListener("resize", mark);
 });
