@@ -1,12 +1,14 @@
 """Go programs that are built here, once: a module pins them, a cache keeps them.
 
 The cache folder carries a digest of `go.mod` and `go.sum`, so that another version is another
-folder.
+folder. A module may have no `go.sum`: its `go.mod` pins one release, whose own requirements pin all
+else, and Go compares what it downloads with the public database of checksums.
 """
 
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +43,13 @@ def built(module: Path, name: str, package: str, tell: Callable[[str], None]) ->
             tell(f"building {name} into {folder}: minutes, but only once")
             # Beside, so that a build that was killed leaves nothing that looks done.
             fresh = file.with_name(f"{name}.partial")
-            run_go(module, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(fresh), package)
+            flags = ["-trimpath", "-ldflags", "-s -w", "-o", str(fresh)]
+            source = module
+            if not (module / "go.sum").exists():
+                source = folder
+                shutil.copy(module / "go.mod", source)
+                flags.append("-mod=mod")
+            run_go(source, "build", *flags, package)
             fresh.rename(file)
     return file
 
@@ -72,5 +80,6 @@ def run_go(module: Path, *arguments: str) -> str:
 
 def _cache(module: Path) -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    sums = b"".join((module / name).read_bytes() for name in ("go.mod", "go.sum"))
+    files = [module / "go.mod", module / "go.sum"]
+    sums = b"".join(file.read_bytes() for file in files if file.exists())
     return Path(base, "etcompile", module.name, hashlib.sha256(sums).hexdigest()[:8])

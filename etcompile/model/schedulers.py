@@ -11,6 +11,8 @@ KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 """The label by which Kueue knows what to queue: the operators' jobs, or Pods."""
 KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 """The label of Pods that Kueue admits together."""
+COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
+"""The label of Pods that coscheduling starts together."""
 
 _OWNERS = {
     "volcano.sh": "volcano",

@@ -49,7 +49,7 @@ from etcompile.watch.ledger import JobMemory, Memory, Request
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
 from etcompile.watch.object_control import ObjectControl, OutdatedError
-from etcompile.watch.pod_edits import avoiding
+from etcompile.watch.pod_edits import avoiding, outside_of_gang
 from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
 from etcompile.watch.seen import Case
 from etcompile.watch.workqueue import LONGEST, JobKey
@@ -356,6 +356,10 @@ class ActionExecutor(Struct, frozen=True):
             value = {**value, "metadata": {**metadata, "annotations": annotations}}
         if action.avoid:
             value = self._avoiding(case, value, action)
+        views = (seen.view for seen in case.seen.pods.values())
+        own = (view for view in views if view.spec_hash == case.run.spec_hash)
+        if any(view.phase == "Succeeded" for view in own):
+            value = outside_of_gang(value)
         try:
             live = self.control.create(value)
         except ClusterError as error:

@@ -1,4 +1,4 @@
-"""What the watcher adds to a Pod that the compiler has made: marks of a tool, and nodes to avoid.
+"""What the watcher changes in a Pod that the compiler has made: marks of a tool, nodes, its gang.
 
 A Pod that is made again must carry the marks that its predecessor had, or pruning would never find
 it. They are read from whatever Pod of the job was seen last, else from the job's ConfigMap: the
@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s.objects import LiveObject, Object
+from etcompile.model.schedulers import COSCHEDULING_GROUP
 
 _ARGO_ID = "argocd.argoproj.io/tracking-id"
 _LABELS = (
@@ -134,3 +135,16 @@ def _term(term: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
     # ValidateNodeFieldSelectorRequirement).
     fields = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
     return {**term, "matchFields": [*(term.get("matchFields") or ()), *fields]}
+
+
+# A gang that has begun to end ----------------------------------------------------------------
+#
+# Coscheduling starts no Pod while fewer of its gang are there than the minimum, and does not count
+# those that have succeeded (scheduler-plugins 0.34.7, pkg/coscheduling/core, PreFilter).
+
+
+def outside_of_gang(pod: Object) -> LiveObject:
+    """A Pod that coscheduling places by itself."""
+    metadata = pod["metadata"]
+    labels = {key: own for key, own in metadata["labels"].items() if key != COSCHEDULING_GROUP}
+    return {**pod, "metadata": {**metadata, "labels": labels}}

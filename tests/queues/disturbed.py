@@ -1,6 +1,7 @@
 """A job in a queue of Kueue, a watcher beside it, and what disturbs it."""
 
 import contextlib
+import copy
 import itertools
 import json
 import os
@@ -17,6 +18,7 @@ from queueing import Queues
 
 import etcompile
 from etcompile import Options, Settings
+from specs import kubeflow_job, replicas
 from waiting import eventually
 
 PATIENCE = 60.0
@@ -30,20 +32,57 @@ def until(check: Callable[[], Any], describe: Callable[[], str], seconds: float 
     eventually(check, seconds, describe, pause=0.1)
 
 
+def asking(document: dict[str, Any], cpus: int = 1) -> dict[str, Any]:
+    """The document with CPUs for each of its containers."""
+    document = copy.deepcopy(document)
+
+    def visit(value: Any) -> None:
+        if isinstance(value, dict):
+            for container in value.get("containers", ()):
+                container.setdefault("resources", {})["requests"] = {"cpu": str(cpus)}
+            for child in value.values():
+                visit(child)
+        elif isinstance(value, list):
+            for child in value:
+                visit(child)
+
+    visit(document)
+    return document
+
+
+def kubeflow(kind: str, **types: int) -> dict[str, Any]:
+    """A job of the Training Operator whose replicas come back after a failure."""
+    policy = {"restartPolicy": "ExitCode"}
+    return kubeflow_job(kind, {name: {**replicas(kind, n), **policy} for name, n in types.items()})
+
+
 class QueuedJob:
-    """A job that is declared in Git, in a namespace with a queue of its own."""
+    """A job that is declared in Git, in a namespace with a queue of its own.
+
+    Args:
+        gang: Its gang scheduler.
+        heals: Argo CD creates again what is missing.
+    """
 
     def __init__(
-        self, queues: Queues, document: dict[str, Any], folder: Path, *, heals: bool = False
+        self,
+        queues: Queues,
+        document: dict[str, Any],
+        folder: Path,
+        *,
+        gang: str = "kueue",
+        heals: bool = False,
     ) -> None:
         self.queues = queues
         self.plane = queues.plane
         self.name = document["metadata"]["name"]
-        document["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "research"
-        document["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "low"
+        if gang == "kueue":
+            labels = document["metadata"].setdefault("labels", {})
+            labels["kueue.x-k8s.io/queue-name"] = "research"
+            labels["kueue.x-k8s.io/priority-class"] = "low"
         document["metadata"].pop("namespace", None)
         self.namespace = queues.namespace(12)
-        settings = Settings(gang="kueue", run="one", profiles=("argocd",) if heals else ())
+        settings = Settings(gang=gang, run="one", profiles=("argocd",) if heals else ())
         options = Options(namespace=self.namespace, settings=settings)
         compilation = etcompile.compile([document], options)
         assert compilation.ok, compilation.diagnostics
@@ -160,9 +199,9 @@ class QueuedJob:
 
     # ---- what happens to it ----------------------------------------------------------------------
 
-    def kill(self, pod: Pod) -> None:
-        """Its container ends with 137."""
-        self._annotate(pod, {"tests/exits": "137"})
+    def exit(self, pod: Pod, code: int) -> None:
+        """Its container ends with this code."""
+        self._annotate(pod, {"tests/exits": str(code)})
 
     def delete(self, pod: Pod, code: int) -> None:
         """Somebody deletes a Pod, whose program ends with this code."""
@@ -185,8 +224,7 @@ class QueuedJob:
             self.plane.ask("POST", self._path("Pod"), body)
         until(lambda: not self.running(), self.describe)
         for name in names:
-            pod = self.plane.ask("GET", self._path("Pod", name=name))
-            self._annotate(pod, {"tests/exits": "0"})
+            self.exit(self.plane.ask("GET", self._path("Pod", name=name)), 0)
 
     def stop_queue(self) -> None:
         """The queue is drained, and opened again."""
@@ -209,7 +247,7 @@ class QueuedJob:
     def complete(self) -> None:
         """All programs end with 0."""
         for pod in self.running():
-            self._annotate(pod, {"tests/exits": "0"})
+            self.exit(pod, 0)
 
     def _annotate(self, pod: Pod, annotations: dict[str, str]) -> None:
         path = self._path("Pod", name=pod["metadata"]["name"])
@@ -223,7 +261,7 @@ class QueuedJob:
             pods = [pod for pod in pods if pod["metadata"]["labels"]["etcompile.dev/role"] == role]
         victim = chance.choice(pods)
         if kind == "kill":
-            self.kill(victim)
+            self.exit(victim, 137)
         elif kind == "delete":
             self.delete(victim, 143)
         elif kind == "exit 0 on TERM":

@@ -1,5 +1,7 @@
 """A cluster with Kueue: the real controllers and scheduler, and nodes whose kubelets kwok plays.
 
+Coscheduling runs in it, too, where a test starts it: its Pods name another scheduler.
+
 Each node is a kwok of its own, so that one can die: its heartbeats end, and its Pods stay as they
 are until somebody deletes them.
 """
@@ -35,6 +37,8 @@ _KINDS = {
     "resourceflavors": "ResourceFlavor",
     "workloadpriorityclasses": "WorkloadPriorityClass",
 }
+
+_COSCHEDULING = "sigs.k8s.io/scheduler-plugins"
 
 NODES = 4
 """With four CPUs each (stages.yaml)."""
@@ -114,6 +118,37 @@ class Queues:
         command = [self.plane.binaries / "kubectl", "--kubeconfig", self.kubeconfig, *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
+    def remove_node(self, name: str) -> None:
+        """Takes a node out of the cluster."""
+        self.kill_node(name)
+        self.plane.ask("DELETE", f"/api/v1/nodes/{name}")
+
+    # ---- coscheduling ----------------------------------------------------------------------------
+
+    def start_coscheduling(self, tell: Callable[[str], None]) -> None:
+        """Starts the scheduler of scheduler-plugins beside the other one.
+
+        Raises:
+            NoProgramError: it cannot be built.
+        """
+        package = f"{_COSCHEDULING}/cmd/scheduler"
+        program = built(HERE / "coscheduling", "coscheduling", package, tell)
+        # In the cache, because Go writes a go.sum.
+        downloaded = json.loads(run_go(program.parent, "mod", "download", "-json", _COSCHEDULING))
+        bases = Path(downloaded["Dir"], "config/crd/bases")
+        manifest = (bases / "scheduling.x-k8s.io_podgroups.yaml").read_text()
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        self.plane.ask("POST", path, yaml.safe_load(manifest))
+        enabled = [{"name": "Coscheduling"}]
+        sorting = {"enabled": enabled, "disabled": [{"name": "*"}]}
+        profile = {
+            "schedulerName": "scheduler-plugins-scheduler",
+            "plugins": {"multiPoint": {"enabled": enabled}, "queueSort": sorting},
+        }
+        # It looks again when a Pod comes, not when a node does: else after five minutes.
+        again = "--pod-max-in-unschedulable-pods-duration=5s"
+        self._run("coscheduling", program, *self._scheduler_flags("coscheduling", profile), again)
+
     # ---- queues ----------------------------------------------------------------------------------
 
     def namespace(self, cpus: int) -> str:
@@ -164,7 +199,7 @@ class Queues:
     # ---- starting --------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._run("scheduler", self.programs.scheduler, *self._scheduler_flags())
+        self._run("scheduler", self.programs.scheduler, *self._scheduler_flags("scheduler"))
         self._run(
             "controllers",
             self.programs.controllers,
@@ -185,13 +220,14 @@ class Queues:
         for name, value in (("high", 1000), ("low", 10)):
             self._create("workloadpriorityclasses", {"metadata": {"name": name}, "value": value})
 
-    def _scheduler_flags(self) -> list[str]:
-        config = self.folder / "scheduler.yaml"
+    def _scheduler_flags(self, name: str, *profiles: dict[str, Any]) -> list[str]:
+        config = self.folder / f"{name}.yaml"
         value = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(self.kubeconfig)},
+            **({"profiles": profiles} if profiles else {}),
         }
         config.write_text(yaml.safe_dump(value))
         return [f"--config={config}", f"--secure-port={free_ports(1)[0]}"]

@@ -5,7 +5,6 @@ Every second job is declared to Argo CD, whose self-healing creates again what i
 ETCOMPILE_DISTURBANCES=200 disturbs so often instead of twenty times.
 """
 
-import copy
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -13,39 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from disturbed import QueuedJob, until
+from disturbed import QueuedJob, asking, kubeflow, until
 from queueing import Queues
 
-from specs import elastic_job, kubeflow_job, replicas, training_job
+from specs import elastic_job, training_job
 
 DISTURBANCES = (
     *("kill", "delete", "exit 0 on TERM", "preemption", "preemption, exit 0", "drained queue") * 3,
     "dead node",
 )
-
-
-def asking(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with a CPU for each of its containers."""
-    document = copy.deepcopy(document)
-
-    def visit(value: Any) -> None:
-        if isinstance(value, dict):
-            for container in value.get("containers", ()):
-                container.setdefault("resources", {})["requests"] = {"cpu": "1"}
-            for child in value.values():
-                visit(child)
-        elif isinstance(value, list):
-            for child in value:
-                visit(child)
-
-    visit(document)
-    return document
-
-
-def kubeflow(kind: str, **types: int) -> dict[str, Any]:
-    """A job of the Training Operator whose replicas come back after a failure."""
-    policy = {"restartPolicy": "ExitCode"}
-    return kubeflow_job(kind, {name: {**replicas(kind, n), **policy} for name, n in types.items()})
 
 
 def mpi_job() -> dict[str, Any]:

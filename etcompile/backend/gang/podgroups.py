@@ -20,7 +20,7 @@ from etcompile.backend.gang.scheduler import (
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.names import is_label_value
 from etcompile.k8s.objects import Object
-from etcompile.model.schedulers import SCHEDULER_NAMES
+from etcompile.model.schedulers import COSCHEDULING_GROUP, SCHEDULER_NAMES
 
 _VOLCANO_API = "scheduling.volcano.sh/v1beta1"
 _GROUP = "scheduling.k8s.io/group-name"
@@ -146,7 +146,7 @@ SCHEDULERS = {
     ),
     "coscheduling": Scheduler(
         title="coscheduling",
-        membership=lambda group, _: Membership({"scheduling.x-k8s.io/pod-group": group.name}),
+        membership=lambda group, _: Membership({COSCHEDULING_GROUP: group.name}),
         objects=lambda group: _plugin_group(
             group,
             "coscheduling",

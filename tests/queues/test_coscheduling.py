@@ -1,0 +1,87 @@
+"""Coscheduling of scheduler-plugins starts all Pods of a job that must fit, or none.
+
+The real scheduler, beside the one of Kubernetes; the Pods' nodes have four CPUs each.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disturbed import QueuedJob, asking, kubeflow, until
+from queueing import NODES, Queues
+
+from controlplane.fixtures import teller
+from gobuilds import NoProgramError
+
+Start = Callable[..., QueuedJob]
+
+
+@pytest.fixture(scope="module")
+def coscheduling(queues, require, request) -> Queues:
+    """The cluster, with the scheduler; skips where that cannot be built."""
+    try:
+        queues.start_coscheduling(teller(request.config))
+    except NoProgramError as error:
+        require("coscheduling", present=False, why=str(error))
+    return queues
+
+
+@pytest.fixture
+def start(coscheduling: Queues, tmp_path: Path) -> Iterator[Start]:
+    jobs: list[QueuedJob] = []
+
+    def begin(document: dict[str, Any]) -> QueuedJob:
+        jobs.append(QueuedJob(coscheduling, document, tmp_path, gang="coscheduling"))
+        return jobs[-1]
+
+    yield begin
+    for job in jobs:
+        job.close()
+
+
+def is_refused(pod: dict[str, Any]) -> bool:
+    """Whether the scheduler has tried to place a Pod and has not."""
+    conditions = {one["type"]: one for one in pod["status"].get("conditions", ())}
+    return conditions.get("PodScheduled", {}).get("status") == "False"
+
+
+def test_a_gang_starts_when_all_of_it_fits(start: Start, coscheduling: Queues) -> None:
+    job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=NODES), cpus=3))
+    until(lambda: len(job.pods()) == NODES + 1 and all(map(is_refused, job.pods())), job.describe)
+    time.sleep(3)
+    assert [pod for pod in job.pods() if pod["spec"].get("nodeName")] == [], job.describe()
+    coscheduling.add_node("spare")
+    try:
+        job.wait_until_whole()
+    finally:
+        job.close()
+        coscheduling.remove_node("spare")
+
+
+def test_what_a_running_gang_loses_is_scheduled_again(start: Start) -> None:
+    job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=2)))
+    job.wait_until_whole()
+    master, *workers = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
+    job.exit(workers[0], 137)
+    until(lambda: not job.runs(workers[0]), job.describe)
+    job.wait_until_whole()
+    assert job.runs(master)
+    assert job.runs(workers[1])
+    job.complete()
+    until(lambda: job.phase() == "Succeeded", job.describe)
+
+
+def test_a_worker_comes_back_when_another_one_has_completed(start: Start) -> None:
+    """Coscheduling does not count the one that has completed, so the gang has too few Pods."""
+    job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=2)))
+    job.wait_until_whole()
+    _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
+    job.exit(second, 0)
+    until(lambda: not job.runs(second), job.describe)
+    job.exit(first, 137)
+    until(lambda: not job.runs(first), job.describe)
+    until(lambda: len(job.running()) == 2, job.describe)
+    job.complete()
+    until(lambda: job.phase() == "Succeeded", job.describe)
