@@ -24,6 +24,9 @@ while IFS= read -r word; do args+=("$word"); done <"$scratch/args"
 while IFS= read -r word; do render_args+=("$word"); done <"$scratch/render-args"
 while IFS= read -r word; do [ -z "$word" ] || paths+=("$word"); done <"$scratch/paths"
 
+capacity=()
+[ -z "${ETCOMPILE_CAPACITY:-}" ] || capacity=(--capacity "$ETCOMPILE_CAPACITY")
+
 output=${ETCOMPILE_OUTPUT:-}
 changed=false
 code=0
@@ -64,10 +67,10 @@ write_summary() {
 
 # Annotations for the log, and the same words for the summary.
 annotate() {
-  run check --output-format github || code=$?
-  run check --output-format text --color never 2>"$scratch/said" || true
-  [ -z "${ETCOMPILE_SARIF:-}" ] || run check --output-format sarif >"$ETCOMPILE_SARIF" || true
-  [ -z "${ETCOMPILE_RDJSON:-}" ] || run check --output-format rdjson >"$ETCOMPILE_RDJSON" || true
+  run check ${capacity[@]+"${capacity[@]}"} --output-format github || code=$?
+  run check ${capacity[@]+"${capacity[@]}"} --output-format text --color never 2>"$scratch/said" || true
+  [ -z "${ETCOMPILE_SARIF:-}" ] || run check ${capacity[@]+"${capacity[@]}"} --output-format sarif >"$ETCOMPILE_SARIF" || true
+  [ -z "${ETCOMPILE_RDJSON:-}" ] || run check ${capacity[@]+"${capacity[@]}"} --output-format rdjson >"$ETCOMPILE_RDJSON" || true
 }
 
 case ${ETCOMPILE_MODE:=check} in
@@ -108,7 +111,7 @@ case ${ETCOMPILE_MODE:=check} in
     ;;
   diff)
     against=${ETCOMPILE_AGAINST:-${ETCOMPILE_BASE:-}}
-    run diff --against "${against:-HEAD~1}" -o markdown \
+    run diff --against "${against:-HEAD~1}" ${capacity[@]+"${capacity[@]}"} -o markdown \
       >"$scratch/diff" 2>"$scratch/said" || code=$?
     cat "$scratch/said" >&2
     if [ "$code" -le 1 ]; then

@@ -31,6 +31,9 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 import etcompile
+from capacity.clusters import gpu_cluster
+from etcompile.capacity.snapshot import to_document
+from etcompile.emit import to_yaml
 from etcompile.status import statuses
 from etcompile.status.explanation_page import explanation_page
 from etcompile.status.text import job_text
@@ -40,6 +43,7 @@ SOURCES = Path(__file__).resolve().parent / "sources"
 """Pictures that somebody has drawn by hand."""
 MERMAID_VERSION = "11.17.2"
 _EXAMPLE = ROOT / "examples" / "pytorchjob" / "elastic" / "job.yaml"
+_TRAINJOB = ROOT / "examples" / "trainjob" / "torch" / "job.yaml"
 _WAITS = "elastic-mnist-worker-1"
 """The Pod that finds no node."""
 _THEMES = {
@@ -93,6 +97,7 @@ def main() -> None:
     draw_status(folder)
     with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=_flags())
+        draw_capacity(folder, Path(work))
         photograph(browser, plan_page(Path(work)), folder / "plan", height=820)
         photograph(browser, why_page(), folder / "why", height=780)
         draw_diagrams(browser, mermaid_script(Path(work)), folder)
@@ -101,16 +106,16 @@ def main() -> None:
 
 def plan_page(work: Path) -> str:
     """The page of `etcompile diff`: a job that gets a worker, and one whose image changes."""
-    jobs = work / "jobs"
+    jobs = work / "plan"
     jobs.mkdir()
     job = jobs / "job.yaml"
     text = _EXAMPLE.read_text("utf-8")
     job.write_text(text, "utf-8")
-    _etcompile("render", "jobs", "-d", "out", folder=work)
+    _etcompile("render", "plan", "-d", "out", folder=work)
     changed = text.replace("replicas: 2", "replicas: 3", 1)
     assert changed != text, _EXAMPLE
     job.write_text(changed, "utf-8")
-    words = ("diff", "jobs", "--against", "out", "--output", "html", "--exit-zero")
+    words = ("diff", "plan", "--against", "out", "--output", "html", "--exit-zero")
     return _etcompile(*words, folder=work)
 
 
@@ -137,15 +142,37 @@ def _draw_both(text: str, file: Path) -> None:
 def draw_status(folder: Path) -> None:
     """Draws what `etcompile status JOB` writes to a terminal of a job that waits for a node."""
     [job] = statuses(live_objects(), events(), now=NOW.timestamp())
-    words = job_text(job, NOW, color=True)
+    _draw_terminal(job_text(job, NOW, color=True), folder, "status")
+
+
+def draw_capacity(folder: Path, work: Path) -> None:
+    """Draws what `etcompile check --capacity` writes of jobs that wait, and that never fit."""
+    (work / "capacity.yaml").write_text(to_yaml(to_document(gpu_cluster())), "utf-8")
+    jobs = work / "jobs"
+    jobs.mkdir(exist_ok=True)
+    small = _TRAINJOB.read_text("utf-8")
+    large = small.replace("nvidia.com/gpu: 2", "nvidia.com/gpu: 8").replace("mnist\n", "llama\n", 1)
+    elastic = _EXAMPLE.read_text("utf-8").replace("replicas: 2", "replicas: 3", 1)
+    (jobs / "elastic.yaml").write_text(elastic, "utf-8")
+    (jobs / "llama.yaml").write_text(large, "utf-8")
+    words = ("check", "jobs", "--capacity", "capacity.yaml", "--color", "always")
+    words += ("--isolated", "--ignore", "ET9001")
+    command = [sys.executable, "-m", "etcompile", *words]
+    run = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+    _draw_terminal(
+        "$ etcompile check jobs/ --capacity capacity.yaml\n" + run.stderr, folder, "capacity"
+    )
+
+
+def _draw_terminal(words: str, folder: Path, name: str) -> None:
     for theme, colors in _THEMES.items():
         console = Console(record=True, width=136, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
-        console.print(Text.from_ansi(words), soft_wrap=True)
+        console.print(Text.from_ansi(words), soft_wrap=name == "status")
         ground = "#" + "".join(f"{part:02x}" for part in colors.background_color)
         picture = console.export_svg(
-            theme=colors, code_format=_TERMINAL.replace("GROUND", ground), unique_id="status"
+            theme=colors, code_format=_TERMINAL.replace("GROUND", ground), unique_id=name
         )
-        (folder / f"status-{theme}.svg").write_text(picture, "utf-8")
+        (folder / f"{name}-{theme}.svg").write_text(picture, "utf-8")
 
 
 def live_objects() -> list[dict[str, Any]]:

@@ -1,13 +1,13 @@
 """Nodes and Pods to where the Pods go, by the filters of kube-scheduler 1.34; pure.
 
-Nodes that are equal in all that matters are one `_Cell` with a number, so the time depends on how
-many different nodes there are.
-
 The scheduler never moves a Pod that it has placed, and how it scores nodes is configurable. So
 there are two questions. `is_certain` proves that no order of placing Pods leaves one of them
 pending: it takes the worst that Pods of other roles can do to the nodes. `simulate` places Pods one
-after another as a policy prefers; where it places all of them, there is a placement. Which one the
-scheduler finds is open if nothing is proved.
+after another as a policy prefers; where it places all of them, there is a placement. Whether the
+scheduler finds it is open if nothing is proved.
+
+Nodes that are equal in all that matters are one `_Cell` with a number, so the time depends on how
+many different nodes there are.
 """
 
 import heapq
@@ -16,37 +16,27 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from etcompile.capacity.pod_needs import (
+    HOSTNAME,
+    Needs,
+    Port,
+    Role,
+    Spread,
+    Taint,
+    collide,
+    matches,
+)
 
-from etcompile.capacity.pod_needs import HOSTNAME, Needs, Port, Role, Spread, matches, tolerates
 
-Taint = tuple[str, str, str]
-"""Key, value and effect."""
-_EFFECTS = ("NoSchedule", "NoExecute")
-_LEFT = 10**9
-
-
-class Kind(Struct, frozen=True):
-    """What nodes of a group have in common."""
+class Node(NamedTuple):
+    """Equal nodes: the requests of what runs on each, the host ports taken, how many there are."""
 
     allocatable: Mapping[str, int]
-    labels: Mapping[str, str] = {}
-    taints: tuple[Taint, ...] = ()
-
-
-class Node(Struct, frozen=True):
-    """Nodes of a kind on which the same is used.
-
-    Args:
-        used: The requests of what runs on each of them, with `pods`.
-        ports: The ports of the host that are taken.
-        count: How many there are.
-    """
-
-    kind: Kind
-    used: Mapping[str, int] = {}
-    ports: frozenset[Port] = frozenset()
-    count: int = 1
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    used: Mapping[str, int]
+    ports: frozenset[Port]
+    number: int
 
 
 class _Place(NamedTuple):
@@ -60,7 +50,7 @@ class _Place(NamedTuple):
 
 
 class _Cell(NamedTuple):
-    """The state of nodes: what is free, the ports taken, and how many Pods of each role it has."""
+    """The state of a node: what is free, the ports taken, and how many Pods of each role it has."""
 
     place: int
     free: tuple[int, ...]
@@ -72,85 +62,67 @@ _Cells = dict[_Cell, int]
 
 
 class _Rule(NamedTuple):
-    """A rule about the Pods in the domain of a node.
+    """A rule about how many Pods of some roles are in the domain of a node."""
 
-    Args:
-        kind: `affinity`, `anti` or `spread`.
-        key: The label whose value is the domain.
-        counted: The roles whose Pods count.
-    """
-
-    kind: str
     key: str
     counted: frozenset[int]
     spread: Spread | None = None
-
-
-Policy = Callable[["Packing", int, _Cell], float]
-"""How much a node is preferred for a Pod of a role."""
+    apart: bool = False
 
 
 class Packing:
-    """Pods of some roles, and the nodes on which they may go.
-
-    Args:
-        roles: The Pods; roles that are created first come first.
-    """
+    """Pods of some roles, in the order of their creation, and the nodes on which they may go."""
 
     def __init__(self, nodes: Iterable[Node], roles: Sequence[Role]) -> None:
         needs = [role.needs for role in roles]
         self.roles = roles
         self.counts = [len(role.pods) for role in roles]
-        requested = {name for need in needs for name, amount in need.requests.items() if amount}
-        self.resources = sorted(requested | {"cpu", "memory", "pods"})
-        index = {name: at for at, name in enumerate(self.resources)}
+        self.resources = sorted({"cpu", "memory"}.union(*(need.requests for need in needs)))
         self._requests = [
-            tuple((index[name], amount) for name, amount in need.requests.items() if amount)
+            [(at, need.requests[n]) for at, n in enumerate(self.resources) if need.requests.get(n)]
             for need in needs
         ]
         self._ports = [need.ports for need in needs]
         self._rules = [_rules(needs, role) for role in range(len(needs))]
         self._apart = [
-            frozenset(o for o in range(len(needs)) if _kept_apart(needs[role], needs[o]))
-            for role in range(len(needs))
+            {at for at, other in enumerate(needs) if _kept_apart(need, other)} for need in needs
         ]
         self.cells: _Cells = Counter()
         self.places: list[_Place] = []
-        seen: dict[int, int] = {}
         equal: dict[str, int] = {}
+        seen: dict[int, int] = {}
         for node in nodes:
-            at = seen.get(id(node.kind))
+            at = seen.get(id(node.allocatable))  # each group has its own
             if at is None:
-                place = self._place(node.kind)
-                at = seen[id(node.kind)] = equal.setdefault(repr(place), len(self.places))
-                if at == len(self.places):
-                    self.places.append(place)
-            has, used = self.places[at].allocatable, node.used
-            free = tuple(
-                [amount - used.get(name, 0) for name, amount in zip(self.resources, has)]  # noqa: B905
-            )
-            self.cells[_Cell(at, free, node.ports, (0,) * len(needs))] += node.count
+                place = self._place(node)
+                at = seen[id(node.allocatable)] = equal.setdefault(repr(place), len(self.places))
+                self.places += [place] if at == len(self.places) else []
+            has = zip(self.resources, self.places[at].allocatable)  # noqa: B905 - slower
+            free = tuple([amount - node.used.get(name, 0) for name, amount in has])
+            self.cells[_Cell(at, free, node.ports, (0,) * len(needs))] += node.number
 
-    def _place(self, kind: Kind) -> _Place:
-        needs, labels = [role.needs for role in self.roles], kind.labels
-        affine = tuple(_is_affine(need, labels) for need in needs)
-        taints = [_untolerated(need, kind.taints) for need in needs]
+    def _place(self, node: Node) -> _Place:
+        affine, tolerated = [], []
         refusals: list[str | None] = []
-        for need, matched, taint in zip(needs, affine, taints, strict=True):
+        for need in (role.needs for role in self.roles):
             keys = [*(spread.term.key for spread in need.spreads), *(t.key for t in need.affinity)]
-            lacking = next((key for key in keys if key not in labels), None)
-            if not matched:
-                refusals.append("do not match its node selector or affinity")
+            lacking = next((key for key in keys if key not in node.labels), None)
+            taint = need.untolerated(node.taints)
+            affine.append(need.is_affine(node.labels))
+            tolerated.append(taint is None)
+            if not affine[-1]:
+                refusals.append("that its node selector or affinity excludes")
             elif taint:
-                refusals.append(f"have the taint {taint[0]}={taint[1]}:{taint[2]}")
+                text = f"{taint[0]}={taint[1]}" if taint[1] else taint[0]
+                refusals.append(f"with the taint {text}:{taint[2]}")
             else:
-                refusals.append(lacking and f"have no label {lacking}")
+                refusals.append(f"without the label {lacking}" if lacking else None)
         return _Place(
-            affine,
-            tuple(taint is None for taint in taints),
+            tuple(affine),
+            tuple(tolerated),
             tuple(refusals),
-            {term.key: labels.get(term.key) for need in needs for term in need.terms},
-            tuple(kind.allocatable.get(name, 0) for name in self.resources),
+            {term.key: node.labels.get(term.key) for r in self.roles for term in r.needs.terms},
+            tuple(node.allocatable.get(name, 0) for name in self.resources),
         )
 
     # One node ----------------------------------------------------------------------------------
@@ -161,10 +133,10 @@ class Packing:
             return reason
         for at, amount in self._requests[role]:
             if cell.free[at] < amount:
-                return f"have too little {self.resources[at]} left"
+                return f"with too little {self.resources[at]} left"
         if any(cell.placed[other] for other in self._apart[role]):
-            return "have a Pod that it must be apart from"
-        return "have its port taken" if _collide(self._ports[role], cell.ports) else None
+            return "with a Pod that it must be apart from"
+        return "whose port is taken" if collide(self._ports[role], cell.ports) else None
 
     def capacity(self, role: int, cell: _Cell) -> int:
         """How many Pods of a role a node takes, apart from rules about domains."""
@@ -174,9 +146,6 @@ class Packing:
             return 1
         return min([cell.free[at] // amount for at, amount in self._requests[role]])
 
-    def _domain(self, cell: _Cell, key: str) -> str | None:
-        return self.places[cell.place].domains[key]
-
     def after(self, role: int, cell: _Cell) -> _Cell:
         """The node with another Pod of a role."""
         free, placed = list(cell.free), list(cell.placed)
@@ -185,60 +154,59 @@ class Packing:
         placed[role] += 1
         return _Cell(cell.place, tuple(free), cell.ports | self._ports[role], tuple(placed))
 
+    def domain(self, cell: _Cell, rule: _Rule) -> Any:
+        """The domain of a node; of single nodes the number of Pods is all that matters."""
+        if rule.key == HOSTNAME:
+            return sum(cell.placed[role] for role in rule.counted)
+        return self.places[cell.place].domains[rule.key]
+
+    def counts_in(self, role: int, rule: _Rule, cell: _Cell) -> bool:
+        """Whether a node is in a domain of a rule."""
+        place, spread = self.places[cell.place], rule.spread
+        if spread is None:
+            return place.domains[rule.key] is not None
+        return (
+            all(place.domains[s.term.key] is not None for s in self.roles[role].needs.spreads)
+            and (place.affine[role] or not spread.by_affinity)
+            and (place.tolerated[role] or not spread.by_taints)
+        )
+
     # One placement -----------------------------------------------------------------------------
 
-    def simulate(self, prefer: Policy) -> list[int]:
+    def simulate(self, prefer: "Policy") -> list[int]:
         """How many Pods of each role are placed, one after another, where a policy prefers."""
-        cells = dict(self.cells)
-        left = list(self.counts)
-        while any(left):
-            before = sum(left)
-            for role in range(len(left)):
-                if left[role]:
-                    left[role] -= self._fill(cells, role, left[role], prefer)
-            if sum(left) == before:
-                break
-        return [count - rest for count, rest in zip(self.counts, left, strict=True)]
+        cells, placed = dict(self.cells), [0] * len(self.roles)
+        while True:
+            before = sum(placed)
+            for role, count in enumerate(self.counts):
+                placed[role] += self._fill(cells, role, count - placed[role], prefer)
+            if sum(placed) in (before, sum(self.counts)):
+                return placed
 
-    def _fill(
-        self,
-        cells: _Cells,
-        role: int,
-        count: int,
-        prefer: Policy,
-    ) -> int:
+    def _fill(self, cells: _Cells, role: int, count: int, prefer: "Policy") -> int:
         """Places Pods of a role until there are enough, or none can be placed; how many it does."""
-        rules = self._rules[role]
-        tallies = [_Tally(self, cells, role, rule) for rule in rules]
-        buckets: dict[tuple[object, ...], list[tuple[float, int, _Cell]]] = defaultdict(list)
+        tallies = [_Tally(self, cells, role, rule) for rule in self._rules[role]]
+        heaps: dict[tuple[Any, ...], list[tuple[float, int, _Cell]]] = defaultdict(list)
         serial = itertools.count()
 
         def push(cell: _Cell) -> None:
             if self.capacity(role, cell):
-                domains = tuple(tally.domain(cell) for tally in tallies)
-                entry = (-prefer(self, role, cell), next(serial), cell)
-                heapq.heappush(buckets[domains], entry)
+                domains = tuple([self.domain(cell, tally.rule) for tally in tallies])
+                heapq.heappush(heaps[domains], (-prefer(self, role, cell), next(serial), cell))
 
-        for cell in cells:
+        for cell in cells if count else ():
             push(cell)
         for done in range(count):
             best = None
-            for domains, heap in buckets.items():
-                while heap and not cells.get(heap[0][2]):
+            for domains, heap in heaps.items():
+                while heap and not cells[heap[0][2]]:
                     heapq.heappop(heap)
-                if (
-                    heap
-                    and (best is None or heap[0] < best)
-                    and all(map(_Tally.allows, tallies, domains))
-                ):
-                    best = heap[0]
+                if heap and (best is None or heap[0] < best):
+                    best = heap[0] if all(map(_Tally.allows, tallies, domains)) else best
             if best is None:
                 return done
-            cell = best[2]
-            after = self.after(role, cell)
+            cell, after = best[2], self.after(role, best[2])
             cells[cell] -= 1
-            if not cells[cell]:
-                del cells[cell]
             for tally in tallies:
                 tally.add(cell)
             cells[after] = cells.get(after, 0) + 1
@@ -251,253 +219,171 @@ class Packing:
     @property
     def is_certain(self) -> bool:
         """Whether it is proved that no order of placing them leaves a Pod pending."""
-        return all(self.bound(role, rivals=True) >= self.counts[role] for role in self._present)
+        return all(self.bound(role, rivals=True) >= n for role, n in enumerate(self.counts))
 
     @property
     def is_possible(self) -> bool:
         """Whether nothing proves that no placement of all Pods exists."""
-        if any(self.bound(role, rivals=False) < self.counts[role] for role in self._present):
-            return False
-        return not any(self.lacking())
+        places = (self.bound(role, rivals=False) >= n for role, n in enumerate(self.counts))
+        return all(places) and not any(self.shortages())
 
-    @property
-    def _present(self) -> list[int]:
-        return [role for role, count in enumerate(self.counts) if count]
-
-    def lacking(self) -> Iterator[tuple[str, int, int]]:
+    def shortages(self) -> Iterator[tuple[str, int, int]]:
         """Resources of which the Pods need more in all than all nodes have that they may go on."""
         for at, name in enumerate(self.resources):
-            users = {
-                role: dict(self._requests[role])[at]
-                for role in self._present
-                if at in dict(self._requests[role])
-            }
+            users = {r: need[at] for r, need in enumerate(map(dict, self._requests)) if at in need}
             needed = sum(self.counts[role] * amount for role, amount in users.items())
             has = sum(
                 count * max(cell.free[at], 0)
                 for cell, count in self.cells.items()
-                if any(not self.places[cell.place].refusals[role] for role in users)
+                if not all(self.places[cell.place].refusals[role] for role in users)
             )
             if needed > has:
                 yield name, needed, has
 
-    def largest(self, role: int) -> dict[str, int]:
-        """The most that one node has of each resource, among those that a role may go on."""
-        cells = [cell for cell in self.cells if not self.places[cell.place].refusals[role]]
-        frees = zip(*(cell.free for cell in cells), strict=True)
-        return dict(zip(self.resources, map(max, frees), strict=False))
+    def largest(self) -> dict[str, int]:
+        """The most that one node has of each resource."""
+        frees = [cell.free for cell in self.cells]
+        return dict(zip(self.resources, map(max, zip(*frees, strict=True)), strict=False))
 
     def bound(self, role: int, *, rivals: bool) -> int:
         """How many Pods of a role there is a place for.
 
         Args:
-                rivals: However the Pods of other roles are placed: never more than can be placed.
+            rivals: However the Pods of other roles are placed: never more than can be placed.
                 Else as if there were no others: never less.
         """
-        rules, worst = self._rules[role], 0 if rivals else _LEFT
-        if len(rules) > 1:
-            return worst if rivals else self._room(role, self.cells, rivals=False)
-        if not rules:
-            return self._room(role, self.cells, rivals=rivals)
+        rules = self._rules[role]
+        is_shared = any((r.spread or r.apart) and r.counted != {role} for r in rules)
+        if not rules or len(rules) > 1 or is_shared:
+            return self._room(role, self.cells, rivals=rivals) if not (rules and rivals) else 0
         (rule,) = rules
-        if rule.kind != "affinity" and not rule.counted <= {role}:
-            return worst if rivals else self._room(role, self.cells, rivals=False)
-        domains = [
-            (self._room(role, cells, rivals=rivals), times, cells)
-            for cells, times in self._domains(role, rule)
-        ]
-        if rule.kind == "anti":
-            rest = {cell: n for cell, n in self.cells.items() if not self._domain(cell, rule.key)}
-            free_of_it = self._room(role, rest, rivals=rivals)
-            return free_of_it + sum(min(room, 1) * times for room, times, _ in domains)
-        if rule.spread:
-            number = sum(times for _, times, _ in domains)
-            least = min((room for room, _, _ in domains), default=0)
-            if number < rule.spread.least_domains:
-                least = 0
-            return sum(min(room, least + rule.spread.most) * times for room, times, _ in domains)
-        if not rivals:
-            alone = rule.counted == {role}
-            most = max((room for room, _, _ in domains), default=0)
-            return most if alone else self._room(role, self.cells, rivals=False)
-        free = [o for o in rule.counted if o == role or not self._rules[o]]
-        if not any(self.counts[o] for o in free):
-            return worst
-        # The first Pod may go to any domain, and the others must follow it.
-        return min(
-            (
-                room
-                for room, _, cells in domains
-                if any(self.capacity(o, cell) for o in rule.counted for cell in cells)
-            ),
-            default=0,
-        )
-
-    def _domains(self, role: int, rule: _Rule) -> Iterator[tuple[_Cells, int]]:
-        """The domains of a rule in which Pods count, and how many there are like each of them."""
-        if rule.key == HOSTNAME:
-            for cell, count in self.cells.items():
-                if self._counts_in(role, rule, cell):
-                    yield {cell: 1}, count
-            return
-        by_value: dict[str | None, _Cells] = defaultdict(dict)
+        outside = {c: n for c, n in self.cells.items() if not self.counts_in(role, rule, c)}
+        grouped: dict[Any, _Cells] = defaultdict(dict)
         for cell, count in self.cells.items():
-            if self._counts_in(role, rule, cell):
-                by_value[self._domain(cell, rule.key)][cell] = count
-        for cells in by_value.values():
-            yield cells, 1
-
-    def _counts_in(self, role: int, rule: _Rule, cell: _Cell) -> bool:
-        """Whether Pods on a node count for a rule."""
-        place, spread = self.places[cell.place], rule.spread
-        if spread is None:
-            return place.domains[rule.key] is not None
-        spreads = self.roles[role].needs.spreads
-        return (
-            all(place.domains[other.term.key] is not None for other in spreads)
-            and (place.affine[role] or not spread.by_affinity)
-            and (place.tolerated[role] or not spread.by_taints)
+            if cell not in outside:
+                is_host = rule.key == HOSTNAME
+                grouped[cell if is_host else self.domain(cell, rule)][cell] = (
+                    1 if is_host else count
+                )
+        times = [self.cells[at] if rule.key == HOSTNAME else 1 for at in grouped]
+        rooms = [self._room(role, cells, rivals=rivals) for cells in grouped.values()]
+        if rule.apart:
+            return self._room(role, outside, rivals=rivals) + sum(min(room, 1) for room in rooms)
+        if rule.spread:
+            enough = sum(times) >= rule.spread.least_domains
+            most = rule.spread.most + (min(rooms, default=0) if enough else 0)
+            return sum(min(room, most) * n for room, n in zip(rooms, times, strict=True))
+        if not rivals:
+            everywhere = self._room(role, self.cells, rivals=False)
+            return max(rooms, default=0) if rule.counted == {role} else everywhere
+        if not any(other == role or not self._rules[other] for other in rule.counted):
+            return 0
+        # The first Pod may go to any domain, and the others must follow it.
+        entered = (
+            any(self.capacity(other, cell) for other in rule.counted for cell in cells)
+            for cells in grouped.values()
         )
+        return min(itertools.compress(rooms, entered), default=0)
 
     def _room(self, role: int, cells: _Cells, *, rivals: bool) -> int:
-        """How many Pods of a role some nodes take.
-
-        Args:
-                    rivals: However the Pods of other roles are placed there before: a lower bound.
-        """
-        whole = sum(self.capacity(role, cell) * count for cell, count in cells.items())
-        others = [other for other in self._present if other != role]
-        many = sum(self.counts[other] for other in others)
+        """How many Pods of a role some nodes take; `rivals` as for `bound`."""
+        room = sum([self.capacity(role, cell) * count for cell, count in cells.items()])
+        others = [other for other, count in enumerate(self.counts) if count and other != role]
         if not rivals or not others:
-            return whole
-        own = dict(self._requests[role])
-        if not any(self._excludes(other, role) for other in others):
-            each = max(
-                -(-amount // own[at])
-                for other in others
-                for at, amount in self._requests[other]
-                if at in own
-            )
-            if whole - many * each >= self.counts[role]:
-                return whole - many * each
-        # How many Pods of others take how many places of a node; the best trade comes first.
-        trades: list[tuple[float, int, int, int]] = []
+            return room
+        pods, own = sum(self.counts[other] for other in others), dict(self._requests[role])
+        excluding = {
+            other
+            for other in others
+            if other in self._apart[role] or collide(self._ports[other], self._ports[role])
+        }
+        if not excluding:  # it may be enough to count the most places that each Pod can take
+            taken = (-(-n // own[at]) for o in others for at, n in self._requests[o] if at in own)
+            if (rest := room - pods * max(taken)) >= self.counts[role]:
+                return rest
+        # Places lost for each Pod of others, places of the node, nodes; the worst come first.
+        losses: list[tuple[float, int, int]] = []
         for cell, count in cells.items():
-            if (room := self.capacity(role, cell)) == 0:
-                continue
-            here = [other for other in others if self.capacity(other, cell)]
-            if any(self._excludes(other, role) for other in here):
-                trades.append((-float(room), 1, room, count))
-            elif here:
-                most = min(many, sum(self.capacity(other, cell) for other in here))
-                trades += [
-                    (-lost / pods, pods, lost, count)
-                    for pods, lost in _hull(self._losses(role, here, cell, room, most))
-                ]
-        for _, pods, lost, count in sorted(trades):
-            times = min(count, many // pods)
-            whole -= times * lost
-            many -= times * pods
-            if times < count:  # part of a trade: as if it could be divided
-                whole -= -(-lost * many // pods)
+            if places := self.capacity(role, cell):
+                here = [other for other in others if self.capacity(other, cell)]
+                worst = places if excluding & {*here} else self._loss(role, here, cell, places)
+                losses.append((worst, places, count))
+        for worst, places, count in sorted(losses, reverse=True):
+            lost = min(places * count, int(worst * pods + 0.999))
+            room -= lost
+            pods -= int(lost / worst) if worst else pods
+            if pods <= 0:
                 break
-        return whole
+        return room
 
-    def _losses(
-        self, role: int, others: Sequence[int], cell: _Cell, room: int, most: int
-    ) -> Iterator[tuple[int, int]]:
-        """How many places of a node are lost at most by how many Pods of other roles."""
-        each: dict[int, int] = {}
+    def _loss(self, role: int, others: Sequence[int], cell: _Cell, places: int) -> float:
+        """How many places of a node are lost at most for each Pod of other roles on it."""
+        each: Counter[int] = Counter()
         for other in others:
-            for at, amount in self._requests[other]:
-                each[at] = max(amount, each.get(at, 0))
-        own = [(cell.free[at], each.get(at, 0), amount) for at, amount in self._requests[role]]
-        before = 0
+            each |= Counter(dict(self._requests[other]))
+        own = [(cell.free[at], each[at], amount) for at, amount in self._requests[role]]
+        worst, most = 0.0, sum(self.capacity(other, cell) for other in others)
         for pods in range(1, most + 1):
-            rest = min((free - pods * taken) // amount for free, taken, amount in own)
-            lost = room - max(min(rest, room), 0)
-            if lost > before:
-                yield pods, lost
-            if lost == room:
-                return
-            before = lost
-
-    def _excludes(self, other: int, role: int) -> bool:
-        """Whether Pods of two roles are never on one node."""
-        return other in self._apart[role] or _collide(self._ports[other], self._ports[role])
+            rest = min([(free - pods * taken) // amount for free, taken, amount in own])
+            worst = max(worst, (places - max(rest, 0)) / pods)
+            if rest <= 0:
+                break
+        return worst
 
 
 class _Tally:
     """How many Pods that count for a rule are in each domain, while Pods are placed."""
 
     def __init__(self, packing: Packing, cells: _Cells, role: int, rule: _Rule) -> None:
-        self._packing, self._role, self._rule = packing, role, rule
-        self._own = role in rule.counted
-        self._is_host = rule.key == HOSTNAME
-        # By domain how many Pods; of nodes: by how many Pods they have, how many nodes.
-        self._pods: dict[Any, int] = defaultdict(int)
+        self.rule, self._packing, self._role = rule, packing, role
+        self._pods: dict[Any, int] = defaultdict(int)  # by domain; of hosts: nodes by their Pods
         self._total = 0
         for cell, count in cells.items():
-            if packing._counts_in(role, rule, cell):  # noqa: SLF001 - one of its parts
-                number = self._on(cell)
+            if count and packing.counts_in(role, rule, cell):
+                number = sum(cell.placed[other] for other in rule.counted)
                 self._total += number * count
-                if self._is_host:
-                    self._pods[number] += count
-                else:
-                    self._pods[self.domain(cell)] += number * count
+                weight = count if rule.key == HOSTNAME else number * count
+                self._pods[packing.domain(cell, rule)] += weight
 
-    def _on(self, cell: _Cell) -> int:
-        return sum(cell.placed[role] for role in self._rule.counted)
-
-    def domain(self, cell: _Cell) -> object:
-        """The domain of a node; of single nodes the number of Pods is all that matters."""
-        if self._is_host:
-            return self._on(cell)
-        return self._packing._domain(cell, self._rule.key)  # noqa: SLF001
-
-    def allows(self, domain: object) -> bool:
+    def allows(self, domain: Any) -> bool:
         """Whether another Pod may go to a domain."""
-        number = domain if self._is_host else self._pods.get(domain, 0)
-        assert isinstance(number, int)  # noqa: S101 - for the type checker
-        if self._rule.kind == "anti":
-            return number == 0 or domain is None
-        if self._rule.spread is None:
-            return number > 0 or (self._total == 0 and self._own)
-        domains = sum(self._pods.values()) if self._is_host else len(self._pods)
-        levels = self._pods if self._is_host else self._pods.values()
-        enough = domains >= self._rule.spread.least_domains
-        least: int = min(levels, default=0) if enough else 0
-        return number + self._own - least <= self._rule.spread.most
+        is_host, own = self.rule.key == HOSTNAME, self._role in self.rule.counted
+        number = domain if is_host else self._pods.get(domain, 0)
+        if self.rule.apart:
+            return domain is None or number == 0
+        if self.rule.spread is None:
+            return number > 0 or (self._total == 0 and own)
+        domains = sum(self._pods.values()) if is_host else len(self._pods)
+        enough = domains >= self.rule.spread.least_domains
+        least = min(self._pods if is_host else self._pods.values(), default=0) if enough else 0
+        return bool(number + own - least <= self.rule.spread.most)
 
     def add(self, cell: _Cell) -> None:
         """Counts a Pod that goes on a node."""
-        if not self._own or not self._packing._counts_in(self._role, self._rule, cell):  # noqa: SLF001
-            return
-        self._total += 1
-        if not self._is_host:
-            self._pods[self.domain(cell)] += 1
-            return
-        number = self._on(cell)
-        self._pods[number + 1] += 1
-        self._pods[number] -= 1
-        if not self._pods[number]:
-            del self._pods[number]
+        if self._role in self.rule.counted and self._packing.counts_in(self._role, self.rule, cell):
+            domain = self._packing.domain(cell, self.rule)
+            self._total += 1
+            if self.rule.key == HOSTNAME:
+                self._pods[domain] -= 1
+                if not self._pods[domain]:
+                    del self._pods[domain]
+                domain += 1
+            self._pods[domain] += 1
 
 
 # Policies --------------------------------------------------------------------------------------
 
+Policy = Callable[[Packing, int, _Cell], float]
+"""How much a node is preferred for a Pod of a role."""
+
 
 def _least_allocated(packing: Packing, role: int, cell: _Cell) -> float:
     """The default score of the scheduler: nodes that are little and evenly used."""
-    after, fractions = packing.after(role, cell), []
-    for name in ("cpu", "memory"):
-        at = packing.resources.index(name)
-        if has := packing.places[cell.place].allocatable[at]:
-            fractions.append(min(1 - after.free[at] / has, 1.0))
-    if not fractions:
-        return 0
-    least = sum(int(100 * (1 - used)) for used in fractions) // len(fractions)
-    return least + int(100 * (1 - (max(fractions) - min(fractions)) / 2))
+    free, has = packing.after(role, cell).free, packing.places[cell.place].allocatable
+    at = [packing.resources.index(name) for name in ("cpu", "memory")]
+    used = [min(1 - free[i] / has[i], 1.0) for i in at if has[i]] or [0.0]
+    least = sum(int(100 * (1 - part)) for part in used) // len(used)
+    return least + int(100 * (1 - (max(used) - min(used)) / 2))
 
 
 def _considerate(packing: Packing, role: int, cell: _Cell) -> float:
@@ -522,33 +408,27 @@ POLICIES: tuple[Policy, ...] = (
 """The default of the scheduler, its reverse, the one that does the least harm, and others."""
 
 
-# Parts -----------------------------------------------------------------------------------------
+# Rules -----------------------------------------------------------------------------------------
 
 
 def _rules(needs: Sequence[Needs], role: int) -> list[_Rule]:
     """The rules about domains that a Pod of a role meets among the Pods that are placed."""
-    own = needs[role]
-    rules = []
-    for spread in own.spreads:
-        # An empty selector counts no Pods: countPodsMatchSelector in the plugin's common.go.
-        counted = _matched(needs, spread.term.selector) if spread.term.selector else frozenset()
-        if counted:
-            rules.append(_Rule("spread", spread.term.key, counted, spread))
-    if own.affinity:
-        counted = frozenset.intersection(*(_matched(needs, t.selector) for t in own.affinity))
-        rules += [_Rule("affinity", term.key, counted) for term in own.affinity]
-    for term in own.anti_affinity:
-        if term.key != HOSTNAME and (counted := _matched(needs, term.selector)):
-            rules.append(_Rule("anti", term.key, counted))
-    for other, need in enumerate(needs):
-        for term in need.anti_affinity:
-            if term.key != HOSTNAME and other != role and matches(term.selector, own.labels):
-                rules.append(_Rule("anti", term.key, frozenset({other})))
-    return rules
 
+    def matched(selector: Any) -> frozenset[int]:
+        return frozenset(at for at, need in enumerate(needs) if matches(selector, need.labels))
 
-def _matched(needs: Sequence[Needs], selector: object) -> frozenset[int]:
-    return frozenset(i for i, need in enumerate(needs) if matches(selector, need.labels))  # type: ignore[arg-type]
+    own, together = needs[role], [matched(term.selector) for term in needs[role].affinity]
+    # An empty selector counts no Pods: countPodsMatchSelector in the plugin's common.go.
+    spreads = [(s, matched(s.term.selector)) for s in own.spreads if s.term.selector]
+    apart = [(term, matched(term.selector)) for term in own.anti_affinity]
+    for at, other in enumerate(needs):
+        terms = other.anti_affinity if at != role else ()
+        apart += [(t, frozenset({at})) for t in terms if matches(t.selector, own.labels)]
+    return [
+        *(_Rule(spread.term.key, counted, spread) for spread, counted in spreads if counted),
+        *(_Rule(term.key, frozenset.intersection(*together)) for term in own.affinity),
+        *(_Rule(t.key, roles, apart=True) for t, roles in apart if roles and t.key != HOSTNAME),
+    ]
 
 
 def _kept_apart(one: Needs, other: Needs) -> bool:
@@ -558,41 +438,3 @@ def _kept_apart(one: Needs, other: Needs) -> bool:
         for has, matched in ((one, other), (other, one))
         for term in has.anti_affinity
     )
-
-
-def _is_affine(needs: Needs, labels: Mapping[str, str]) -> bool:
-    terms = needs.node_terms
-    return matches(needs.selector, labels) and (
-        terms is None or any(matches(term, labels) for term in terms)
-    )
-
-
-def _untolerated(needs: Needs, taints: Iterable[Taint]) -> Taint | None:
-    """The first taint that keeps a Pod away."""
-    kept = (taint for taint in taints if taint[2] in _EFFECTS)
-    return next((taint for taint in kept if not tolerates(needs.tolerations, taint)), None)
-
-
-def _collide(ports: frozenset[Port], taken: frozenset[Port]) -> bool:
-    """Whether one of some ports of the host is taken already."""
-    return any(
-        protocol == other[0] and number == other[2] and (len({address, other[1], _ANY}) < 3)
-        for protocol, address, number in ports
-        for other in taken
-    )
-
-
-_ANY = "0.0.0.0"  # noqa: S104 - not bound here
-
-
-def _hull(points: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The steps of the smallest concave curve above some points, which begins at (0, 0)."""
-    corners = [(0, 0)]
-    for point in points:
-        while len(corners) > 1:
-            (x1, y1), (x2, y2) = corners[-2:]
-            if (y2 - y1) * (point[0] - x2) > (point[1] - y2) * (x2 - x1):
-                break
-            corners.pop()
-        corners.append(point)
-    return [(x2 - x1, y2 - y1) for (x1, y1), (x2, y2) in itertools.pairwise(corners)]

@@ -1,13 +1,12 @@
 """Pods to what the scheduler asks of a node for them.
 
-Pods of a job are alike for the scheduler: a thousand workers are one `Needs` and a number.
+Pods of a job are alike for the scheduler: a thousand workers are one `Needs` and a thousand names.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.k8s.objects import Object
 from etcompile.k8s.requests import Amounts, requested
@@ -15,28 +14,24 @@ from etcompile.k8s.requests import Amounts, requested
 HOSTNAME = "kubernetes.io/hostname"
 NODE_NAME = "metadata.name"
 """The field that `matchFields` of a node affinity may name; it counts as a label here."""
+DURING_SCHEDULING = "requiredDuringSchedulingIgnoredDuringExecution"
 
-Units = dict[str, int]
-"""Amounts by resource, as the scheduler counts: thousandths of a CPU, else whole units."""
 Port = tuple[str, str, int]
 """Protocol, address and number of a port of the host."""
+Taint = tuple[str, str, str]
+"""Key, value and effect."""
 Expression = tuple[str, str, tuple[str, ...]]
 """Key, operator and values of one requirement of a selector."""
 
 
-class Term(Struct, frozen=True):
-    """Pods in one domain of a topology: those that a selector matches.
-
-    Args:
-        key: The label of nodes whose value is the domain.
-        selector: Requirements that all hold; None matches no Pod.
-    """
+class Term(NamedTuple):
+    """The Pods that a selector matches (None: no Pod) in the domain of a label of nodes."""
 
     key: str
     selector: tuple[Expression, ...] | None
 
 
-class Spread(Struct, frozen=True):
+class Spread(NamedTuple):
     """A topology spread constraint that the scheduler must satisfy."""
 
     term: Term
@@ -47,81 +42,99 @@ class Spread(Struct, frozen=True):
 
 
 class Needs(Struct, frozen=True):
-    """What the scheduler asks of a node for a Pod.
+    """What the scheduler asks of a node for a Pod: requests with `pods: 1`, and rules.
 
-    Args:
-        requests: The effective request, with `pods: 1`.
-        selector: The node selector.
-        node_terms: Required terms of the node affinity, of which one must match; None for any node.
-        tolerations: As the Pod has them.
+    Of `node_terms` one must match, unless they are None. `labels` are the Pod's own.
     """
 
     requests: Mapping[str, int]
-    ports: frozenset[Port] = frozenset()
-    selector: tuple[Expression, ...] = ()
-    node_terms: tuple[tuple[Expression, ...], ...] | None = None
-    tolerations: tuple[Mapping[str, Any], ...] = ()
-    spreads: tuple[Spread, ...] = ()
-    affinity: tuple[Term, ...] = ()
-    anti_affinity: tuple[Term, ...] = ()
-    labels: Mapping[str, str] = {}
-    namespace: str = ""
+    ports: frozenset[Port]
+    selector: tuple[Expression, ...]
+    node_terms: tuple[tuple[Expression, ...], ...] | None
+    tolerations: tuple[Mapping[str, Any], ...]
+    spreads: tuple[Spread, ...]
+    affinity: tuple[Term, ...]
+    anti_affinity: tuple[Term, ...]
+    labels: Mapping[str, str]
+    namespace: str
 
     @property
-    def terms(self) -> Iterable[Term]:
+    def terms(self) -> tuple[Term, ...]:
         """All terms that select Pods."""
         return (*(spread.term for spread in self.spreads), *self.affinity, *self.anti_affinity)
 
+    def is_affine(self, labels: Mapping[str, str]) -> bool:
+        """Whether its node selector and node affinity match the labels of a node."""
+        terms = ((),) if self.node_terms is None else self.node_terms
+        return matches(self.selector, labels) and any(matches(term, labels) for term in terms)
 
-class Role(Struct, frozen=True):
-    """Pods that are alike for the scheduler, in the order of their creation.
+    def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
+        """The first taint that keeps the Pod away."""
+        for taint in taints:
+            key, value, effect = taint
+            if effect != "PreferNoSchedule" and not any(
+                own.get("effect") in (None, "", effect)
+                and (not own.get("key") or own["key"] == key)
+                and (own.get("operator") == "Exists" or (own.get("value") or "") == value)
+                for own in self.tolerations
+            ):
+                return taint
+        return None
 
-    Args:
-        needs: What each of them needs.
-        pods: Their names.
-    """
+
+class Role(NamedTuple):
+    """Pods that are alike for the scheduler, by name, in the order of their creation."""
 
     needs: Needs
     pods: tuple[str, ...]
 
 
-def units(amounts: Amounts) -> Units:
+def units(amounts: Amounts) -> dict[str, int]:
     """Amounts as the scheduler counts them: rounded up to thousandths of a CPU or whole units."""
-    scaled = {name: value * 1000 if name == "cpu" else value for name, value in amounts.items()}
-    return {name: int(-(-value // 1)) for name, value in scaled.items()}
+    return {n: int(-(-(a * 1000 if n == "cpu" else a) // 1)) for n, a in amounts.items()}
 
 
 def ports_of(spec: Mapping[str, Any]) -> frozenset[Port]:
     """The ports of the host that a Pod takes."""
-    sidecars = (
-        container
-        for container in spec.get("initContainers") or ()
-        if container.get("restartPolicy") == "Always"
+    starting = spec.get("initContainers") or ()
+    sidecars = [each for each in starting if each.get("restartPolicy") == "Always"]
+    ports = [p for c in (*spec["containers"], *sidecars) for p in c.get("ports") or ()]
+    numbers = [p.get("hostPort") or (spec.get("hostNetwork") and p["containerPort"]) for p in ports]
+    return frozenset(
+        (port.get("protocol") or "TCP", port.get("hostIP") or "", number)
+        for port, number in zip(ports, numbers, strict=True)
+        if number
     )
-    result = set()
-    for container in (*(spec.get("containers") or ()), *sidecars):
-        for port in container.get("ports") or ():
-            number = port.get("hostPort") or (spec.get("hostNetwork") and port["containerPort"])
-            if number:
-                address = port.get("hostIP") or "0.0.0.0"  # noqa: S104 - not bound here
-                result.add((port.get("protocol") or "TCP", address, number))
-    return frozenset(result)
+
+
+def collide(ports: frozenset[Port], taken: frozenset[Port]) -> bool:
+    """Whether one of some ports of the host is taken already."""
+    every = ("", "0.0.0.0")  # noqa: S104 - nothing is bound here
+    return any(
+        (protocol, number) == (other[0], other[2])
+        and (address == other[1] or address in every or other[1] in every)
+        for protocol, address, number in ports
+        for other in taken
+    )
 
 
 def needs_of(pod: Object) -> Needs:
     """What the scheduler asks of a node for a Pod."""
     spec, metadata = pod["spec"], pod["metadata"]
-    labels = metadata.get("labels") or {}
+    labels, namespace = metadata.get("labels") or {}, metadata.get("namespace") or ""
     affinity = spec.get("affinity") or {}
-    required = (affinity.get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    own = metadata.get("namespace")
+    required = (affinity.get("nodeAffinity") or {}).get(DURING_SCHEDULING)
+    # A term without requirements matches no node.
+    node_terms = [
+        tuple(map(_expression, (*(t.get("matchExpressions") or ()), *(t.get("matchFields") or ()))))
+        or ((NODE_NAME, "In", ()),)
+        for t in (required or {}).get("nodeSelectorTerms") or ()
+    ]
     return Needs(
         requests={**units(requested(spec)), "pods": 1},
         ports=ports_of(spec),
         selector=equal(spec.get("nodeSelector") or {}),
-        node_terms=None if required is None else tuple(map(_node_term, _list(required))),
+        node_terms=None if required is None else tuple(node_terms),
         tolerations=tuple(spec.get("tolerations") or ()),
         spreads=tuple(
             Spread(
@@ -132,60 +145,36 @@ def needs_of(pod: Object) -> Needs:
                 by_taints=written.get("nodeTaintsPolicy") == "Honor",
             )
             for written in spec.get("topologySpreadConstraints") or ()
-            if written.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+            if written.get("whenUnsatisfiable") != "ScheduleAnyway"
         ),
-        affinity=terms_of(affinity.get("podAffinity"), labels, own),
-        anti_affinity=terms_of(affinity.get("podAntiAffinity"), labels, own),
+        affinity=_terms(affinity.get("podAffinity"), labels, namespace),
+        anti_affinity=_terms(affinity.get("podAntiAffinity"), labels, namespace),
         labels=labels,
-        namespace=own or "",
+        namespace=namespace,
     )
 
 
 def roles_of(pods: Sequence[Object]) -> list[Role]:
     """Pods in groups that are alike for the scheduler, in the order of their first Pods."""
-    keys = [
-        json.dumps([_relevant(pod["spec"]), pod["metadata"].get("namespace")], sort_keys=True)
-        for pod in pods
-    ]
-    needs: dict[str, Needs] = {}
-    for key, pod in zip(keys, pods, strict=True):
-        needs.setdefault(key, needs_of(pod))
-    terms = {term for need in needs.values() for term in need.terms}
-    if terms or any(need.spreads for need in needs.values()):
-        # Then it matters which labels a Pod has.
-        labels = [pod["metadata"].get("labels") or {} for pod in pods]
-        for index, (key, pod) in enumerate(zip(keys, pods, strict=True)):
-            own = needs_of(pod)
-            seen = sorted(str(term) for term in terms if matches(term.selector, labels[index]))
-            keys[index] = json.dumps([key, seen, sorted(map(str, own.terms))])
-            needs.setdefault(keys[index], own)
-    names: dict[str, list[str]] = {}
-    for key, pod in zip(keys, pods, strict=True):
-        names.setdefault(key, []).append(pod["metadata"]["name"])
-    return [Role(needs[key], tuple(each)) for key, each in names.items()]
+    needs = [needs_of(pod) for pod in pods]
+    terms = sorted({term for need in needs for term in need.terms}, key=repr)
+    groups: dict[str, tuple[Needs, list[str]]] = {}
+    for pod, need in zip(pods, needs, strict=True):
+        # Of its labels it matters which terms select them.
+        seen = {str(n): "" for n, term in enumerate(terms) if matches(term.selector, need.labels)}
+        key = repr(structs.replace(need, labels=seen))
+        groups.setdefault(key, (need, []))[1].append(pod["metadata"]["name"])
+    return [Role(need, tuple(names)) for need, names in groups.values()]
 
 
-def _relevant(spec: Mapping[str, Any]) -> Any:
-    """The fields of a PodSpec that the scheduler reads."""
-    containers = [
-        [container.get(field) for field in ("resources", "ports", "restartPolicy")]
-        for kind in ("initContainers", "containers")
-        for container in (*(spec.get(kind) or ()), {})
-    ]
-    fields = ("resources", "overhead", "nodeSelector", "affinity", "tolerations", "hostNetwork")
-    return containers, spec.get("topologySpreadConstraints"), [spec.get(field) for field in fields]
-
-
-def terms_of(written: Any, labels: Mapping[str, str], own: str | None) -> tuple[Term, ...]:
-    """The required terms of a Pod affinity or anti-affinity that reach Pods of its namespace."""
+def _terms(written: Any, labels: Mapping[str, str], namespace: str) -> tuple[Term, ...]:
+    """The required terms of a Pod affinity or anti-affinity, where they reach its own namespace."""
     result = []
-    for term in (written or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ():
+    for term in (written or {}).get(DURING_SCHEDULING) or ():
         namespaces = term.get("namespaces") or ()
-        selector = selector_of(term, labels)
-        # Which namespaces a selector matches is not known here, but for the one that matches all.
-        if namespaces and own not in namespaces and not term.get("namespaceSelector"):
-            selector = None
-        result.append(Term(term["topologyKey"], selector))
+        is_elsewhere = namespaces and namespace not in namespaces
+        selector = None if is_elsewhere and term.get("namespaceSelector") != {} else term
+        result.append(Term(term["topologyKey"], selector and selector_of(selector, labels)))
     return tuple(result)
 
 
@@ -193,70 +182,35 @@ def selector_of(
     written: Mapping[str, Any], labels: Mapping[str, str]
 ) -> tuple[Expression, ...] | None:
     """The selector of a term, with what its `matchLabelKeys` add from the Pod's own labels."""
-    selector = written.get("labelSelector")
-    if selector is None:
+    if (selector := written.get("labelSelector")) is None:
         return None
-    keys = {
-        operator: [key for key in written.get(field) or () if key in labels]
-        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-    }
     return (
         *equal(selector.get("matchLabels") or {}),
         *map(_expression, selector.get("matchExpressions") or ()),
-        *((key, operator, (labels[key],)) for operator, own in keys.items() for key in own),
+        *((k, "In", (labels[k],)) for k in written.get("matchLabelKeys") or () if k in labels),
+        *(
+            (k, "NotIn", (labels[k],))
+            for k in written.get("mismatchLabelKeys") or ()
+            if k in labels
+        ),
     )
 
 
 def matches(selector: Iterable[Expression] | None, labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy all requirements of a selector of Pods or nodes."""
-    if selector is None:
-        return False
-    for key, operator, values in selector:
-        value = labels.get(key)
-        match operator:
-            case "In":
-                ok = value in values
-            case "NotIn":
-                ok = value not in values
-            case "Exists":
-                ok = value is not None
-            case "DoesNotExist":
-                ok = value is None
-            case _:
-                ok = _compares(operator, value, values)
-        if not ok:
-            return False
-    return True
+    """Whether labels satisfy all requirements of a selector of Pods or nodes; None matches none."""
+    return selector is not None and all(_satisfies(labels.get(e[0]), e[1], e[2]) for e in selector)
 
 
-def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
-    """Whether a label is above (`Gt`) or below (`Lt`) a number."""
+def _satisfies(value: str | None, operator: str, values: Sequence[str]) -> bool:
+    if operator in ("In", "NotIn"):
+        return (value in values) == (operator == "In")
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
     try:
         own, bound = int(value or ""), int(values[0])
     except (ValueError, IndexError):
         return False
     return own > bound if operator == "Gt" else own < bound
-
-
-def tolerates(tolerations: Iterable[Mapping[str, Any]], taint: tuple[str, str, str]) -> bool:
-    """Whether a taint (key, value, effect) keeps no Pod with these tolerations away."""
-    key, value, effect = taint
-    return any(
-        toleration.get("effect") in (None, "", effect)
-        and (not toleration.get("key") or toleration["key"] == key)
-        and (toleration.get("operator") == "Exists" or (toleration.get("value") or "") == value)
-        for toleration in tolerations
-    )
-
-
-def _list(required: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return required.get("nodeSelectorTerms") or ()
-
-
-def _node_term(term: Mapping[str, Any]) -> tuple[Expression, ...]:
-    """A term of a node affinity; one without requirements matches no node."""
-    written = (*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ()))
-    return tuple(map(_expression, written)) or ((NODE_NAME, "In", ()),)
 
 
 def _expression(written: Mapping[str, Any]) -> Expression:

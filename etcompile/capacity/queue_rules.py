@@ -7,270 +7,233 @@ cohort what others do not use (pkg/scheduler/flavorassigner and pkg/cache/schedu
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from etcompile.capacity.pod_needs import Needs, Role, equal, matches, tolerates
+from etcompile.capacity.pod_needs import Needs, Role, equal
 from etcompile.capacity.snapshot import Snapshot, quantities, units_of
 from etcompile.k8s.objects import Object
 from etcompile.k8s.quantity import number
 from etcompile.k8s.quota_usage import total_usage
 from etcompile.k8s.requests import written
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-_UNLIMITED = 1 << 62
-_Flavored = tuple[str, str]
-"""A flavor and a resource."""
+OVER_QUOTA = "over-quota"
+QUEUE_FULL = "queue-full"
+UNKNOWN = "unknown"
 
 
-class QueueAnswer(Struct, frozen=True):
+class QueueAnswer(NamedTuple):
     """What Kueue does with Pods.
 
     Args:
-        reason: Why it does not admit them, or why that is not known; "" if it does.
-        verdict: `over-quota`, `queue-full` or `unknown` then.
-        roles: The Pods with the node labels and tolerations of their flavors.
-        preempts: It may end other work for them.
+        roles: The Pods, with the node labels and tolerations of their flavors if it admits them.
+        verdict: Why it does not: one of the constants of this module; "" if it does.
+        reason: The same as the end of a sentence.
     """
 
-    roles: tuple[Role, ...]
+    roles: Sequence[Role]
     verdict: str = ""
     reason: str = ""
-    preempts: bool = False
 
 
 def quota_shortages(
     snapshot: Snapshot, pods: Sequence[Object], jobs: Collection[str]
-) -> Iterator[str]:
-    """What the ResourceQuotas of the Pods' namespaces have too little of.
-
-    Args:
-        jobs: The jobs whose Pods they replace.
-    """
-    for quota in snapshot.extras.get("resourceQuotas", ()):
+) -> Iterator[tuple[str, str]]:
+    """What ResourceQuotas lack for Pods: a verdict and why; what `jobs` use already is theirs."""
+    for quota in snapshot.resource_quotas:
         namespace, name = quota["metadata"]["namespace"], quota["metadata"]["name"]
         own = [pod for pod in pods if pod["metadata"].get("namespace") == namespace]
-        needs, status = total_usage(own, quota["spec"]), quota.get("status") or {}
-        used = _amounts(status.get("used"))
-        for job in jobs:
-            for resource, amount in _amounts((status.get("jobs") or {}).get(job)).items():
-                used[resource] = used.get(resource, Decimal(0)) - amount
-        for resource, most in _amounts(status.get("hard") or quota["spec"].get("hard")).items():
-            free = max(most - used.get(resource, Decimal(0)), Decimal(0))
-            if needs.get(resource, Decimal(0)) > free:
-                texts = [written({resource.split(".", 1)[-1]: a}) for a in (needs[resource], free)]
-                asks, left = (next(iter(text.values()), "0") for text in texts)
-                yield (
-                    f"needs {resource}: {asks}, and the ResourceQuota {namespace}/{name} has"
-                    f" {left} left"
+        status, theirs = quota.get("status") or {}, quota.get("status", {}).get("jobs") or {}
+        needs = total_usage(own, quota["spec"])
+        for resource, most in (status.get("hard") or quota["spec"].get("hard") or {}).items():
+            of_jobs = (_amount(theirs[job].get(resource)) for job in jobs if job in theirs)
+            used = _amount((status.get("used") or {}).get(resource)) - sum(of_jobs)
+            asks, left = needs.get(resource, Decimal(0)), max(_amount(most) - used, Decimal(0))
+            if asks > left:
+                is_final, plain = asks > _amount(most), resource.split(".", 1)[-1]
+                allowed = _amount(most) if is_final else left
+                texts = [written({plain: amount}).get(plain, "0") for amount in (asks, allowed)]
+                has = f"allows {texts[1]}" if is_final else f"has {texts[1]} left"
+                reason = (
+                    f"needs {resource}: {texts[0]}, and the ResourceQuota {namespace}/{name} {has}"
                 )
+                yield (OVER_QUOTA if is_final else QUEUE_FULL), reason
 
 
 def queue_answer(
     snapshot: Snapshot, queue: str, namespace: str, roles: Sequence[Role]
 ) -> QueueAnswer:
     """Whether Kueue admits Pods that name a LocalQueue."""
-    asis = tuple(roles)
-    locals_ = {_key(value): value for value in snapshot.extras.get("localQueues", ())}
-    queues = {
-        value["metadata"]["name"]: value for value in snapshot.extras.get("clusterQueues", ())
+    by_name = {
+        (q["metadata"].get("namespace"), q["metadata"]["name"]): q["spec"]
+        for q in _queues(snapshot)
     }
-    local = locals_.get((namespace, queue))
-    name = (local or {}).get("spec", {}).get("clusterQueue", "")
-    if local is None or name not in queues:
-        missing = f"ClusterQueue {name}" if local else f"LocalQueue {namespace}/{queue}"
-        return QueueAnswer(asis, "unknown", f"the snapshot has no {missing}")
-    spec = queues[name]["spec"]
-    for value in (local, queues[name]):
-        if value["spec"].get("stopPolicy") not in (None, "None"):
-            return QueueAnswer(asis, "queue-full", f"the queue {_key(value)[1]} is stopped")
+    local = by_name.get((namespace, queue))
+    name = (local or {}).get("clusterQueue", "")
+    spec = by_name.get((None, name))
+    if local is None or spec is None:
+        missing = f"LocalQueue {namespace}/{queue}" if local is None else f"ClusterQueue {name}"
+        return QueueAnswer(roles, UNKNOWN, f"the snapshot has no {missing}")
+    if {local.get("stopPolicy"), spec.get("stopPolicy")} - {None, "None"}:
+        return QueueAnswer(roles, QUEUE_FULL, f"the queue {namespace}/{queue} is stopped")
     if spec.get("admissionChecks") or spec.get("admissionChecksStrategy"):
-        return QueueAnswer(asis, "unknown", f"the ClusterQueue {name} has admission checks")
-    namespaces = (spec.get("namespaceSelector") or {}).get("matchLabels") or {}
-    if spec.get("namespaceSelector") != {} and namespaces != {_NAMESPACE: namespace}:
-        return QueueAnswer(asis, "unknown", f"the ClusterQueue {name} selects its namespaces")
-    tree = _Tree(snapshot)
-    flavors = {v["metadata"]["name"]: v["spec"] for v in snapshot.extras.get("resourceFlavors", ())}
+        return QueueAnswer(roles, UNKNOWN, f"the ClusterQueue {name} has admission checks")
+    chosen = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    if spec.get("namespaceSelector") not in ({}, chosen):
+        return QueueAnswer(roles, UNKNOWN, f"the ClusterQueue {name} selects its namespaces")
+    flavors = {flavor["metadata"]["name"]: flavor["spec"] for flavor in snapshot.resource_flavors}
     # In which order Kueue takes the sets is not known here, so both of the extremes must do.
-    forward = _assigned(tree, name, spec, flavors, asis)
-    if not forward.verdict and len(roles) > 1:
-        backward = _assigned(tree, name, spec, flavors, asis[::-1])
-        return backward if backward.verdict else forward
-    policies = (spec.get("preemption") or {}).items()
-    may = any(v != "Never" for k, v in policies if isinstance(v, str))
-    return structs.replace(forward, preempts=may)
+    backwards = _assigned(_Tree(snapshot), name, spec, flavors, roles[::-1])
+    forwards = _assigned(_Tree(snapshot), name, spec, flavors, roles)
+    return backwards if backwards.verdict else forwards
 
 
-_NAMESPACE = "kubernetes.io/metadata.name"
+def _queues(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:
+    return (*snapshot.local_queues, *snapshot.cluster_queues)
 
 
 def _assigned(
     tree: "_Tree",
     name: str,
     spec: Mapping[str, Any],
-    flavors: Mapping[str, Any],
+    flavors: Mapping[str, Mapping[str, Any]],
     roles: Sequence[Role],
 ) -> QueueAnswer:
     """Gives each role the first flavor of each group of resources that has quota for it."""
-    taken: dict[_Flavored, int] = defaultdict(int)
-    admitted = []
+    admitted, groups = [], spec.get("resourceGroups") or ()
+    covered = {resource for group in groups for resource in group["coveredResources"]}
     for role in roles:
-        covered = {name for group in spec["resourceGroups"] for name in group["coveredResources"]}
-        requests = {n: a * len(role.pods) for n, a in role.needs.requests.items()}
-        if lacking := [n for n, a in requests.items() if a and n not in covered and n != "pods"]:
+        needs, pods = role
+        requests = {n: amount * len(pods) for n, amount in needs.requests.items() if amount}
+        if lacking := sorted(requests.keys() - covered - {"pods"}):
             reason = f"the ClusterQueue {name} has no quota for {lacking[0]}"
-            return QueueAnswer(tuple(roles), "over-quota", reason)
-        needs = role.needs
-        for group in spec["resourceGroups"]:
+            return QueueAnswer(roles, OVER_QUOTA, reason)
+        for group in groups:
             own = {n: a for n, a in requests.items() if n in group["coveredResources"]}
-            tried = [flavor["name"] for flavor in group["flavors"]]
-            keys = {k for f in tried for k in flavors.get(f, {}).get("nodeLabels") or ()}
-            open_to = [f for f in tried if f in flavors and _goes(needs, flavors[f], keys)]
-            fits = [
-                f
-                for f in open_to
-                if all(taken[f, n] + a <= tree.available(name, (f, n)) for n, a in own.items())
-            ]
-            if own and not fits:
-                return _refused(tree, name, roles, open_to, own, taken)
+            tried = [f["name"] for f in group["flavors"] if f["name"] in flavors]
+            keys = {key for f in tried for key in flavors[f].get("nodeLabels") or ()}
+            open_to = [f for f in tried if _goes(needs, flavors[f], keys)]
             if not own:
                 continue
-            chosen = flavors[fits[0]]
-            if chosen.get("topologyName"):
-                reason = f"the flavor {fits[0]} places Pods by a topology of Kueue"
-                return QueueAnswer(tuple(roles), "unknown", reason)
+            if not open_to:
+                reason = (
+                    f"no flavor of the ClusterQueue {name} matches its selector and tolerations"
+                )
+                return QueueAnswer(roles, OVER_QUOTA, reason)
+            short = [tree.shortage(name, flavor, own) for flavor in open_to]
+            if None not in short:
+                never = [tree.shortage(name, flavor, own, idle=True) for flavor in open_to]
+                if None not in never:
+                    return QueueAnswer(
+                        roles, OVER_QUOTA, f"the ClusterQueue {name} never has {never[0]}"
+                    )
+                return QueueAnswer(roles, QUEUE_FULL, f"the ClusterQueue {name} lacks {short[0]}")
+            flavor = open_to[short.index(None)]
+            if flavors[flavor].get("topologyName"):
+                return QueueAnswer(roles, UNKNOWN, f"the flavor {flavor} has a topology of Kueue")
             for resource, amount in own.items():
-                taken[fits[0], resource] += amount
+                tree.taken[flavor, resource] += amount
+            labels, tolerations = (
+                flavors[flavor].get(f) or () for f in ("nodeLabels", "tolerations")
+            )
             needs = structs.replace(
                 needs,
-                selector=(*needs.selector, *equal(chosen.get("nodeLabels") or {})),
-                tolerations=(*needs.tolerations, *(chosen.get("tolerations") or ())),
+                selector=(*needs.selector, *equal(dict(labels))),
+                tolerations=(*needs.tolerations, *tolerations),
             )
-        admitted.append(structs.replace(role, needs=needs))
-    return QueueAnswer(tuple(admitted))
-
-
-def _refused(
-    tree: "_Tree",
-    name: str,
-    roles: Sequence[Role],
-    open_to: Sequence[str],
-    own: Mapping[str, int],
-    taken: Mapping[_Flavored, int],
-) -> QueueAnswer:
-    """Why no flavor has quota: never, or not now."""
-    if not open_to:
-        reason = f"no flavor of the ClusterQueue {name} matches its node selector and tolerations"
-        return QueueAnswer(tuple(roles), "over-quota", reason)
-
-    def short(*, idle: bool) -> list[str]:
-        """Of each flavor the first resource of which there is too little."""
-        texts = []
-        for flavor in open_to:
-            for resource, amount in own.items():
-                has = tree.available(name, (flavor, resource), idle=idle)
-                wanted = amount + taken.get((flavor, resource), 0)
-                if wanted > has:
-                    asks, left = (
-                        quantities({resource: max(v, 0)}).get(resource, "0") for v in (wanted, has)
-                    )
-                    texts.append(f"{resource}: {asks} of the flavor {flavor}, which has {left}")
-                    break
-        return texts
-
-    if len(never := short(idle=True)) == len(open_to):
-        return QueueAnswer(
-            tuple(roles), "over-quota", f"the ClusterQueue {name} never has {never[0]}"
-        )
-    reason = f"the ClusterQueue {name} does not have {short(idle=False)[0]} left"
-    return QueueAnswer(tuple(roles), "queue-full", reason)
+        admitted.append(Role(needs, pods))
+    return QueueAnswer(admitted)
 
 
 def _goes(needs: Needs, flavor: Mapping[str, Any], keys: Collection[str]) -> bool:
     """Whether Pods may go to nodes of a flavor, by the labels that the group's flavors have."""
-    labels = flavor.get("nodeLabels") or {}
+    taints = [(t["key"], t.get("value") or "", t["effect"]) for t in flavor.get("nodeTaints") or ()]
     tolerations = (*needs.tolerations, *(flavor.get("tolerations") or ()))
-    terms = [tuple(e for e in term if e[0] in keys) for term in needs.node_terms or ()]
-    return (
-        all(
-            tolerates(tolerations, (t["key"], t.get("value") or "", t["effect"]))
-            for t in flavor.get("nodeTaints") or ()
-            if t["effect"] != "PreferNoSchedule"
-        )
-        and matches([e for e in needs.selector if e[0] in keys], labels)
-        and (not all(terms) or not terms or any(matches(term, labels) for term in terms))
+    terms = [tuple(e for e in term if e[0] in keys) for term in needs.node_terms or ((),)]
+    seen = structs.replace(
+        needs,
+        selector=tuple(e for e in needs.selector if e[0] in keys),
+        node_terms=tuple(terms) if all(terms) else None,
+        tolerations=tolerations,
     )
+    return not seen.untolerated(taints) and seen.is_affine(flavor.get("nodeLabels") or {})
 
 
 class _Tree:
-    """The quotas of ClusterQueues and cohorts, and what is reserved of them."""
+    """The quotas of ClusterQueues and cohorts, what is reserved, and what these Pods take."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._quotas: dict[str, dict[_Flavored, tuple[int, int | None, int | None]]] = {}
+        self.taken: dict[tuple[str, str], int] = defaultdict(int)
+        self._limits: dict[tuple[str, str, str], list[int | None]] = {}
+        self._used: dict[tuple[str, str, str], int] = defaultdict(int)
         self._parents: dict[str, str] = {}
-        self._children: dict[str, list[str]] = defaultdict(list)
-        self._used: dict[tuple[str, _Flavored], int] = {}
-        for prefix, kind in (("", "clusterQueues"), ("cohort/", "cohorts")):
-            for value in snapshot.extras.get(kind, ()):
-                name, spec = prefix + value["metadata"]["name"], value.get("spec") or {}
-                self._quotas[name] = dict(_quotas(spec))
-                parents = (spec.get(f) for f in ("cohortName", "cohort", "parentName", "parent"))
-                if parent := next(filter(None, parents), None):
-                    self._parents[name] = f"cohort/{parent}"
-                    self._children[f"cohort/{parent}"].append(name)
-                for flavor in (value.get("status") or {}).get("flavorsReservation") or ():
-                    for resource in flavor.get("resources") or ():
-                        amount = units_of({resource["name"]: resource.get("total") or 0})
-                        key = flavor["name"], resource["name"]
-                        self._used[name, key] = amount[resource["name"]]
+        queues = [("", queue) for queue in snapshot.cluster_queues]
+        for prefix, value in (*queues, *(("cohort ", cohort) for cohort in snapshot.cohorts)):
+            name, spec = prefix + value["metadata"]["name"], value.get("spec") or {}
+            parents = [spec.get(f) for f in ("cohortName", "cohort", "parentName", "parent")]
+            if any(parents):
+                self._parents[name] = f"cohort {next(filter(None, parents))}"
+            for group in spec.get("resourceGroups") or ():
+                for flavor in group["flavors"]:
+                    for resource in flavor["resources"]:
+                        limits = (
+                            resource.get(f)
+                            for f in ("nominalQuota", "borrowingLimit", "lendingLimit")
+                        )
+                        at = resource["name"]
+                        self._limits[name, flavor["name"], at] = [
+                            None if limit is None else units_of({at: limit})[at] for limit in limits
+                        ]
+            for flavor in (value.get("status") or {}).get("flavorsReservation") or ():
+                for resource in flavor.get("resources") or ():
+                    at = resource["name"]
+                    total = units_of({at: resource.get("total") or 0})[at]
+                    self._used[name, flavor["name"], at] = total
 
-    def available(self, name: str, key: _Flavored, *, idle: bool = False) -> int:
-        """How much a queue may still take, with what it may borrow; `idle`: if nothing ran."""
+    def shortage(
+        self, name: str, flavor: str, own: Mapping[str, int], *, idle: bool = False
+    ) -> str | None:
+        """The first resource of a flavor that a queue lacks; `idle`: if nothing ran."""
+        for resource, amount in own.items():
+            wanted = amount + self.taken[flavor, resource]
+            has = self._available(name, (flavor, resource), idle=idle)
+            if wanted > has:
+                asks, left = (
+                    quantities({resource: max(n, 0)}).get(resource, "0") for n in (wanted, has)
+                )
+                return f"{resource}: {asks} of the flavor {flavor}, of which it has {left}"
+        return None
+
+    def _available(self, name: str, key: tuple[str, str], *, idle: bool) -> int:
+        """How much a queue may still take, with what it may borrow."""
         local, used = self._local(name, key), 0 if idle else self._usage(name, key)
         whole = self._subtree(name, key)
         if name not in self._parents:
             return whole - used
-        above = self.available(self._parents[name], key, idle=idle)
-        _, borrowing, _ = self._quotas.get(name, {}).get(key, (0, None, None))
+        above = self._available(self._parents[name], key, idle=idle)
+        _, borrowing, _ = self._limits.get((name, *key), (0, None, None))
         if borrowing is not None:
             above = min(above, whole - local - max(0, used - local) + borrowing)
         return max(0, local - used) + above
 
-    def _subtree(self, name: str, key: _Flavored) -> int:
-        children = self._children.get(name, ())
-        nominal = self._quotas.get(name, {}).get(key, (0, None, None))[0]
-        return nominal + sum(self._subtree(c, key) - self._local(c, key) for c in children)
+    def _subtree(self, name: str, key: tuple[str, str]) -> int:
+        nominal = self._limits.get((name, *key), [0])[0] or 0
+        lent = (self._subtree(c, key) - self._local(c, key) for c in self._children(name))
+        return nominal + sum(lent)
 
-    def _local(self, name: str, key: _Flavored) -> int:
+    def _local(self, name: str, key: tuple[str, str]) -> int:
         """What is never lent to others."""
-        lending = self._quotas.get(name, {}).get(key, (0, None, None))[2]
+        lending = self._limits.get((name, *key), (0, None, None))[2]
         return 0 if lending is None else max(0, self._subtree(name, key) - lending)
 
-    def _usage(self, name: str, key: _Flavored) -> int:
-        children = self._children.get(name, ())
-        own = self._used.get((name, key), 0)
-        return own + sum(max(0, self._usage(c, key) - self._local(c, key)) for c in children)
+    def _usage(self, name: str, key: tuple[str, str]) -> int:
+        below = (self._usage(c, key) - self._local(c, key) for c in self._children(name))
+        return self._used[name, *key] + sum(max(0, used) for used in below)
+
+    def _children(self, name: str) -> list[str]:
+        return [child for child, parent in self._parents.items() if parent == name]
 
 
-def _quotas(
-    spec: Mapping[str, Any],
-) -> Iterator[tuple[_Flavored, tuple[int, int | None, int | None]]]:
-    """By flavor and resource: nominal quota, borrowing limit, lending limit."""
-    for group in spec.get("resourceGroups") or ():
-        for flavor in group["flavors"]:
-            for resource in flavor["resources"]:
-                name = resource["name"]
-                nominal, borrowing, lending = (
-                    None if resource.get(f) is None else units_of({name: resource[f]})[name]
-                    for f in ("nominalQuota", "borrowingLimit", "lendingLimit")
-                )
-                yield (flavor["name"], name), (nominal or 0, borrowing, lending)
-
-
-def _key(value: Object) -> tuple[str, str]:
-    return value["metadata"].get("namespace") or "", value["metadata"]["name"]
-
-
-def _amounts(texts: Mapping[str, Any] | None) -> dict[str, Decimal]:
-    return {name: number(text) or Decimal(0) for name, text in (texts or {}).items()}
+def _amount(text: Any) -> Decimal:
+    return number(text or 0) or Decimal(0)

@@ -1,19 +1,22 @@
-"""Objects of a cluster to a snapshot of its capacity, to a document that Git can hold, and back.
+"""Objects of a cluster to a snapshot of its capacity, which Git can hold.
 
-Nodes that are equal become one group. A snapshot names no Pods, images or nodes, except the jobs
+Nodes that are equal become one group. A snapshot names no Pods, images or nodes; it names the jobs
 that etcompile runs, because what they use is theirs when they are checked again. It never says that
 more is free than is: where there are too many different nodes, what they use is rounded up.
+
+The structs are the form of the file: their fields are its fields, with amounts as quantities.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, structs
 
-from etcompile.capacity.packing import Kind, Node
-from etcompile.capacity.pod_needs import HOSTNAME, NODE_NAME, Port, Units, ports_of, units
+from etcompile.capacity.packing import Node
+from etcompile.capacity.pod_needs import DURING_SCHEDULING, HOSTNAME, NODE_NAME, ports_of, units
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import Object
 from etcompile.k8s.quantity import number
@@ -21,90 +24,102 @@ from etcompile.k8s.quota_usage import total_usage
 from etcompile.k8s.requests import requested, written
 from etcompile.model.protocol import JOB_LABEL
 
-API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "CapacitySnapshot"
-_UNSCHEDULABLE = ("node.kubernetes.io/unschedulable", "", "NoSchedule")
-_MOST_STATES = 1_200
-_STEPS = (0, 256, 128, 64, 32, 16)
-"""What nodes use is rounded up to such a part of what they have; 0 for not at all."""
-_EXTRAS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "priorityClasses": (("value",), ("globalDefault",), ("preemptionPolicy",)),
-    "runtimeClasses": (("overhead",), ("scheduling",)),
-    "limitRanges": (("spec",),),
-    "resourceQuotas": (("spec",), ("status", "hard"), ("status", "used")),
-    "localQueues": (("spec", "clusterQueue"), ("spec", "stopPolicy")),
-    "clusterQueues": (("spec",), ("status", "flavorsReservation")),
-    "resourceFlavors": (("spec",),),
-    "cohorts": (("spec",),),
-}
-"""The fields that are kept of other objects, beside their names."""
+_MOST_STATES = 500
+"""Of all groups together, so that a snapshot of 5,000 nodes has less than 200 kB."""
+_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Taints of nodes that are not ready now, under pressure or cordoned."""
+_OTHERS = (
+    *("priorityClasses", "limitRanges", "resourceQuotas"),
+    *("localQueues", "clusterQueues", "resourceFlavors", "cohorts"),
+)
 
 
-class Use(Struct, frozen=True):
+class Use(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """What Pods of one priority use on a node.
 
     Args:
-        priority: Their priority.
-        amounts: The sum of their requests, with `pods`.
-        ports: The ports of the host that they take.
+        requests: The sum of their requests, with `pods`.
+        host_ports: The ports of the host that they take: protocol, address and number.
         job: The job of etcompile whose Pods they are, `namespace/name`; "" for all others.
         stays: They are of a DaemonSet or of the node itself.
     """
 
-    priority: int
-    amounts: tuple[tuple[str, int], ...]
-    ports: frozenset[Port] = frozenset()
+    requests: dict[str, str]
+    priority: int = 0
+    host_ports: tuple[tuple[str, str, int], ...] = ()
     job: str = ""
     stays: bool = False
 
 
-State = tuple[Use, ...]
+class State(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How many nodes of a group are used in the same way."""
+
+    count: int
+    used: tuple[Use, ...] = ()
 
 
-class Group(Struct, frozen=True):
-    """Nodes that have the same, and how many of them are in which state."""
+class Group(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Nodes that have the same."""
 
-    kind: Kind
-    states: Mapping[State, int]
+    allocatable: dict[str, str]
+    states: tuple[State, ...]
+    labels: dict[str, str] = {}
+    taints: tuple[tuple[str, str, str], ...] = ()
 
 
-class Snapshot(Struct, frozen=True):
+class Snapshot(
+    Struct,
+    frozen=True,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag=KIND,
+):
     """What a cluster has, and what uses it.
 
     Args:
         taken: When, RFC 3339; "" if that is not known.
-        groups: Its nodes.
-        unique: Labels of nodes that are left out, because they differ from node to node.
+        unique_labels: Labels of nodes that are left out, because they differ from node to node.
         pod_labels: By namespace, the keys of the labels of Pods that run.
         anti_affinity: Required anti-affinity terms of Pods that run, with `namespace` and `job`.
-        extras: Other objects by kind, with the fields that matter here.
     """
 
+    nodes: tuple[Group, ...]
+    api_version: Literal["etcompile.dev/v1alpha1"] = "etcompile.dev/v1alpha1"
     taken: str = ""
-    groups: tuple[Group, ...] = ()
-    unique: frozenset[str] = frozenset({HOSTNAME, NODE_NAME})
-    pod_labels: Mapping[str, Collection[str]] = {}
-    anti_affinity: tuple[Mapping[str, Any], ...] = ()
-    extras: Mapping[str, tuple[Object, ...]] = {}
+    rounded: bool = False
+    unique_labels: tuple[str, ...] = (HOSTNAME, NODE_NAME)
+    pod_labels: dict[str, tuple[str, ...]] = {}
+    anti_affinity: tuple[dict[str, Any], ...] = ()
+    priority_classes: tuple[dict[str, Any], ...] = ()
+    limit_ranges: tuple[dict[str, Any], ...] = ()
+    resource_quotas: tuple[dict[str, Any], ...] = ()
+    local_queues: tuple[dict[str, Any], ...] = ()
+    cluster_queues: tuple[dict[str, Any], ...] = ()
+    resource_flavors: tuple[dict[str, Any], ...] = ()
+    cohorts: tuple[dict[str, Any], ...] = ()
 
-    def nodes(self, counts: Callable[[Use], bool]) -> list[Node]:
-        """The nodes with what is used by some of the Pods that run.
+    @property
+    def uses(self) -> list[tuple[Use, int]]:
+        """All uses, each with the number of nodes."""
+        return [(use, s.count) for group in self.nodes for s in group.states for use in s.used]
 
-        Args:
-            counts: Whether what some Pods use counts.
-        """
+    def packing_nodes(self, counts: Callable[[Use], bool], *, healthy: bool = False) -> list[Node]:
+        """The nodes with what is used by those Pods that count; `healthy`: as if all were ready."""
         result = []
-        for group in self.groups:
-            states: Counter[tuple[frozenset[tuple[str, int]], frozenset[Port]]] = Counter()
-            for state, count in group.states.items():
-                used = [use for use in state if counts(use)]
-                amounts = _sum(dict(use.amounts) for use in used)
-                ports = frozenset(port for use in used for port in use.ports)
-                states[frozenset(amounts.items()), ports] += count
-            result += [
-                Node(group.kind, dict(amounts), ports, count)
-                for (amounts, ports), count in states.items()
-            ]
+        for group in self.nodes:
+            lasting = tuple(t for t in group.taints if not (healthy and t[0].startswith(_PASSING)))
+            has = units_of(group.allocatable)
+            for state in group.states:
+                used: Counter[str] = Counter()
+                for use in filter(counts, state.used):
+                    used.update(units_of(use.requests))
+                ports = frozenset(
+                    port for use in state.used if counts(use) for port in use.host_ports
+                )
+                result.append(Node(has, group.labels, lasting, used, ports, state.count))
         return result
 
 
@@ -119,45 +134,76 @@ def of_objects(
     """The snapshot of a cluster.
 
     Args:
-        pods: Its Pods; those that are on no node, or have ended, use nothing.
-        others: Other objects by kind: `resourceQuotas`, `limitRanges`, `priorityClasses`,
-            `runtimeClasses`, and those of Kueue: `localQueues`, `clusterQueues`,
-            `resourceFlavors`, `cohorts`.
+        pods: Those that are on no node, or have ended, use nothing.
+        others: Other objects by kind: `resourceQuotas`, `limitRanges`, `priorityClasses`, and those
+            of Kueue: `localQueues`, `clusterQueues`, `resourceFlavors`, `cohorts`.
         taken: When they were read, RFC 3339.
         keep: Labels of nodes to keep though they differ from node to node; `metadata.name` for
             the names of nodes.
     """
     nodes = list(nodes)
-    present = [p for p in pods if p["spec"].get("nodeName") and not pod_status.has_ended(p)]
+    running = [p for p in pods if p["spec"].get("nodeName") and not pod_status.has_ended(p)]
     by_node: dict[str, list[Object]] = defaultdict(list)
     labels: dict[str, set[str]] = defaultdict(set)
-    for pod in present:
-        by_node[pod["spec"]["nodeName"]].append(pod)
-        labels[pod["metadata"]["namespace"]].update(pod["metadata"].get("labels") or ())
-    unique = _unique(nodes) - set(keep)
-    groups: dict[str, tuple[Kind, Counter[State]]] = {}
+    terms: dict[str, dict[str, Any]] = {}
+    for pod in running:
+        metadata, spec = pod["metadata"], pod["spec"]
+        by_node[spec["nodeName"]].append(pod)
+        labels[metadata["namespace"]].update(metadata.get("labels") or ())
+        affinity = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+        for term in affinity.get(DURING_SCHEDULING) or ():
+            own = {"namespace": metadata["namespace"], "job": job_of(pod), "term": term}
+            terms[repr(own)] = own
+    unique = _unique(nodes) - {*keep}
+    groups: dict[str, Group] = {}
+    states: dict[str, Counter[str]] = defaultdict(Counter)
+    uses: dict[str, tuple[Use, ...]] = {}
     for node in nodes:
-        kind = _kind(node, unique)
-        _, states = groups.setdefault(repr(kind), (kind, Counter()))
-        states[_state(by_node.get(node["metadata"]["name"], ()))] += 1
-    extras = {
-        name: tuple(_trimmed(value, fields) for value in (others or {}).get(name, ()))
-        for name, fields in _EXTRAS.items()
+        group = _group(node, unique)
+        used = _uses(by_node[node["metadata"]["name"]])
+        groups[repr(group)], uses[repr(used)] = group, used
+        states[repr(group)][repr(used)] += 1
+    extras: dict[str, Any] = {
+        kind: tuple(sorted(map(_trimmed, (others or {}).get(kind, ())), key=repr))
+        for kind in _OTHERS
     }
     for quota in extras["resourceQuotas"]:
-        namespace = quota["metadata"]["namespace"]
-        quota["status"]["jobs"] = _usage_by_job(present, namespace, quota["spec"])
+        own_pods: dict[str, list[Object]] = defaultdict(list)
+        for pod in running:
+            if pod["metadata"]["namespace"] == quota["metadata"]["namespace"] and job_of(pod):
+                own_pods[job_of(pod)].append({"apiVersion": "v1", "kind": "Pod", **pod})
+        usage = {j: written(total_usage(own, quota["spec"])) for j, own in sorted(own_pods.items())}
+        quota["status"]["jobs"] = usage
     return Snapshot(
-        taken,
-        tuple(
-            Group(kind, dict(sorted(s.items(), key=repr)))
-            for _, (kind, s) in sorted(groups.items())
+        nodes=tuple(
+            structs.replace(
+                group, states=tuple(State(n, uses[key]) for key, n in sorted(states[name].items()))
+            )
+            for name, group in sorted(groups.items())
         ),
-        unique,
-        {namespace: sorted(keys) for namespace, keys in sorted(labels.items())},
-        _anti_affinity(present),
-        extras,
+        taken=taken,
+        unique_labels=tuple(sorted(unique)),
+        pod_labels={namespace: tuple(sorted(keys)) for namespace, keys in sorted(labels.items())},
+        anti_affinity=tuple(own for _, own in sorted(terms.items())),
+        **{"".join(f"_{c.lower()}" if c.isupper() else c for c in k): v for k, v in extras.items()},
     )
+
+
+def to_document(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot as JSON values; equal snapshots give equal text."""
+    number = sum(len(group.states) for group in snapshot.nodes)
+    if number > _MOST_STATES:
+        nodes = tuple(
+            _merged(g, -(-_MOST_STATES * len(g.states) // number)) for g in snapshot.nodes
+        )
+        snapshot = structs.replace(snapshot, nodes=nodes, rounded=True)
+    result: dict[str, Any] = msgspec.to_builtins(snapshot)
+    return {"apiVersion": snapshot.api_version, **result}
+
+
+def of_document(document: Any) -> Snapshot:
+    """The snapshot that JSON values hold; a msgspec.ValidationError says what is wrong where."""
+    return msgspec.convert(document, Snapshot)
 
 
 def job_of(pod: Object) -> str:
@@ -166,222 +212,98 @@ def job_of(pod: Object) -> str:
     return f"{pod['metadata'].get('namespace')}/{job}" if job else ""
 
 
-def _unique(nodes: Sequence[Object]) -> frozenset[str]:
-    """The labels that tell nodes from each other, and are of no use to most selectors."""
-    values: dict[str, Counter[str]] = defaultdict(Counter)
-    for node in nodes:
-        for key, value in (node["metadata"].get("labels") or {}).items():
-            values[key][value] += 1
-    unique = {key for key, counts in values.items() if len(counts) > max(20, counts.total() // 2)}
-    return frozenset({HOSTNAME, NODE_NAME, *unique})
-
-
-def _kind(node: Object, unique: Collection[str]) -> Kind:
-    spec, metadata = node.get("spec") or {}, node["metadata"]
-    labels = {**(metadata.get("labels") or {}), NODE_NAME: metadata["name"]}
-    taints = {(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()}
-    if spec.get("unschedulable"):
-        taints.add(_UNSCHEDULABLE)
-    amounts = (node.get("status") or {}).get("allocatable") or {}
-    return Kind(
-        dict(sorted(units_of(amounts).items())),
-        # It is enough to know that a node has a name of its own.
-        {
-            k: v if k not in unique else ""
-            for k, v in sorted(labels.items())
-            if k not in unique or k == HOSTNAME
-        },
-        tuple(sorted(taints)),
-    )
-
-
-def _state(pods: Iterable[Object]) -> State:
-    """What Pods use on a node, by priority and job."""
-    amounts: dict[tuple[int, str, bool], Counter[str]] = defaultdict(Counter)
-    ports: dict[tuple[int, str, bool], set[Port]] = defaultdict(set)
-    for pod in pods:
-        spec = pod["spec"]
-        owners = pod["metadata"].get("ownerReferences") or ()
-        stays = any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
-        key = spec.get("priority") or 0, job_of(pod), stays
-        amounts[key].update({**units(requested(spec)), "pods": 1})
-        ports[key] |= ports_of(spec)
-    return tuple(
-        Use(
-            priority,
-            tuple((k, v) for k, v in sorted(amount.items()) if v),
-            frozenset(ports[key]),
-            job,
-            stays,
-        )
-        for key, amount in sorted(amounts.items())
-        for priority, job, stays in [key]
-    )
-
-
-def _anti_affinity(pods: Iterable[Object]) -> tuple[Mapping[str, Any], ...]:
-    """The terms by which Pods that run keep others away from them, each of them once."""
-    terms = {}
-    for pod in pods:
-        affinity = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
-        for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
-            own = {"namespace": pod["metadata"]["namespace"], "job": job_of(pod), "term": term}
-            terms[repr(own)] = own
-    return tuple(terms[key] for key in sorted(terms))
-
-
-def _usage_by_job(pods: Iterable[Object], namespace: str, spec: Object) -> dict[str, Any]:
-    """What the jobs of a namespace use of a quota."""
-    by_job: dict[str, list[Object]] = defaultdict(list)
-    for pod in pods:
-        if pod["metadata"]["namespace"] == namespace and (job := job_of(pod)):
-            by_job[job].append({"apiVersion": "v1", "kind": "Pod", **pod})
-    return {job: written(total_usage(own, spec)) for job, own in sorted(by_job.items())}
-
-
-def _trimmed(value: Object, fields: Iterable[Sequence[str]]) -> dict[str, Any]:
-    """An object with some of its fields, and its name and namespace."""
-    metadata = value["metadata"]
-    result: dict[str, Any] = {
-        "metadata": {k: metadata[k] for k in ("namespace", "name") if metadata.get(k)}
-    }
-    for path in fields:
-        source, target = value, result
-        for step in path[:-1]:
-            source, target = source.get(step) or {}, target.setdefault(step, {})
-        if source.get(path[-1]) is not None:
-            target[path[-1]] = source[path[-1]]
-    return result
-
-
-def _sum(several: Iterable[Mapping[str, int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for amounts in several:
-        total.update(amounts)
-    return total
-
-
-def units_of(amounts: Mapping[str, Any]) -> Units:
+def units_of(amounts: Mapping[str, Any]) -> dict[str, int]:
     """Quantities as the scheduler counts them."""
     return units({name: number(amount) or Decimal(0) for name, amount in amounts.items()})
-
-
-# As a document ---------------------------------------------------------------------------------
-
-
-def to_document(snapshot: Snapshot) -> dict[str, Any]:
-    """A snapshot as JSON values; equal snapshots give equal text."""
-    step = next(
-        s
-        for s in _STEPS
-        if sum(len(_rounded(g, s)) for g in snapshot.groups) <= _MOST_STATES or s == _STEPS[-1]
-    )
-    groups = [_group(group.kind, _rounded(group, step)) for group in snapshot.groups]
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "taken": snapshot.taken,
-        **({"roundedTo": f"1/{step}"} if step else {}),
-        "nodes": sorted(groups, key=repr),
-        "uniqueLabels": sorted(snapshot.unique),
-        "podLabels": {namespace: [*keys] for namespace, keys in snapshot.pod_labels.items()},
-        "antiAffinity": [*snapshot.anti_affinity],
-        **{name: sorted(values, key=repr) for name, values in snapshot.extras.items() if values},
-    }
-
-
-def of_document(document: Mapping[str, Any]) -> Snapshot:
-    """The snapshot that a document holds.
-
-    Raises:
-        ValueError: The document is none; the path of what is wrong, and what is wrong with it.
-    """
-    return Snapshot(
-        document.get("taken") or "",
-        tuple(_group_of(group) for group in document["nodes"]),
-        frozenset(document["uniqueLabels"]),
-        document.get("podLabels") or {},
-        tuple(document.get("antiAffinity") or ()),
-        {name: tuple(document.get(name) or ()) for name in _EXTRAS},
-    )
-
-
-def _rounded(group: Group, part: int) -> Mapping[State, int]:
-    """The states of a group, where what is used is rounded up to a part of what a node has."""
-    if not part:
-        return group.states
-    steps = {
-        name: -(-group.kind.allocatable.get(name, 0) // part) or 1
-        for name in ("cpu", "memory", "ephemeral-storage", "pods")
-    }
-    states: Counter[State] = Counter()
-    for state, count in group.states.items():
-        rounded = tuple(
-            structs.replace(
-                use,
-                amounts=tuple((k, -(-v // (to := steps.get(k, 1))) * to) for k, v in use.amounts),
-            )
-            for use in state
-        )
-        states[rounded] += count
-    return states
-
-
-def _group(kind: Kind, states: Mapping[State, int]) -> dict[str, Any]:
-    """Nodes of a kind as JSON values: a line for each state, with the number of nodes in it."""
-    lines = sorted(
-        (" | ".join([str(count), *map(_line, state)]) for state, count in states.items())
-    )
-    return {
-        "count": sum(states.values()),
-        "allocatable": quantities(kind.allocatable),
-        "labels": dict(kind.labels),
-        "taints": [f"{key}={value}:{effect}" for key, value, effect in kind.taints],
-        "used": lines,
-    }
-
-
-def _group_of(value: Mapping[str, Any]) -> Group:
-    taints = tuple(_split_taint(taint) for taint in value.get("taints") or ())
-    kind = Kind(units_of(value["allocatable"]), value.get("labels") or {}, taints)
-    states: Counter[State] = Counter()
-    for line in value["used"]:
-        count, *uses = line.split(" | ")
-        states[tuple(map(_use, uses))] += int(count)
-    return Group(kind, dict(states))
-
-
-def _line(use: Use) -> str:
-    """What some Pods use, in words that `_use` reads: `1000 job=nlp/bert cpu=500m pods=2`."""
-    words = [
-        str(use.priority),
-        *(["stays"] if use.stays else []),
-        *([f"job={use.job}"] if use.job else []),
-    ]
-    words += [f"{name}={amount}" for name, amount in quantities(dict(use.amounts)).items()]
-    return " ".join([*words, *(f"port={':'.join(map(str, port))}" for port in sorted(use.ports))])
-
-
-def _use(line: str) -> Use:
-    priority, *words = line.split()
-    pairs = [word.partition("=") for word in words if word != "stays"]
-    ports = (value.split(":") for name, _, value in pairs if name == "port")
-    amounts = {name: value for name, _, value in pairs if name not in ("port", "job")}
-    return Use(
-        int(priority),
-        tuple(units_of(amounts).items()),
-        frozenset((protocol, address, int(port)) for protocol, address, port in ports),
-        next((value for name, _, value in pairs if name == "job"), ""),
-        "stays" in words,
-    )
-
-
-def _split_taint(taint: str) -> tuple[str, str, str]:
-    rest, _, effect = taint.rpartition(":")
-    key, _, value = rest.partition("=")
-    return key, value, effect
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     """The same as quantities, without those that are zero."""
     return written({k: Decimal(v) / 1000 if k == "cpu" else Decimal(v) for k, v in amounts.items()})
+
+
+def _unique(nodes: Sequence[Object]) -> set[str]:
+    """The labels that tell nodes from each other, and are of no use to most selectors."""
+    values: dict[str, Counter[str]] = defaultdict(Counter)
+    for node in nodes:
+        for key, value in (node["metadata"].get("labels") or {}).items():
+            values[key][value] += 1
+    many = (key for key, counts in values.items() if len(counts) > max(20, counts.total() // 2))
+    return {HOSTNAME, NODE_NAME, *many}
+
+
+def _group(node: Object, unique: Collection[str]) -> Group:
+    spec, metadata = node.get("spec") or {}, node["metadata"]
+    taints = {(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()}
+    if spec.get("unschedulable"):
+        taints.add(("node.kubernetes.io/unschedulable", "", "NoSchedule"))
+    labels = {**(metadata.get("labels") or {}), NODE_NAME: metadata["name"]}
+    labels = {key: value for key, value in sorted(labels.items()) if key not in unique}
+    if HOSTNAME in (metadata.get("labels") or {}):
+        labels.setdefault(HOSTNAME, "")  # it is enough to know that it has one
+    amounts = units_of((node.get("status") or {}).get("allocatable") or {})
+    return Group(quantities(amounts), (), labels, tuple(sorted(taints)))
+
+
+def _uses(pods: Iterable[Object]) -> tuple[Use, ...]:
+    """What Pods use on a node, by priority and job."""
+    amounts: dict[tuple[int, str, bool], Counter[str]] = defaultdict(Counter)
+    ports: dict[tuple[int, str, bool], set[tuple[str, str, int]]] = defaultdict(set)
+    for pod in pods:
+        owners = pod["metadata"].get("ownerReferences") or ()
+        stays = any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
+        key = pod["spec"].get("priority") or 0, job_of(pod), stays
+        amounts[key].update({**units(requested(pod["spec"])), "pods": 1})
+        ports[key] |= ports_of(pod["spec"])
+    return tuple(
+        Use(quantities(amounts[key]), key[0], tuple(sorted(ports[key])), key[1], key[2])
+        for key in sorted(amounts)
+    )
+
+
+def _trimmed(value: Object) -> dict[str, Any]:
+    """An object with the fields that matter here, and its name and namespace."""
+    status = value.get("status") or {}
+    return {
+        "metadata": {k: v for k, v in value["metadata"].items() if k in ("namespace", "name")},
+        "status": {f: status[f] for f in ("hard", "used", "flavorsReservation") if f in status},
+        **{f: value[f] for f in ("spec", "value", "globalDefault") if f in value},
+    }
+
+
+def _merged(group: Group, most: int) -> Group:
+    """A group with few states: of states that are near each other, the most that one of them uses.
+
+    How much Pods of some priority and all higher ones use together is what stays true: the sum of
+    all is no more than the most that one node uses.
+    """
+    has = units_of(group.allocatable)
+
+    def place(state: State) -> tuple[Any, ...]:
+        """States that use as many devices, about as many CPUs, and as much memory are near."""
+        used = Counter[str]()
+        for use in state.used:
+            used.update(units_of(use.requests))
+        devices = [used[name] for name in sorted(has) if "/" in name]
+        return (*devices, 8 * used["cpu"] // (has.get("cpu") or 1), used["memory"], used["cpu"])
+
+    ordered, states = sorted(group.states, key=place), []
+    size = -(-len(ordered) // most)
+    for start in range(0, len(ordered), size):
+        near = ordered[start : start + size]
+        keys = sorted({(not u.stays, -u.priority) for s in near for u in s.used})
+        used, below = [], Counter[str]()
+        for key in keys:
+            upto, ports = Counter[str](), set()
+            for state in near:
+                higher = [u for u in state.used if (not u.stays, -u.priority) <= key]
+                own = Counter[str]()
+                for use in higher:
+                    own.update(units_of(use.requests))
+                    ports |= {*use.host_ports}
+                upto |= own
+            requests = quantities(upto - below)
+            used.append(Use(requests, -key[1], tuple(sorted(ports)), stays=not key[0]))
+            below = upto
+        states.append(State(sum(state.count for state in near), tuple(used)))
+    return structs.replace(group, states=tuple(states))

@@ -11,7 +11,12 @@ from msgspec import structs
 
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.options import AdviceOptions, CompileOptions, compiler_options
+from etcompile.cli.options import (
+    AdviceOptions,
+    CapacityOptions,
+    CompileOptions,
+    compiler_options,
+)
 from etcompile.cli.reporting import counted, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose
@@ -22,6 +27,7 @@ from etcompile.load import access
 
 if TYPE_CHECKING:
     from etcompile.fixes import FixedFile
+    from etcompile.operations.cluster_capacity import JobCapacity
 
 _WRITABLE = 0o222
 
@@ -30,6 +36,7 @@ class CheckOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile check`."""
 
     advice: AdviceOptions
+    capacity: CapacityOptions
     fix: bool = option(
         help="Correct in the files what can only have been meant one way, such as the spelling of"
         " a field, and report the rest. Comments and layout stay as they are.",
@@ -79,6 +86,17 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
             from etcompile.fixes import with_edits
 
             findings = tuple(with_edits(findings))
+    capacities: Sequence[JobCapacity] = ()
+    if options.capacity.capacity and compilation.ok:
+        from etcompile.cli.capacity import capacity_of
+        from etcompile.operations.cluster_capacity import capacity_problems
+
+        capacities, _ = capacity_of(ctx, compilation, options, options.capacity)
+        problems = tuple(capacity_problems(capacities))
+        findings = (*findings, *problems)
+        compilation = structs.replace(
+            compilation, diagnostics=(*compilation.diagnostics, *problems)
+        )
     # Standard output may hold a patch, or the text that came on standard input.
     report(findings, options, are_data=not (options.diff or is_piped))
     fixes = [finding.fix for finding in findings if finding.fix]
@@ -104,6 +122,10 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
         ignored = len(compilation.suppressed)
         more = f" ({counted(ignored, 'warning')} ignored)" if ignored else ""
         click.echo(f"ok: {counted(jobs, 'job')}, {counted(objects, 'object')}{more}", err=True)
+    for each in capacities:
+        if each.answer.verdict in ("fits", "unknown"):
+            why = f": {'; '.join(each.answer.reasons)}" if each.answer.reasons else ""
+            click.echo(f"capacity: {each.title} {each.words}{why}", err=True)
     needs: dict[str, list[str]] = {}
     for group in compilation.groups:
         for need in group.needs:

@@ -35,7 +35,7 @@ _SECTIONS = {
     " --take-ownership --to --add --remove --pods --kind --in-place --apply",
     "Corrections": "--fix --unsafe-fixes --diff",
     "Waiting": "--wait --timeout --drain",
-    "Cluster": "--context --kubeconfig --concurrency",
+    "Cluster": "--capacity --context --kubeconfig --concurrency",
     "Gang scheduling": "--gang",
     "Secrets": "--secret",
     "GitOps": "--profile",

@@ -424,6 +424,8 @@ class _Reading:
             names_file = value.startswith("sealed:")
         else:
             names_file = param.is_file and not (param.key == "overlay" and value in shipped())
+            is_cluster = param.key == "capacity" and value.partition(":")[0] == "cluster"
+            names_file = names_file and not is_cluster
         if not names_file:
             return value
         path = os.path.join(self.file.folder, name)  # noqa: PTH118

@@ -14,6 +14,7 @@ from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
     SET_NAME,
+    CapacityOptions,
     CompileOptions,
     Connection,
     RightsOptions,
@@ -53,12 +54,13 @@ class DiffOptions(CompileOptions, frozen=True, kw_only=True):
         " request (at most 60 kB), or a page to open in a browser.",
     )
     connection: Connection
+    capacity: CapacityOptions
     rights: RightsOptions
     set_name: str | None = SET_NAME
     exit_zero: bool = option(help="Exit with 0 even if there are differences.")
 
 
-@subcommand("diff", DiffOptions, cls=CompilingCommand, flags=("run",))
+@subcommand("diff", DiffOptions, cls=CompilingCommand, flags=("capacity", "run"))
 def command(ctx: click.Context, options: DiffOptions) -> None:
     """Show what apply would do, in order, and which fields would change.
 
@@ -93,6 +95,12 @@ def command(ctx: click.Context, options: DiffOptions) -> None:
             raise click.BadParameter(failures[0].message, param_hint="--plan")
     color = colored(options.color, sys.stdout)
     write(*_texts(plan, options.output, color=color), errors="replace")
+    if options.output == "markdown" and (options.capacity.capacity or options.capacity.prices):
+        from etcompile.cli.capacity import capacity_of
+        from etcompile.operations.cluster_capacity import capacity_markdown
+
+        found = capacity_of(ctx, compilation, options, options.capacity)
+        write(capacity_markdown(*found))
     report(outcome.refused, options)
     differs = plan.differs or outcome.refused
     ctx.exit(DIFFERENT if differs and not options.exit_zero else 0)

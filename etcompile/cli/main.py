@@ -46,6 +46,7 @@ _GROUPS = {
     },
     "Tools": {
         "init": "Create a repository to start from.",
+        "capacity": "Write down what a cluster has, for check --capacity.",
         "graph": "Show the order in which the objects of jobs start.",
         "explain": "Explain an error or a warning.",
         "kinds": "List the kinds that can be compiled.",

@@ -90,6 +90,13 @@ def _warnings(values: tuple[str, ...]) -> tuple[str, ...]:
     return _codes(values, ignore_problem) if values else ()
 
 
+def _prices(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if not re.fullmatch(r"[^=]+=\d+(\.\d+)?", value):
+            raise ValueError(f"'{value}' is no price; write RESOURCE=PRICE: nvidia.com/gpu=2.50")
+    return values
+
+
 def _advice(values: tuple[str, ...]) -> tuple[str, ...]:
     from etcompile.diagnostics.suppression import select_problem
 
@@ -355,6 +362,25 @@ class LayoutOptions(Struct, frozen=True, kw_only=True):
     )
 
 
+class CapacityOptions(Struct, frozen=True, kw_only=True):
+    """Which cluster the jobs must fit, and what its resources cost."""
+
+    capacity: str | None = setting(
+        metavar="FILE|cluster[:CONTEXT]",
+        is_file=True,
+        shell_complete=completion.files,
+        help="Also report whether each job fits a cluster: the one of which etcompile capacity"
+        " snapshot wrote FILE, or the one of the context in the kubeconfig.",
+    )
+    prices: tuple[str, ...] = setting(
+        "--price",
+        metavar="RESOURCE=PRICE",
+        hidden=True,
+        callback=converted(_prices),
+        help="Price of a unit of a resource in an hour, such as nvidia.com/gpu=2.50.",
+    )
+
+
 class RepositoryOptions(Struct, frozen=True, kw_only=True):
     """What is a setting of the file and an option of no command."""
 
@@ -476,7 +502,7 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
 
 
 SETTINGS = (
-    *(CompileOptions, AdviceOptions, LayoutOptions),
+    *(CompileOptions, AdviceOptions, LayoutOptions, CapacityOptions),
     *(ClusterOptions, RightsOptions, RepositoryOptions),
 )
 """The groups of options in which every setting of the configuration file is."""

@@ -41,6 +41,7 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
     or refuses.
     """
     from etcompile.diagnostics.redaction import shown_value
+    from etcompile.operations.cluster_capacity import waits_for
     from etcompile.status import seen
     from etcompile.status.documents import explanation_value
     from etcompile.status.explanation_text import explanation_markdown, explanation_text
@@ -49,6 +50,7 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
 
     with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:
         view = seen(cluster, options.job, cluster.namespace)
+        capacity = waits_for(cluster, view.objects.values()) if options.output == "text" else ""
     for why in explanations(view.objects.values(), view.events.values()):
         if options.output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
@@ -60,3 +62,5 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
             write(explanation_page(why, clock(), lines=options.lines))
         else:
             write(explanation_text(why, clock(), lines=options.lines))
+    if capacity:
+        write(f"\nnodes: {capacity}\n")

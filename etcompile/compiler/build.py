@@ -59,6 +59,7 @@ class JobObjects(Struct, frozen=True):
         needs: What must be in the cluster for the job's gang, in words.
         origin: The job's document; None for other objects of the input.
         run: The ID of the run that its Pods are; None if they have none.
+        elastic: The fewest replicas of each of its roles that scales.
     """
 
     name: str | None
@@ -71,6 +72,7 @@ class JobObjects(Struct, frozen=True):
     needs: tuple[str, ...] = ()
     origin: Origin | None = None
     run: str | None = None
+    elastic: Mapping[str, int] = {}
 
     @property
     def title(self) -> str | None:
@@ -199,6 +201,7 @@ def job_objects(
         backend.gang.needs(job, settings, compiled),
         job.origin,
         job.run_id,
+        {role.name: role.bounds.minimum for role in job.roles if role.bounds},
     )
     name = job.origin.locate("metadata", "name") if problems else None
     located = [

@@ -14,7 +14,7 @@ _GROUPS = {
     "ET4": "Kubernetes objects",
     "ET5": "Output",
     "ET6": "Overlays",
-    "ET7": "Plans",
+    "ET7": "Plans and capacity",
     "ET8": "The cluster",
     "ET9": "Advice about training",
 }

@@ -1,11 +1,14 @@
 """Small clusters and jobs, as objects of the Kubernetes API."""
 
+from etcompile.capacity import snapshot
+
 GPU = "nvidia.com/gpu"
 
 
 def node(name, *, cpu="8", memory="32Gi", gpus=0, labels=(), taints=(), pods="110", **spec):
     """A Node; a taint is `(key, effect)`."""
-    amounts = {"cpu": cpu, "memory": memory, "pods": pods, **({GPU: str(gpus)} if gpus else {})}
+    amounts = {"cpu": cpu, "memory": memory, "pods": pods, "ephemeral-storage": "500Gi"}
+    amounts |= {GPU: str(gpus)} if gpus else {}
     return {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **dict(labels)}},
         "spec": {"taints": [{"key": key, "effect": effect} for key, effect in taints], **spec},
@@ -15,8 +18,9 @@ def node(name, *, cpu="8", memory="32Gi", gpus=0, labels=(), taints=(), pods="11
 
 def pod(name, *, cpu="1", memory="1Gi", gpus=0, namespace="ml", labels=(), **spec):
     """A Pod with one container."""
-    requests = {"cpu": cpu, "memory": memory, **({GPU: str(gpus)} if gpus else {})}
-    container = {"name": "main", "image": "train", "resources": {"requests": requests}}
+    devices = {GPU: str(gpus)} if gpus else {}
+    resources = {"requests": {"cpu": cpu, "memory": memory, **devices}, "limits": devices}
+    container = {"name": "main", "image": "train", "resources": resources}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -36,3 +40,15 @@ def running(node_name, **fields):
     name = fields.pop("name", "other")
     own = pod(name, namespace="other", nodeName=node_name, **fields)
     return {**own, "status": {"phase": "Running"}}
+
+
+def gpu_cluster():
+    """Three nodes with four GPUs each, of which ten are used, and two nodes without."""
+    nodes = [node(f"gpu-{i}", cpu="64", memory="512Gi", gpus=4) for i in range(3)]
+    nodes += [node(f"cpu-{i}", cpu="32", memory="128Gi") for i in range(2)]
+    others = [
+        running("gpu-0", gpus=4, cpu="32", memory="128Gi"),
+        running("gpu-1", gpus=4, cpu="32", memory="128Gi"),
+        running("gpu-2", gpus=2, cpu="16", memory="64Gi"),
+    ]
+    return snapshot.of_objects(nodes, others, taken="2026-11-26T08:00:00Z")

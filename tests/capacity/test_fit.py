@@ -32,7 +32,8 @@ def test_fits_now_later_or_never():
     answer = fit(nodes, workers(2, gpus=4), busy)
     assert answer.verdict == "not-now"
     assert answer.reasons[0] == (
-        "1 of 2 worker fit now: of 2 nodes 1 have too little nvidia.com/gpu left, 1 take some"
+        "1 of 2 worker Pods find a node: of 2 nodes 1 with room,"
+        " 1 with too little nvidia.com/gpu left"
     )
     assert answer.would_end[0][GPU] == "4"
 
@@ -60,7 +61,7 @@ def test_names_the_lowest_priority_that_would_have_to_end():
             {"tolerations": [{"key": "gpu", "operator": "Exists"}]},
             "fits",
         ),
-        ([node("a", unschedulable=True)], {}, "never"),
+        ([node("a", unschedulable=True)], {}, "not-now"),
         ([node("a", labels={"disk": "ssd"}.items())], {"nodeSelector": {"disk": "hdd"}}, "never"),
         ([node("a", pods="1")], {}, "never"),
         ([node("a"), node("b")], {"hostNetwork": True}, "fits"),
@@ -163,7 +164,7 @@ def test_takes_resource_quotas_into_account():
         },
     }
     answer = fit([node("a", gpus=8)], workers(1, gpus=2), extras={"resourceQuotas": [quota]})
-    assert answer.verdict == "over-quota"
+    assert answer.verdict == "queue-full"
     assert answer.reasons == (
         "needs requests.nvidia.com/gpu: 2, and the ResourceQuota ml/team has 1 left",
     )

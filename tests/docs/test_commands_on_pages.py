@@ -21,7 +21,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from capacity.clusters import gpu_cluster
 from commandline import etcompile
+from etcompile.capacity.snapshot import to_document
 from etcompile.cli.main import _etcompile
 from specs import kubeflow_job, training_job
 
@@ -58,7 +60,7 @@ NO_COMMANDS = {
 """What is written like a command and is none, by page and text, and why."""
 
 NEED_A_CLUSTER = frozenset(
-    {"apply", "checkpoint", "delete", "logs", "restart", "status", "watch", "why"}
+    {"apply", "capacity", "checkpoint", "delete", "logs", "restart", "status", "watch", "why"}
 )
 
 every_page = pytest.mark.parametrize(
@@ -215,6 +217,7 @@ AS_PYTORCH = kubeflow_job("PyTorchJob", {"Worker": 2})
 )
 PARTICULAR: dict[str, dict[str, str]] = {
     "docs/configuration.md": {"etcompile.toml": SETTINGS, "platform/overlay.yaml": OVERLAY},
+    "docs/capacity.md": {"capacity.yaml": yaml.safe_dump(to_document(gpu_cluster()))},
     "docs/checks.md": {"job.yaml": (ROOT / "tests" / "fixes" / "before.yaml").read_text("utf-8")},
     "docs/kinds/trainjob.md": {
         "jobs/bert.yaml": (ROOT / "examples/trainjob/elastic/job.yaml").read_text("utf-8"),

@@ -1,0 +1,72 @@
+"""`etcompile capacity`: what a cluster has, in a file; and `--capacity` of other commands."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from etcompile import emit
+from etcompile.cli.command_line import Group, subcommand
+from etcompile.cli.options import CapacityOptions, Connection, ReportOptions
+from etcompile.cli.reporting import cluster_errors, notices, report, write
+from etcompile.exitcodes import REFUSED
+
+if TYPE_CHECKING:
+    from etcompile.capacity.snapshot import Snapshot
+    from etcompile.compiler import Compilation
+    from etcompile.operations.cluster_capacity import JobCapacity
+
+
+def capacity_of(
+    ctx: click.Context,
+    compilation: "Compilation",
+    options: ReportOptions,
+    chosen: CapacityOptions,
+) -> "tuple[list[JobCapacity], Snapshot | None]":
+    """Whether compiled jobs fit what `--capacity` names; ends the command if it is no cluster."""
+    from etcompile.operations import cluster_capacity
+
+    shot, name = None, chosen.capacity or ""
+    try:
+        if name.partition(":")[0] == "cluster":
+            connection = Connection(context=name.partition(":")[2] or None, kubeconfig=None)
+            with cluster_errors(ctx, options), connection.connect() as cluster:
+                shot, _ = cluster_capacity.read_cluster(cluster, compilation.objects)
+        elif name:
+            shot = cluster_capacity.read_file(name)
+    except cluster_capacity.SnapshotError as error:
+        report(error.diagnostics, options)
+        ctx.exit(REFUSED)
+    if shot and notices(options) and (words := cluster_capacity.age(shot)):
+        click.echo(f"{name} is {words}", err=True)
+    prices = {name: float(price) for name, _, price in (p.partition("=") for p in chosen.prices)}
+    return cluster_capacity.job_capacities(compilation, shot, prices), shot
+
+
+@click.group("capacity", cls=Group)
+def command() -> None:
+    """Write down what a cluster has, for check --capacity."""
+
+
+class SnapshotOptions(ReportOptions, frozen=True, kw_only=True):
+    """The options of `etcompile capacity snapshot`."""
+
+    connection: Connection
+
+
+@subcommand("snapshot", SnapshotOptions, group=command)
+def _snapshot(ctx: click.Context, options: SnapshotOptions) -> None:
+    """Write a snapshot of a cluster's capacity to standard output.
+
+    It has groups of equal nodes, sums of what runs on them, quotas and queues. It names no Pods,
+    images or nodes, so that Git can hold it.
+
+    Exit codes: 0 written, 6 the cluster cannot be reached or does not show its nodes and Pods.
+    """
+    from etcompile.capacity.snapshot import to_document
+    from etcompile.operations.cluster_capacity import read_cluster
+
+    with cluster_errors(ctx, options), options.connection.connect() as cluster:
+        shot, unread = read_cluster(cluster)
+    if unread and notices(options):
+        click.echo(f"left out, because you may not list them: {', '.join(unread)}", err=True)
+    write(emit.to_yaml(to_document(shot)))
