@@ -184,6 +184,14 @@ def _explained(its: JobObjects, status: JobStatus, events: Sequence[LiveObject])
     is_over = status.phase in ENDED
     refused = [event for event in status.events if event.warning and event.reason in _CREATES]
     nodes = log.nodes.items() if log is not None else ()
+    # A preflight that has warned has gone on, and left a word.
+    warned = {
+        name
+        for name, pod in its_pods.items()
+        for init in pods.init_containers(pod)
+        if init.get("name") == PREFLIGHT and (how := pods.terminated(init)).get("message")
+        if how.get("exitCode") == 0
+    }
     why = Explanation(
         status,
         verdict,
@@ -195,16 +203,9 @@ def _explained(its: JobObjects, status: JobStatus, events: Sequence[LiveObject])
         job.run.backoff_limit if job is not None else None,
         has_log=record is not None,
         avoided=avoided_nodes(log, job.run.avoid_nodes_after) if job and log else (),
-        warned=tuple(sorted(name for name, pod in its_pods.items() if _has_warned(pod))),
+        warned=tuple(sorted(warned)),
     )
     return structs.replace(why, advice=tuple(dict.fromkeys(_advice(why, job, record, its_pods))))
-
-
-def _has_warned(pod: LiveObject) -> bool:
-    """Whether the preflight of a Pod has warned: it has gone on, and left a word."""
-    checks = [init for init in pods.init_containers(pod) if init.get("name") == PREFLIGHT]
-    ends = [pods.terminated(check) for check in checks]
-    return any(how.get("exitCode") == 0 and how.get("message") for how in ends)
 
 
 # What has ended ---------------------------------------------------------------------------------

@@ -21,26 +21,6 @@ from etcompile.rollout.machine.reasons import object_state
 from etcompile.status.values import Replica, State
 
 
-class PodProblem(Struct, frozen=True):
-    """What keeps a Pod from being ready.
-
-    Args:
-        reason: One word: `Unschedulable`, `ImagePullBackOff`, `OOMKilled` ...
-        message: The rest, in one line; may be empty.
-    """
-
-    reason: str
-    message: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.reason}: {self.message}" if self.message else self.reason
-
-
-_MISSING = PodProblem("Missing", "not created yet, or deleted since")
-_SUSPENDED = PodProblem("Suspended", "suspended by its spec")
-_NO_POD = PodProblem("Pending", "its Job has not created a Pod yet")
-
-
 class _RankedPod(Struct, frozen=True):
     """A Pod that has a rank, as `holder` asks for it."""
 
@@ -64,16 +44,8 @@ def state(pod: Object) -> State:
     return "Ready" if phase == "Running" and pod_status.is_ready(pod) else phase
 
 
-def pod_problem(pod: Object) -> PodProblem | None:
-    """What keeps a Pod from being ready; None if it is ready, or has succeeded."""
-    now = state(pod)
-    if now in ("Ready", "Succeeded"):
-        return None
-    word = _word(pod, now)
-    return PodProblem(word, object_state(pod).reason.removeprefix(f"{word}: "))
-
-
 def _word(pod: Object, now: State) -> str:
+    """Why a Pod is not ready: `Unschedulable`, `ImagePullBackOff`, `OOMKilled` ..."""
     reason, ended_by = status_of(pod).get("reason"), (pod_status.disruption(pod) or ("",))[0]
     is_unreachable = bool(pod_status.unreachable_since(pod))
     if now == "Failed":
@@ -103,13 +75,16 @@ def _restarts(pod: Object) -> int:
 
 
 def _of_pod(pod: LiveObject) -> Replica:
-    why = pod_problem(pod) or PodProblem("")
+    now, reason, message = state(pod), "", ""
+    if now not in ("Ready", "Succeeded"):
+        reason = _word(pod, now)
+        message = object_state(pod).reason.removeprefix(f"{reason}: ")
     return Replica(
         pod["metadata"]["name"],
         "",
-        state(pod),
-        reason=why.reason,
-        message=why.message,
+        now,
+        reason=reason,
+        message=message,
         restarts=_restarts(pod),
         node=(pod.get("spec") or {}).get("nodeName") or "",
         created=_created(pod),
@@ -156,7 +131,8 @@ def replicas_of(
             name = role.pod_name(structs.replace(member, index=number))
         declared = (jobs if role.batch else pods).get(name)
         if declared is None:
-            replica = _replica(name, "Missing", _MISSING)
+            words = "not created yet, or deleted since"
+            replica = Replica(name, "", "Missing", reason="Missing", message=words)
         elif role.batch:
             replica = _of_job(declared, [pod for pod in pods.values() if owning_job(pod) == name])
         else:
@@ -199,23 +175,22 @@ def _of_job(job: LiveObject, pods: Sequence[LiveObject]) -> Replica:
     pods = sorted(pods, key=lambda pod: (_created(pod), pod["metadata"]["name"]))
     newest = _of_pod(pods[-1]) if pods else None
     if job_status.has_succeeded(job):
-        replica = _replica(name, "Succeeded", PodProblem(""))
+        replica = Replica(name, "", "Succeeded")
     elif (failed := job_status.failure(job)) is not None:
         words = " ".join((failed.get("message") or "").split())
         if newest is not None and newest.state == "Failed":
-            last = str(PodProblem(newest.reason, newest.message))
+            last = ": ".join(filter(None, (newest.reason, newest.message)))
             words = f"{words}; {last}" if words else last
-        replica = _replica(name, "Failed", PodProblem(failed.get("reason") or "Failed", words))
+        reason = failed.get("reason") or "Failed"
+        replica = Replica(name, "", "Failed", reason=reason, message=words)
     elif newest is None:
-        suspended = job_status.is_suspended(job)
-        replica = _replica(name, "Pending", _SUSPENDED if suspended else _NO_POD)
+        reason, words = "Pending", "its Job has not created a Pod yet"
+        if job_status.is_suspended(job):
+            reason, words = "Suspended", "suspended by its spec"
+        replica = Replica(name, "", "Pending", reason=reason, message=words)
     else:
         # Of a Pod that has failed the Job has not decided yet: it may try again.
         now: State = "Pending" if newest.state == "Failed" else newest.state
         replica = structs.replace(newest, name=name, state=now)
     again = sum(map(_restarts, pods)) + max(len(pods) - 1, 0)
     return structs.replace(replica, restarts=again, created=_created(job))
-
-
-def _replica(name: str, now: State, why: PodProblem) -> Replica:
-    return Replica(name, "", now, reason=why.reason, message=why.message)

@@ -27,7 +27,6 @@ _COLUMNS = 62
 """Columns that the rest of a line needs, where lines are cut."""
 _HOSTS = 8
 _DURATIONS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def job_text(
@@ -99,9 +98,9 @@ def age(since: str, now: datetime) -> str:
         seconds = int((now - datetime.fromisoformat(since)).total_seconds())
     except ValueError:
         return "?"
-    for size, unit in _UNITS:
+    for size, unit in _DURATIONS:
         if seconds >= size:
-            return f"{seconds // size}{unit}"
+            return f"{seconds // size}{unit[0]}"
     return "0s"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from apply.kubelet import unschedulable, waiting
 from etcompile.rollout.machine.reasons import object_state
-from etcompile.status.replicas import pod_problem
+from etcompile.status.replicas import labelled_replica
 from specs import launcher, training_job, worker
 
 MERGE = "application/merge-patch+json"
@@ -270,9 +270,9 @@ def test_a_pod_that_was_preempted_or_whose_node_is_lost_says_so(status, deleting
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": status}
     assert words in object_state(pod).reason
     assert word in object_state(pod).reason
-    found = pod_problem(pod)
+    found = labelled_replica(pod)
     assert found.reason == word
-    assert words in str(found)
+    assert words in found.message
 
 
 def test_an_exit_code_does_not_hide_that_a_pod_was_preempted():

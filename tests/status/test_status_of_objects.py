@@ -13,7 +13,7 @@ from etcompile.model.run_record import VERSION, RunRecord, record_data
 from etcompile.status import JobStatus, statuses
 from etcompile.status.changes import changes
 from etcompile.status.documents import job_value
-from etcompile.status.replicas import pod_problem
+from etcompile.status.replicas import labelled_replica
 from etcompile.status.text import age, job_text, not_ready_lines
 from specs import elastic_job, training_job
 
@@ -230,8 +230,7 @@ def pod(**told: Any) -> dict[str, Any]:
     ],
 )
 def test_what_keeps_a_pod_is_told_in_the_word_kubectl_has_for_it(value, word):
-    found = pod_problem(value)
-    assert found is not None
+    found = labelled_replica(value)
     assert found.reason == word
 
 
