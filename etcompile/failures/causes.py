@@ -133,6 +133,8 @@ _BARE_EXCEPTION = re.compile(
     r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Timeout|NotFound|Failure)(?:: .*)?$"
 )
 _WORDS = re.compile(r"[^\\^$.*+?{}\[\]()|]+")
+_LONE = r"\w*-?(?:launcher|master|chief)\b"
+"""The end of a Pod's name whose role has one Pod."""
 _RULE = re.compile(r"-{40,}$")
 _ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
 
@@ -485,5 +487,5 @@ def _says_to_whom(line: str, job: str) -> int:
 
 def _names_peer(words: str, job: str) -> bool:
     """Whether a text names a Pod of the job, or a port or task that only a peer has."""
-    name = rf"(?<![\w.]){re.escape(job)}-([a-z][a-z0-9-]*-\d|\w*-?(?:launcher|master|chief)\b)"
+    name = rf"(?<![\w.])(?<!Call From ){re.escape(job)}-(?:[a-z][a-z0-9-]*-\d|{_LONE})"
     return bool((job and re.search(name, words)) or _shape("peer").search(words))
