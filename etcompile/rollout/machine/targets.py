@@ -109,11 +109,15 @@ class Target:
         return self.observed.vague and not self.hint
 
     @property
+    def says(self) -> str:
+        """What the object says, or an Event or the Pod of a Job if it does not know; or empty."""
+        knows = not self.observed.vague and not (self.ref.kind == "Job" and self.is_running)
+        return self.reason if knows else self.hint or self.reason
+
+    @property
     def why(self) -> str:
-        """What it waits for, by an Event or the Pod of a Job if the object does not know."""
-        if self.hint and (self.observed.vague or (self.ref.kind == "Job" and self.is_running)):
-            return self.hint
-        return self.reason or ("running" if self.is_running else "")
+        """What it waits for."""
+        return self.says or ("running" if self.is_running else "")
 
     def over_limit(self, now: float) -> str | None:
         """Why it has waited long enough; None if it has not."""
@@ -271,7 +275,7 @@ class Targets:
             if lasts and target.why and target.why != target.reported:
                 target.reported = target.why
                 if target.is_running:
-                    self._say(target, "running", target.why.removeprefix("running"))
+                    self._say(target, "running", target.says)
                 else:
                     self._say(target, "waiting", target.why)
                 if target.observed.vague:
