@@ -49,7 +49,8 @@ from etcompile.model.job import (
     Volume,
 )
 from etcompile.model.scaling import MOST_PODS, Intent, Planned, ScaleIn, ScaleOut, ScalePlan
-from etcompile.model.settings import GANGS, PROFILES, Profile, SecretMode, Services, Settings
+from etcompile.model.schedulers import GANGS
+from etcompile.model.settings import PROFILES, Profile, SecretMode, Services, Settings
 
 __all__ = [
     "DLROVER_NEWEST",

@@ -21,19 +21,6 @@ Profile = Literal["plain", "argocd", "flux", "kapp", "kpt"]
 """A tool that syncs the output; `plain` is none in particular."""
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
-GANGS: tuple[str, ...] = (
-    "none",
-    "volcano",
-    "coscheduling",
-    "kueue",
-    "native",
-    "yunikorn",
-    "kai",
-    "koordinator",
-)
-"""Gang schedulers, each a module of this name in `etcompile.backend.gang`; `none` is none."""
-
-
 SecretKind = Literal["runtime", "existing", "external", "sealed", "sops", "csi"]
 SECRET_KINDS: tuple[SecretKind, ...] = get_args(SecretKind)
 _FORMS = "runtime, existing:NAME, external[:STORE/PATH], sealed:CERT.pem, sops:age1..., csi:NAME"

@@ -1,9 +1,8 @@
 """Gang schedulers, which start all Pods that a job needs, or none.
 
-A scheduler is an entry of `SCHEDULERS` in a module of this package, and its name in
-`etcompile.model.settings.GANGS`. What it needs to know of a job is in `group`; `scheduler` makes
-Pods its own, `gang_checks` finds what would make it wait for ever. Without a scheduler none of them
-is imported.
+A scheduler is a row of `etcompile.model.schedulers`, and an entry of `SCHEDULERS` in a module of
+this package. What it needs to know of a job is in `group`; `scheduler` makes Pods its own,
+`gang_checks` finds what would make it wait for ever. Without a scheduler none of them is imported.
 """
 
 from collections.abc import Callable, Mapping, Sequence
