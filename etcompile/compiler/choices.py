@@ -15,7 +15,7 @@ from etcompile import overlays
 from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.load import Document, Limits
-from etcompile.model import GANGS, PROFILES, SecretMode, Services, Settings
+from etcompile.model import PROFILES, SecretMode, Services, Settings, schedulers
 
 _LONGEST_SHOWN = 60
 _TEXTS = ("init_image", "kubectl_image", "cluster_domain", "run", "gang_scheduler")
@@ -93,7 +93,7 @@ def impossible_choices(options: Options) -> list[Diagnostic]:
     possible = {
         "kubernetes_version": kubernetes.versions(),
         "services": get_args(Services),
-        "gang": GANGS,
+        "gang": schedulers.GANGS,
     }
     for name, values in possible.items():
         if (value := getattr(settings, name)) not in values:
