@@ -13,7 +13,7 @@ import etcompile
 from etcompile import Options, Settings
 from etcompile.backend.gang.scheduler import Membership, Scheduler
 from etcompile.compiler.stored import read_stored
-from etcompile.model import schedulers
+from etcompile.model import schedulers as known
 from specs import by_name, compiled, kubeflow_job
 
 JOB = kubeflow_job("JAXJob", {"Worker": 2})
@@ -109,7 +109,7 @@ def test_another_scheduler_is_a_module_and_its_name(monkeypatch: pytest.MonkeyPa
     )
     module.SCHEDULERS = {"mine": mine}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(schedulers, "GANGS", (*schedulers.GANGS, "mine"))
+    monkeypatch.setattr(known, "GANGS", (*known.GANGS, "mine"))
     made = compiled(JOB, settings=Settings(gang="mine"), namespace="ml")
     pods = [o for o in made.objects if o["kind"] == "Pod"]
     assert {o["spec"]["schedulerName"] for o in pods} == {"mine"}
