@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from etcompile.capacity import answers, queue_rules, snapshot
 from etcompile.capacity.answers import Answer
@@ -28,24 +28,16 @@ _OTHERS = {
     "resourceFlavors": ("kueue.x-k8s.io", "ResourceFlavor"),
     "cohorts": ("kueue.x-k8s.io", "Cohort"),
 }
-_CODES = {
-    answers.NEVER: codes.NEVER_FITS,
-    queue_rules.OVER_QUOTA: codes.EXCEEDS_QUOTA,
-    queue_rules.QUEUE_FULL: codes.DOES_NOT_FIT_NOW,
-    answers.NOT_NOW: codes.DOES_NOT_FIT_NOW,
-    answers.DEPENDS: codes.MAY_NOT_FIT,
+_VERDICTS = {
+    answers.FITS: ("fits now", None),
+    answers.DEPENDS: ("may fit now", codes.MAY_NOT_FIT),
+    answers.NOT_NOW: ("does not fit now", codes.DOES_NOT_FIT_NOW),
+    answers.NEVER: ("never fits", codes.NEVER_FITS),
+    queue_rules.OVER_QUOTA: ("exceeds the quota", codes.EXCEEDS_QUOTA),
+    queue_rules.QUEUE_FULL: ("has to wait for quota", codes.DOES_NOT_FIT_NOW),
+    queue_rules.UNKNOWN: ("cannot be told", None),
 }
-_WORDS = {
-    answers.FITS: "fits now",
-    answers.DEPENDS: "may fit now",
-    answers.NOT_NOW: "does not fit now",
-    answers.NEVER: "never fits",
-    queue_rules.OVER_QUOTA: "exceeds the quota",
-    queue_rules.QUEUE_FULL: "has to wait for quota",
-    queue_rules.UNKNOWN: "cannot be told",
-}
-
-
+"""Each verdict in a few words, and the code of its diagnostic."""
 _SELECTING = ("nodeSelector", "affinity")
 
 
@@ -57,18 +49,18 @@ class SnapshotError(Exception):
         self.diagnostics = diagnostics
 
 
-class JobCapacity(Struct, frozen=True):
-    """Whether a job fits, and what a run of it costs; for `title` see `JobObjects.title`."""
+class JobCapacity(NamedTuple):
+    """Whether a job fits, what a run of it costs, and where it is declared."""
 
     title: str
     answer: Answer
-    cost: str
-    place: Location | None
+    cost: str = ""
+    place: Location | None = None
 
     @property
     def words(self) -> str:
         """The answer in a few words, without reasons."""
-        return _WORDS[self.answer.verdict]
+        return _VERDICTS[self.answer.verdict][0]
 
 
 def read_cluster(cluster: Cluster, objects: Iterable[Object] = ()) -> tuple[Snapshot, list[str]]:
@@ -133,20 +125,16 @@ def job_capacities(
         prices: What a unit of a resource costs in an hour.
     """
     jobs = [group for group in compilation.groups if group.name is not None]
-    result = [
-        JobCapacity(
-            str(group.title),
-            _answer(shot, [group]) if shot else Answer(queue_rules.UNKNOWN),
-            cost(group, prices),
-            group.origin.locate("metadata", "name") if group.origin else None,
-        )
-        for group in jobs
-    ]
+    result = []
+    for group in jobs:
+        place = group.origin.locate("metadata", "name") if group.origin else None
+        answer = _answer(shot, [group]) if shot else Answer(queue_rules.UNKNOWN)
+        result.append(JobCapacity(str(group.title), answer, cost(group, prices), place))
     if shot and len(jobs) > 1 and all(each.answer.verdict == answers.FITS for each in result):
         together = _answer(shot, jobs)
         if together.verdict == answers.NEVER:
             together = msgspec.structs.replace(together, verdict=answers.NOT_NOW)
-        result.append(JobCapacity(f"the set of all {len(jobs)} jobs", together, "", None))
+        result.append(JobCapacity(f"the set of all {len(jobs)} jobs", together))
     return result
 
 
@@ -174,10 +162,10 @@ def waits_for(cluster: Cluster, objects: Iterable[Object]) -> str:
 def capacity_problems(capacities: Sequence[JobCapacity]) -> Iterator[Diagnostic]:
     """What is to be reported of jobs that do not fit."""
     for each in capacities:
-        answer, code = each.answer, _CODES.get(each.answer.verdict)
+        answer, code = each.answer, _VERDICTS[each.answer.verdict][1]
+        if code == codes.NEVER_FITS and answer.fewer:
+            code = codes.DOES_NOT_FIT_NOW  # an elastic job runs all the same
         if code is not None:
-            if code == codes.NEVER_FITS and answer.fewer:
-                code = codes.DOES_NOT_FIT_NOW  # an elastic job runs all the same
             reason = "; ".join(answer.reasons[:3])
             advice = _advice(answer) or "wait until more is free, or ask for less"
             yield diagnose(code, each.place, job=each.title, reason=reason, advice=advice)
