@@ -171,10 +171,9 @@ def _terms(written: Any, labels: Mapping[str, str], namespace: str) -> tuple[Ter
     """The required terms of a Pod affinity or anti-affinity, where they reach its own namespace."""
     result = []
     for term in (written or {}).get(DURING_SCHEDULING) or ():
-        namespaces = term.get("namespaces") or ()
-        is_elsewhere = namespaces and namespace not in namespaces
-        selector = None if is_elsewhere and term.get("namespaceSelector") != {} else term
-        result.append(Term(term["topologyKey"], selector and selector_of(selector, labels)))
+        reaches = namespace in (term.get("namespaces") or (namespace,))
+        reaches = reaches or term.get("namespaceSelector") == {}
+        result.append(Term(term["topologyKey"], selector_of(term, labels) if reaches else None))
     return tuple(result)
 
 
@@ -184,16 +183,12 @@ def selector_of(
     """The selector of a term, with what its `matchLabelKeys` add from the Pod's own labels."""
     if (selector := written.get("labelSelector")) is None:
         return None
-    return (
-        *equal(selector.get("matchLabels") or {}),
-        *map(_expression, selector.get("matchExpressions") or ()),
-        *((k, "In", (labels[k],)) for k in written.get("matchLabelKeys") or () if k in labels),
-        *(
-            (k, "NotIn", (labels[k],))
-            for k in written.get("mismatchLabelKeys") or ()
-            if k in labels
-        ),
-    )
+    result = [*equal(selector.get("matchLabels") or {})]
+    result += map(_expression, selector.get("matchExpressions") or ())
+    for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        own = (key for key in written.get(field) or () if key in labels)
+        result += [(key, operator, (labels[key],)) for key in own]
+    return tuple(result)
 
 
 def matches(selector: Iterable[Expression] | None, labels: Mapping[str, str]) -> bool:
