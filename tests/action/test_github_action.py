@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from capacity.clusters import gpu_cluster
+from etcompile.capacity.snapshot import of_objects, to_document
 from specs import scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
@@ -157,6 +159,18 @@ def test_diff_shows_what_a_pull_request_changes(runner):
     assert done.returncode == 0, done.stderr
     assert runner.outputs["changed"] == "true"
     assert "bert-worker-2" in runner.summary
+
+
+def test_a_snapshot_tells_whether_jobs_fit(runner):
+    runner.write("capacity.yaml", to_document(gpu_cluster()))
+    assert runner.run(capacity="capacity.yaml").returncode == 0
+    assert "capacity: bert fits now" in runner.summary
+    runner.write("capacity.yaml", to_document(of_objects([])))
+    assert runner.run(capacity="capacity.yaml").returncode == 2
+    assert "error[ET7010]: bert never fits this cluster" in runner.summary
+    (runner.workspace / "old").mkdir()
+    runner.run(mode="diff", against="old", capacity="capacity.yaml")
+    assert "| bert | never fits: " in runner.summary
 
 
 def test_a_diff_against_nothing_known_fails(runner):
