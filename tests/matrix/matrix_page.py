@@ -69,9 +69,9 @@ Kueue and YuniKorn read labels and annotations of Pods only.
 
 With Kueue 0.17.0, the real controllers and the real scheduler, jobs of the kinds in
 `tests/queues/test_disturbed_queues.py` were admitted, preempted, brought back and finished. With
-the scheduler of scheduler-plugins 0.34.7, PyTorchJobs with `coscheduling` waited until all of their
-Pods fitted, ran, and got replacements. The objects of Volcano, YuniKorn, KAI, Koordinator and
-Kubernetes' own gangs are held against schemas only: their schedulers were not run.
+the schedulers of scheduler-plugins 0.34.7 (`coscheduling`) and Volcano 1.14.1, PyTorchJobs waited
+until all of their Pods fitted, ran, and got replacements. The objects of YuniKorn, KAI, Koordinator
+and Kubernetes' own gangs are held against schemas only: their schedulers were not run.
 
 {releases}"""
 

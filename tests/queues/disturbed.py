@@ -114,7 +114,9 @@ class QueuedJob:
         self._watcher.kill()
         self._watcher.wait()
         self._log.close()
-        self.plane.ask("DELETE", self._path("Pod"))
+        for kind, version in {(value["kind"], value["apiVersion"]) for value in self.declared}:
+            if kind in ("Pod", "PodGroup"):
+                self.plane.ask("DELETE", self._path(kind, version))
         for pod in self.pods():  # the next job needs the nodes, and Kueue may hold some for ever
             path = self._path("Pod", name=pod["metadata"]["name"])
             change = {"metadata": {"finalizers": None}}

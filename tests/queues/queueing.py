@@ -1,6 +1,6 @@
 """A cluster with Kueue: the real controllers and scheduler, and nodes whose kubelets kwok plays.
 
-Coscheduling runs in it, too, where a test starts it: its Pods name another scheduler.
+Other schedulers run in it, too, where a test starts them (gang_schedulers.py).
 
 Each node is a kwok of its own, so that one can die: its heartbeats end, and its Pods stay as they
 are until somebody deletes them.
@@ -37,8 +37,6 @@ _KINDS = {
     "resourceflavors": "ResourceFlavor",
     "workloadpriorityclasses": "WorkloadPriorityClass",
 }
-
-_COSCHEDULING = "sigs.k8s.io/scheduler-plugins"
 
 NODES = 4
 """With four CPUs each (stages.yaml)."""
@@ -90,7 +88,7 @@ class Queues:
         with contextlib.suppress(urllib.error.HTTPError):
             metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
             self.plane.ask("POST", "/api/v1/nodes", {"metadata": metadata})
-        self._run(
+        self.run(
             name,
             self.programs.kwok,
             f"--kubeconfig={self.kubeconfig}",
@@ -101,7 +99,7 @@ class Queues:
         )
 
         path = f"/api/v1/nodes/{name}"
-        _patiently(lambda: self.plane.ask("GET", path))
+        patiently(lambda: self.plane.ask("GET", path))
         end = time.monotonic() + 30
         while (self.plane.ask("GET", path)["spec"] or {}).get("taints"):
             assert time.monotonic() < end, f"{name} is not ready"
@@ -123,32 +121,6 @@ class Queues:
         self.kill_node(name)
         self.plane.ask("DELETE", f"/api/v1/nodes/{name}")
 
-    # ---- coscheduling ----------------------------------------------------------------------------
-
-    def start_coscheduling(self, tell: Callable[[str], None]) -> None:
-        """Starts the scheduler of scheduler-plugins beside the other one.
-
-        Raises:
-            NoProgramError: it cannot be built.
-        """
-        package = f"{_COSCHEDULING}/cmd/scheduler"
-        program = built(HERE / "coscheduling", "coscheduling", package, tell)
-        # In the cache, because Go writes a go.sum.
-        downloaded = json.loads(run_go(program.parent, "mod", "download", "-json", _COSCHEDULING))
-        bases = Path(downloaded["Dir"], "config/crd/bases")
-        manifest = (bases / "scheduling.x-k8s.io_podgroups.yaml").read_text()
-        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        self.plane.ask("POST", path, yaml.safe_load(manifest))
-        enabled = [{"name": "Coscheduling"}]
-        sorting = {"enabled": enabled, "disabled": [{"name": "*"}]}
-        profile = {
-            "schedulerName": "scheduler-plugins-scheduler",
-            "plugins": {"multiPoint": {"enabled": enabled}, "queueSort": sorting},
-        }
-        # It looks again when a Pod comes, not when a node does: else after five minutes.
-        again = "--pod-max-in-unschedulable-pods-duration=5s"
-        self._run("coscheduling", program, *self._scheduler_flags("coscheduling", profile), again)
-
     # ---- queues ----------------------------------------------------------------------------------
 
     def namespace(self, cpus: int) -> str:
@@ -156,7 +128,7 @@ class Queues:
         name = f"queue-{next(self._numbers)}"
         self.plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        _patiently(lambda: self.plane.ask("GET", account))
+        patiently(lambda: self.plane.ask("GET", account))
         quotas = {"cpu": str(cpus), "memory": "64Gi", "ephemeral-storage": "1Ti"}
         resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
         flavors = [{"name": "any", "resources": resources}]
@@ -194,13 +166,13 @@ class Queues:
         where = f"/namespaces/{namespace}" if namespace else ""
         path = f"/apis/kueue.x-k8s.io/v1beta2{where}/{plural}"
         typed = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": _KINDS[plural], **value}
-        _patiently(lambda: self.plane.ask("POST", path, typed))
+        patiently(lambda: self.plane.ask("POST", path, typed))
 
     # ---- starting --------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._run("scheduler", self.programs.scheduler, *self._scheduler_flags("scheduler"))
-        self._run(
+        self.run("scheduler", self.programs.scheduler, *self.scheduler_flags("scheduler"))
+        self.run(
             "controllers",
             self.programs.controllers,
             f"--kubeconfig={self.kubeconfig}",
@@ -220,7 +192,8 @@ class Queues:
         for name, value in (("high", 1000), ("low", 10)):
             self._create("workloadpriorityclasses", {"metadata": {"name": name}, "value": value})
 
-    def _scheduler_flags(self, name: str, *profiles: dict[str, Any]) -> list[str]:
+    def scheduler_flags(self, name: str, *profiles: dict[str, Any]) -> list[str]:
+        """The flags of a scheduler that is built on that of Kubernetes."""
         config = self.folder / f"{name}.yaml"
         value = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -264,7 +237,7 @@ class Queues:
         place = "/etc/kueue/metrics/certs"
         copied = f'mkdir -p {place} && cp "$1"/* {place}'
         script = f'mount -t tmpfs none /etc && {copied} && shift && exec "$@"'
-        self._run(
+        self.run(
             "kueue",
             *("unshare", "--mount", "--map-root-user", "--kill-child"),
             *("sh", "-c", script, "sh", certificates),
@@ -300,7 +273,8 @@ class Queues:
             kind = f"{configuration['kind'].lower()}s"
             self.plane.ask("POST", f"/apis/admissionregistration.k8s.io/v1/{kind}", configuration)
 
-    def _run(self, name: str, *command: str | Path) -> None:
+    def run(self, name: str, *command: str | Path) -> None:
+        """Starts a program that ends with the cluster."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 [str(word) for word in command],
@@ -311,8 +285,8 @@ class Queues:
             )
 
 
-def _patiently(do: Callable[[], Any], seconds: float = 60) -> None:
-    """Does something that is refused until a webhook of Kueue answers."""
+def patiently(do: Callable[[], Any], seconds: float = 60) -> None:
+    """Does something that is refused until another program is ready for it."""
     end = time.monotonic() + seconds
     while True:
         try:

@@ -1,6 +1,6 @@
-"""Coscheduling of scheduler-plugins starts all Pods of a job that must fit, or none.
+"""Gang schedulers start all Pods of a job that must fit, or none.
 
-The real scheduler, beside the one of Kubernetes; the Pods' nodes have four CPUs each.
+The real schedulers, beside the one of Kubernetes; the Pods' nodes have four CPUs each.
 """
 
 import time
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gang_schedulers
 import pytest
 from disturbed import QueuedJob, asking, kubeflow, until
 from queueing import NODES, Queues
@@ -15,25 +16,26 @@ from queueing import NODES, Queues
 from controlplane.fixtures import teller
 from gobuilds import NoProgramError
 
-Start = Callable[..., QueuedJob]
+Start = Callable[[dict[str, Any]], QueuedJob]
 
 
-@pytest.fixture(scope="module")
-def coscheduling(queues, require, request) -> Queues:
-    """The cluster, with the scheduler; skips where that cannot be built."""
+@pytest.fixture(scope="module", params=gang_schedulers.MODULES)
+def gang(queues, require, request) -> str:
+    """A gang scheduler that runs; skips where it cannot be built."""
+    name: str = request.param
     try:
-        queues.start_coscheduling(teller(request.config))
+        gang_schedulers.start(queues, name, teller(request.config))
     except NoProgramError as error:
-        require("coscheduling", present=False, why=str(error))
-    return queues
+        require(name, present=False, why=str(error))
+    return name
 
 
 @pytest.fixture
-def start(coscheduling: Queues, tmp_path: Path) -> Iterator[Start]:
+def start(gang: str, queues: Queues, tmp_path: Path) -> Iterator[Start]:
     jobs: list[QueuedJob] = []
 
     def begin(document: dict[str, Any]) -> QueuedJob:
-        jobs.append(QueuedJob(coscheduling, document, tmp_path, gang="coscheduling"))
+        jobs.append(QueuedJob(queues, document, tmp_path, gang=gang))
         return jobs[-1]
 
     yield begin
@@ -47,17 +49,17 @@ def is_refused(pod: dict[str, Any]) -> bool:
     return conditions.get("PodScheduled", {}).get("status") == "False"
 
 
-def test_a_gang_starts_when_all_of_it_fits(start: Start, coscheduling: Queues) -> None:
+def test_a_gang_starts_when_all_of_it_fits(start: Start, queues: Queues) -> None:
     job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=NODES), cpus=3))
     until(lambda: len(job.pods()) == NODES + 1 and all(map(is_refused, job.pods())), job.describe)
     time.sleep(3)
     assert [pod for pod in job.pods() if pod["spec"].get("nodeName")] == [], job.describe()
-    coscheduling.add_node("spare")
+    queues.add_node("spare")
     try:
         job.wait_until_whole()
     finally:
         job.close()
-        coscheduling.remove_node("spare")
+        queues.remove_node("spare")
 
 
 def test_what_a_running_gang_loses_is_scheduled_again(start: Start) -> None:
@@ -74,7 +76,7 @@ def test_what_a_running_gang_loses_is_scheduled_again(start: Start) -> None:
 
 
 def test_a_worker_comes_back_when_another_one_has_completed(start: Start) -> None:
-    """Coscheduling does not count the one that has completed, so the gang has too few Pods."""
+    """Coscheduling does not count who has completed: the gang would have too few Pods."""
     job = start(asking(kubeflow("PyTorchJob", Master=1, Worker=2)))
     job.wait_until_whole()
     _, first, second = sorted(job.running(), key=lambda pod: str(pod["metadata"]["name"]))
