@@ -20,7 +20,6 @@ READERS = {
     "load/configuration.py": "Python's tomllib, which tells places in words only",
     "load/syntax.py": "PyYAML and libyaml",
     "rollout/refusals.py": "the API server",
-    "rollout/machine/targets.py": "us; a word that was said is not said again",
     "status/replicas.py": "us; a word that was said is not said again",
     "watch/authorization.py": "the API server",
 }
