@@ -310,13 +310,7 @@ def _spoken(text: str, job: str) -> Cause | None:
             return cause
         has_raised = has_raised or raised
     # Of several lines about lost peers one may name the peer.
-    followed.sort(
-        key=lambda cause: (
-            not cause.is_consequence,
-            not (_names_peer(cause.line, job) or _ADDRESS.search(cause.line)),
-            not _BARE_EXCEPTION.match(cause.line),
-        )
-    )
+    followed.sort(key=lambda c: (not c.is_consequence, -_says_to_whom(c.line, job)))
     return next(iter((*followed, *vague)), None)
 
 
