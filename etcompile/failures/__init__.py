@@ -1,7 +1,6 @@
 """What runs fail of: what Pods say of it, what it means, and what is kept of it when they go."""
 
 from etcompile.failures.causes import (
-    ENDED_EARLY,
     OTHER_NODE_WANTED,
     PROBE_FAILED,
     Cause,
@@ -21,18 +20,16 @@ from etcompile.failures.log import (
     tail_of,
     tied_with,
 )
-from etcompile.failures.stacks import Frame, Stack, elsewhere, stacks
+from etcompile.failures.stacks import Stack, elsewhere, stacks
 
 __all__ = [
     "COMMAND_ENDED",
-    "ENDED_EARLY",
     "MOST",
     "OTHER_NODE_WANTED",
     "PROBE_FAILED",
     "Cause",
     "Failure",
     "FailureLog",
-    "Frame",
     "Stack",
     "avoided_nodes",
     "cause_of",

@@ -104,7 +104,6 @@ class _Patterns(Struct, frozen=True):
 OTHER_NODE_WANTED, PREFLIGHT_FAILED = "PreflightNode", "Preflight"
 PROBE_FAILED = "ProbeFailed"
 """The reason of a container that was ended for its probe; only Events tell."""
-ENDED_EARLY = "EndedEarly"
 _MOST_LINES = 120
 _LONGEST_PREFIX = 90
 _LONGEST_LINE = 1000
