@@ -17,6 +17,9 @@ from etcompile.diagnostics.rule_text import page_of
 _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
 
+import names
+import tables
+
 project = "etcompile"
 author = "The etcompile authors"
 project_copyright = author
@@ -46,6 +49,7 @@ html_favicon = str(_HERE / "static" / "icon.svg")
 html_static_path = [str(_HERE / "static")]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
+html_search_scorer = str(_HERE / "scorer.js")
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False
@@ -58,7 +62,7 @@ _SIGNATURE = re.compile(r"<dl>\s*((?:<dd>.*?</dd>\s*)+)</dl>", re.DOTALL)
 
 
 class Hyphens(SphinxPostTransform):
-    """Sets hyphens: a dash between an argument and its text, and no end of a line in an option."""
+    """Sets hyphens: a dash before the text of an argument, and no end of a line in an option."""
 
     default_priority = 900
 
@@ -70,6 +74,17 @@ class Hyphens(SphinxPostTransform):
         for literal in self.document.findall(nodes.literal):
             if _OPTION.fullmatch(literal.astext()):
                 literal["classes"].append("unbroken")
+
+
+class StackedTables(SphinxPostTransform):
+    """Prepares wide tables for a telephone."""
+
+    default_priority = 900
+
+    def run(self, **_: Any) -> None:
+        """Labels the cells of tables."""
+        for table in self.document.findall(nodes.table):
+            tables.label_cells(table)
 
 
 class LinkedCodes(SphinxPostTransform):
@@ -150,7 +165,10 @@ def accessible_page(
 
 def setup(app: Sphinx) -> None:
     """Adds what the site has of its own."""
+    app.set_translator("dirhtml", tables.Translator)
+    app.connect("doctree-read", names.index_names)
     app.connect("html-page-context", accessible_page, priority=900)  # behind the theme
     app.add_post_transform(Hyphens)
+    app.add_post_transform(StackedTables)
     app.add_post_transform(LinkedCodes)
     app.connect("autodoc-process-signature", readable_signature)

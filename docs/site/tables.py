@@ -1,0 +1,66 @@
+"""Tables that can be read on a telephone.
+
+A wide table becomes a list there: a row is an item, and each value carries the heading of its
+column. Long names in code may break after a dot, a slash or a hyphen.
+"""
+
+import html
+import re
+
+from docutils import nodes
+from sphinx.writers.html5 import HTML5Translator
+
+_TELEPHONE = 35
+"""Characters side by side in a table on a telephone."""
+_COMFORTABLE = 12
+"""Characters that a column of text should have."""
+_BREAKABLE = re.compile(r"(?<=[\w\])}*])([./=:_-]+)(?=[\w\[({<*])|(?<=[a-z])(?=[A-Z][a-z])")
+_SHORT = 20
+"""Names in code of this length do not break."""
+
+
+class Translator(HTML5Translator):
+    """Writes the heading of a column beside each value, and where a name in code may break."""
+
+    def visit_entry(self, node: nodes.Element) -> None:
+        """Begins a cell."""
+        super().visit_entry(node)
+        if label := node.get("label"):
+            mark = f'<td data-label="{html.escape(label)}"'
+            self.body[-1] = self.body[-1].replace("<td", mark, 1)
+
+    def visit_Text(self, node: nodes.Text) -> None:  # noqa: N802
+        """Writes a text."""
+        begin = len(self.body)
+        super().visit_Text(node)
+        if isinstance(node.parent, nodes.literal) and len(node) > _SHORT:
+            self.body[begin:] = [_BREAKABLE.sub(r"\g<0><wbr>", text) for text in self.body[begin:]]
+
+
+def label_cells(table: nodes.table) -> None:
+    """Marks a table that is too wide for a telephone, and writes the heading into each cell."""
+    heads = [
+        entry.astext() for head in table.findall(nodes.thead) for entry in head.findall(nodes.entry)
+    ]
+    rows = [
+        list(row.findall(nodes.entry))
+        for body in table.findall(nodes.tbody)
+        for row in body.findall(nodes.row)
+    ]
+    width = sum(max(_width(entry) for entry in column) for column in zip(*rows, strict=False))
+    if width <= _TELEPHONE:
+        return
+    table["classes"].append("stacks")
+    for row in rows:
+        for head, entry in zip(heads[1:], row[1:], strict=False):
+            if entry.astext().strip():
+                entry["label"] = head
+
+
+def _width(entry: nodes.Element) -> int:
+    """The characters that a cell takes at least: its longest word, and some for a text."""
+    words = [""]
+    for text in entry.findall(nodes.Text):
+        long_name = isinstance(text.parent, nodes.literal) and len(text) > _SHORT
+        words += (_BREAKABLE.sub(r"\g<0> ", text) if long_name else text).split()
+    return max(*map(len, words), min(len(entry.astext()), _COMFORTABLE))
