@@ -39,22 +39,16 @@ class Translator(HTML5Translator):
 
 def label_cells(table: nodes.table) -> None:
     """Marks a table that is too wide for a telephone, and writes the heading into each cell."""
-    heads = [
-        entry.astext() for head in table.findall(nodes.thead) for entry in head.findall(nodes.entry)
-    ]
-    rows = [
-        list(row.findall(nodes.entry))
-        for body in table.findall(nodes.tbody)
-        for row in body.findall(nodes.row)
-    ]
-    width = sum(max(_width(entry) for entry in column) for column in zip(*rows, strict=False))
+    heads, *rows = [list(row.findall(nodes.entry)) for row in table.findall(nodes.row)]
+    columns = zip(heads, *rows, strict=False)
+    width = sum(max(map(_width, column)) for column in columns)
     if width <= _TELEPHONE:
         return
     table["classes"].append("stacks")
     for row in rows:
         for head, entry in zip(heads[1:], row[1:], strict=False):
             if entry.astext().strip():
-                entry["label"] = head
+                entry["label"] = head.astext()
 
 
 def _width(entry: nodes.Element) -> int:

@@ -212,8 +212,9 @@ TABLES = """() => [...document.querySelectorAll("article table")].map((table) =>
     return {
         text: table.innerText.slice(0, 60),
         fits: own.scrollWidth <= own.clientWidth,
+        // A shadow at its end shows that there is more.
         scrolls: frame !== null && getComputedStyle(frame).overflowX === "auto"
-            && frame.tabIndex === 0 && frame.offsetHeight > frame.clientHeight, // a visible bar
+            && getComputedStyle(frame).backgroundImage.includes("gradient"),
     };
 })"""
 
