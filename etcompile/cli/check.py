@@ -38,11 +38,11 @@ class CheckOptions(CompileOptions, frozen=True, kw_only=True):
     advice: AdviceOptions
     capacity: CapacityOptions
     fix: bool = option(
-        help="Correct in the files what can only have been meant one way, such as the spelling of"
-        " a field, and report the rest. Comments and layout stay as they are.",
+        help="Correct the files where only one correction is possible, such as a misspelt field,"
+        " and report the rest. Comments and layout stay as they are.",
     )
     unsafe_fixes: bool = option(
-        help="With --fix or --diff: also correct what was probably meant. Look at the result."
+        help="With --fix or --diff: also correct what was probably meant. Review the result."
     )
     diff: bool = option(
         help="Write what --fix would change to standard output, and change nothing."
@@ -53,8 +53,8 @@ class CheckOptions(CompileOptions, frozen=True, kw_only=True):
 def command(ctx: click.Context, options: CheckOptions) -> None:
     """Report the errors and warnings of job files; with --fix, correct the files.
 
-    These are those of render, and advice about training: ET9xxx. PATH is as for render. Ends with
-    2 if something is refused, and with 1 if --diff shows changes.
+    Reports what render reports, and advice about training (ET9xxx). PATH is as for render. Exit
+    codes: 0 nothing is refused, 1 --diff shows changes, 2 something is refused.
     """
     if options.fix and options.diff:
         raise click.UsageError("--diff changes nothing, and --fix does: name one of them.")

@@ -27,12 +27,12 @@ class CheckpointOptions(ReportOptions, frozen=True, kw_only=True):
 def command(ctx: click.Context, options: CheckpointOptions) -> None:
     """Ask all commands of a job at the same time to write a checkpoint.
 
-    The processes of the job's Pods that handle it are sent the signal that the job names in
-    etcompile.dev/checkpoint-signal. Nothing is restarted, and no watcher is needed. The command
-    does not wait for the checkpoint: only your program knows when it is written.
+    Sends the signal that the annotation etcompile.dev/checkpoint-signal names to all processes of
+    the job that handle it. Nothing is restarted, and no watcher is needed. The command does not
+    wait for the checkpoint: only your program knows when it is written.
 
-    Exit codes: 0 the signal was sent, 2 usage, 6 the cluster cannot be reached or refuses, 7 there
-    is no such job, it names no signal, or no command of it runs.
+    Exit codes: 0 the signal was sent, 2 usage error, 6 the cluster cannot be reached or refuses,
+    7 there is no such job, it names no signal, or none of its commands is running.
     """
     from etcompile.operations import ImpossibleError, request_checkpoint
 

@@ -22,12 +22,12 @@ class ConfigOptions(Struct, frozen=True, kw_only=True):
     environment: str | None = option(
         metavar="NAME",
         shell_complete=completion.environments,
-        help="Environment of the file whose settings count.",
+        help="Environment in the file whose settings apply.",
     )
     config: str | None = option(
         metavar="FILE",
         shell_complete=completion.files,
-        help="Configuration file, not the nearest.",
+        help="Configuration file to use instead of the nearest one.",
     )
     output: Literal["text", "json"] = option("-o", default="text", help="Format of the output.")
 
@@ -37,8 +37,8 @@ def command(ctx: click.Context, options: ConfigOptions) -> None:
     """Show the settings with which PATH is compiled, and where each of them comes from.
 
     They come from the nearest etcompile.toml above PATH, or the table tool.etcompile of a
-    pyproject.toml, up to the root of the repository. The command line and overlays count before
-    them. Ends with 2 if the file is faulty.
+    pyproject.toml, up to the root of the repository. The command line and overlays override them.
+    Exits with 2 if the file has errors.
     """
     result = configured(options.paths, environment=options.environment, file=options.config)
     if result.diagnostics:

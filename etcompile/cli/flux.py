@@ -24,11 +24,11 @@ class KustomizationOptions(Struct, frozen=True, kw_only=True):
     )
     layout: Literal["jobs", "staged"] = option(
         default="jobs",
-        help="How the folder was rendered: staged makes two Kustomizations, the Pods' after the"
-        " other.",
+        help="How the folder was rendered. staged writes two Kustomizations; the one of the Pods"
+        " depends on the other.",
     )
     decryption_secret: str | None = option(
-        metavar="NAME", help="The Secret with the age key of what SOPS has encrypted."
+        metavar="NAME", help="Secret with the age key that decrypts what SOPS has encrypted."
     )
 
 

@@ -34,7 +34,7 @@ class InitOptions(ReportOptions, frozen=True, kw_only=True):
 
     folder: Path = argument("[DIR]", default=".", type=click.Path(file_okay=False, path_type=Path))
     gitops: Literal["argocd", "flux", "none"] = option(
-        default="none", help="What syncs the output: adds its files, and annotates for it."
+        default="none", help="Tool that syncs the output. Adds its files and annotations."
     )
     namespace: str = option(
         "-n",

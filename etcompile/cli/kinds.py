@@ -17,7 +17,7 @@ class KindsOptions(Struct, frozen=True, kw_only=True):
     runtime: str | None = option(
         metavar="NAME",
         shell_complete=completion.runtimes,
-        help="Print a runtime that Trainer ships instead, as YAML: to copy and edit it.",
+        help="Print a runtime that Trainer ships, as YAML that you can copy and edit.",
     )
     output: Literal["text", "json"] = option(
         "-o", default="text", help="A table, or a list for scripts."
@@ -26,7 +26,7 @@ class KindsOptions(Struct, frozen=True, kw_only=True):
 
 @subcommand("kinds", KindsOptions)
 def command(_ctx: click.Context, options: KindsOptions) -> None:
-    """List the kinds that can be compiled, and the runtimes that TrainJobs find without a file."""
+    """List the kinds that can be compiled, and the runtimes that TrainJobs need no file for."""
     from etcompile.compiler.runtimes import TRAINER_VERSION, not_compiled, shipped
 
     runtime = options.runtime

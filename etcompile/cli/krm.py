@@ -21,10 +21,10 @@ class _Function(BoundedCommand):
 
 @subcommand("krm", SettingOptions, cls=_Function)
 def command(ctx: click.Context, options: SettingOptions) -> None:
-    """Run as a KRM function: replace the jobs of a ResourceList by their objects.
+    """Run as a KRM function: replace the jobs in a ResourceList with their objects.
 
     Reads a ResourceList from standard input and writes one to standard output, as kustomize and kpt
-    want it. The functionConfig is a job, an EtcompileGenerator (names files), or an
+    expect. The functionConfig is a job, an EtcompileGenerator (names files), or an
     EtcompileTransformer (takes the jobs among the items, and their scale intents).
     """
     from etcompile.integrations.krm import answer

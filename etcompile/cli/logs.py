@@ -32,13 +32,13 @@ class LogsOptions(ReportOptions, frozen=True, kw_only=True):
         metavar="N", type=click.IntRange(min=0), help="Only the Pod of this rank."
     )
     container: str | None = option(
-        "-c", metavar="NAME", help="Container.  [default: the first one]"
+        "-c", metavar="NAME", help="Name of the container.  [default: the first one]"
     )
-    follow: bool = option("-f", help="Go on until the containers end.")
+    follow: bool = option("-f", help="Keep printing new lines until the containers end.")
     tail: int | None = option(
         metavar="N",
         type=click.IntRange(min=0),
-        help="Last lines of each Pod.  [default: all of one Pod, 10 of each of several]",
+        help="Number of last lines of each Pod.  [default: all of one Pod, 10 of each of several]",
     )
     namespace: str | None = LIVE_NAMESPACE
     connection: Connection
@@ -46,9 +46,9 @@ class LogsOptions(ReportOptions, frozen=True, kw_only=True):
 
 @subcommand("logs", LogsOptions)
 def command(ctx: click.Context, options: LogsOptions) -> None:
-    """Show the logs of a job's Pods, each line with its Pod as `kubectl logs --prefix` has it.
+    """Show the logs of a job's Pods, each line prefixed as by `kubectl logs --prefix`.
 
-    Credentials in a line are hidden, and what a terminal would act on is replaced.
+    Credentials are hidden, and control characters are replaced.
 
     Exit codes: 0 done, 2 no such job or rank, 6 the cluster cannot be reached or refuses.
     """

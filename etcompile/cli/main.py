@@ -33,7 +33,7 @@ _GROUPS = {
         "diff": "Show what apply would change in a cluster, or what changed since a revision.",
         "apply": "Create or update the objects of jobs in a cluster.",
         "status": "Show the state of jobs in a cluster.",
-        "why": "Show what a job died of first, or what it waits for.",
+        "why": "Show why a job failed, or what it waits for.",
         "scale": "Change the number of workers of a job.",
         "watch": "Run the watcher, which replaces failed Pods and updates host lists.",
     },

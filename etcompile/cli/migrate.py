@@ -63,9 +63,9 @@ class MigrateOptions(ReportOptions, frozen=True, kw_only=True):
 def command(ctx: click.Context, options: MigrateOptions) -> None:
     """Take a job over from its operator.
 
-    PATH is what `kubectl get ... -o yaml` printed, or - for standard input: the custom resource
-    with its status, its ScaleOuts and ScaleIns, and the objects that its operator created, as far
-    as they are to be compared. Nothing in the cluster is changed.
+    PATH is the output of `kubectl get ... -o yaml`, or - for standard input: the custom resource
+    with its status, its ScaleOuts and ScaleIns, and those objects of its operator that you want to
+    compare. Nothing in the cluster is changed.
 
     With --to trainjob nothing is taken over: PATH is a file of a repository, and the result is for
     Kubeflow Trainer, or for etcompile.

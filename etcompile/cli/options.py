@@ -179,8 +179,8 @@ class ReportOptions(Struct, frozen=True, kw_only=True):
         default="text",
         per_call=True,
         help="Format of errors and warnings: for people, for scripts, for code scanners, for the"
-        " log of a GitHub workflow, or for reviewdog. All but the first are what check writes to"
-        " standard output; everything else goes to standard error.",
+        " log of a GitHub workflow, or for reviewdog. check writes all formats but text to standard"
+        " output. Everything else goes to standard error.",
     )
     ignore: tuple[str, ...] = ()
     color: Literal["auto", "always", "never"] = setting(
@@ -208,16 +208,16 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         is_file=True,
         per_call=True,
         shell_complete=completion.overlays,
-        help="Apply an overlay: a file, or dev, prod, resilient or spot. May be repeated; the"
-        " order counts.",
+        help="Apply an overlay: a file, or dev, prod, resilient or spot. May be repeated; applied"
+        " in that order.",
     )
     runtimes: tuple[str, ...] = setting(
         metavar="PATH",
         is_file=True,
         shell_complete=completion.files,
         help="File or folder of TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may"
-        " name. May be repeated. Those of the input count before them, the ones that Trainer ships"
-        " after them.",
+        " name. May be repeated. Runtimes among the inputs override them, and they override"
+        " those that Trainer ships.",
     )
     kubernetes_version: str = KUBERNETES_VERSION
     secret: SecretMode = setting(
@@ -283,8 +283,8 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     run: str | None = setting(
         metavar="ID|auto",
         callback=converted(_or_none),
-        help="Run of jobs that name none in the annotation etcompile.dev/run: their Pods are"
-        " called JOB-ID-worker-0. auto derives the ID from the spec.",
+        help="ID of the run, for jobs without the annotation etcompile.dev/run. Their Pods are"
+        " named JOB-ID-worker-0. auto derives the ID from the spec.",
     )
     allow_plain_secrets: bool = setting(
         hidden=True,
@@ -292,14 +292,14 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         help="Accept Secrets with plain data among the inputs.",
     )
     allow_empty: bool = setting(
-        help="Accept inputs without any object, once the last job has left them."
+        help="Accept inputs that contain no object, as after the last job was removed."
     )
     ignore_managed_by: bool = setting(
         hidden=True, help="Also compile jobs whose managedBy names another controller."
     )
     skip_managed_by: bool = setting(
         hidden=True,
-        help="Leave jobs out that managedBy gives to MultiKueue, each with a warning.",
+        help="Leave out jobs that managedBy gives to MultiKueue, each with a warning.",
     )
     dlrover_version: str | None = setting(
         metavar="VERSION",
@@ -313,12 +313,12 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     environment: str | None = option(
         metavar="NAME",
         shell_complete=completion.environments,
-        help="Environment of the configuration file whose settings count.",
+        help="Environment in the configuration file whose settings apply.",
     )
     config: tuple[str, ...] = option(
         metavar="FILE|KEY=VALUE",
         shell_complete=completion.files,
-        help="Configuration file, or a setting that counts before the file's, such as"
+        help="Configuration file, or a setting that overrides the file's, such as"
         " gang=volcano. May be repeated.  [default: the nearest etcompile.toml above the first"
         " PATH, or pyproject.toml with a table tool.etcompile, up to the root of the repository]",
     )
@@ -440,7 +440,7 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
         help="Replace this object although it holds data: NAME, KIND/NAME or NAMESPACE/KIND/NAME."
         " May be repeated.",
     )
-    adopt: bool = option(help="Take over objects that other people or tools made.")
+    adopt: bool = option(help="Take over objects that other people or tools created.")
     take_ownership: tuple[str, ...] = option(
         metavar="MANAGER",
         help="Change fields that this field manager owns. May be repeated.",

@@ -13,7 +13,7 @@ class RestartOptions(ReportOptions, frozen=True, kw_only=True):
 
     job: str = JOB
     namespace: str | None = LIVE_NAMESPACE
-    adopt: bool = option(help="Also restart Pods that other people or tools look after.")
+    adopt: bool = option(help="Also restart Pods that other people or tools manage.")
     wait: Wait = option(
         default="ready",
         help="Wait until all Pods are ready, until the job has completed, or not at all.",
@@ -24,11 +24,11 @@ class RestartOptions(ReportOptions, frozen=True, kw_only=True):
 
 @subcommand("restart", RestartOptions, cls=SectionedCommand)
 def command(ctx: click.Context, options: RestartOptions) -> None:
-    """Run a job again, whether it runs, has failed or has succeeded: all its Pods are replaced.
+    """Run a job again, whether it is running, has failed or has succeeded: replace all its Pods.
 
-    The Pods are those that the job in the cluster declares, as its last apply left it; no file is
-    read. They are deleted, launchers first, with the watcher's record of the run; when all are gone
-    they are created again. What a run has not saved is lost.
+    The job is taken from the cluster, as its last apply left it; no file is read. restart deletes
+    the Pods, launchers first, and the watcher's record of the run. When all Pods are gone, it
+    creates them again. What the run has not saved is lost.
 
     The exit codes are those of apply.
     """

@@ -67,19 +67,18 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
     )
     in_place: bool | None = option(
         "--in-place/--no-in-place",
-        help="Change the number in the job's own file, and nothing else of it, or add a file."
-        "  [default: the number, where the kind is elastic and nothing else says how many there"
-        " are]",
+        help="Change only the number in the job's own file, or add a file.  [default: in place, if"
+        " the kind is elastic and nothing else sets the number]",
     )
     dry_run: Literal["client"] | None = option(
         metavar="[=client]", help="Print the file instead of writing it."
     )
     applies: bool = option("--apply", help="Apply the job afterwards, as etcompile apply does.")
     connection: _Connection
-    wait: str | None = option(metavar="WHAT", help="With --apply: as there.")
-    timeout: str | None = option(metavar="T", help="With --apply: as there.")
-    drain: str | None = option(metavar="T", help="With --apply: as there.")
-    set_name: str | None = option("--set", metavar="NAME", help="With --apply: as there.")
+    wait: str | None = option(metavar="WHAT", help="With --apply: as for apply.")
+    timeout: str | None = option(metavar="T", help="With --apply: as for apply.")
+    drain: str | None = option(metavar="T", help="With --apply: as for apply.")
+    set_name: str | None = option("--set", metavar="NAME", help="With --apply: as for apply.")
 
     def ways(self) -> dict[str, int | str]:
         """The options that say how many workers there are to be."""
@@ -91,10 +90,10 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
 def command(ctx: click.Context, options: ScaleOptions) -> None:
     """Change the number of workers of a job: in its file, or by a ScaleOut or ScaleIn beside it.
 
-    JOB is looked for in PATHs, here if none is given. The number in its file changes where its kind
-    is elastic. For a TrainingJob or ElasticJob, with --pods or with an overlay, and where the job
-    has intents already, one file is added that counts after all others. What render would refuse is
-    refused before anything is written.
+    scale looks for JOB in the PATHs, by default in this folder. If the kind is elastic, it changes
+    the number in the job's file. For a TrainingJob or ElasticJob, with --pods or --overlay, and if
+    the job has scale intents already, it adds a file with one more intent, which is applied last.
+    Nothing is written if render would refuse the result.
     """
     from etcompile.scaling import chosen, in_place, proposal, written
 

@@ -59,8 +59,8 @@ class SchemaOptions(Struct, frozen=True, kw_only=True):
 def command(_ctx: click.Context, options: SchemaOptions) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind.
 
-    KIND is a kind's name in any case: trainingjob. Where several API versions or groups have
-    it, add one as kubectl does, MPIJob.v2beta1 or scaleout.etcompile.dev, or write it out:
+    KIND is the name of a kind, in upper or lower case. If several API versions or groups have it,
+    add one as with kubectl, MPIJob.v2beta1 or scaleout.etcompile.dev, or write it in full:
     kai.alibabacloud.com/v1alpha1/TrainingJob. overlay is what --overlay takes, configuration
     what etcompile.toml holds, diagnostics what --output-format json writes, and plan what
     diff --plan writes. docs/editors.md says how to set up an editor with them.

@@ -29,13 +29,13 @@ class StatusOptions(ReportOptions, frozen=True, kw_only=True):
     connection: Connection
     watch: bool = option(
         "-w",
-        help="Go on: a table that is kept up to date on a terminal, elsewhere a line for each"
-        " change. With JOB, until it has succeeded or failed.",
+        help="Keep watching: update a table on a terminal, elsewhere print a line for each change."
+        " With JOB, stop when it has succeeded or failed.",
     )
     output: Literal["text", "json"] = option(
         "-o",
         default="text",
-        help="For people, or for scripts; with --watch a JSON object for each change.",
+        help="Text for people, or JSON for scripts; with --watch one JSON object per change.",
     )
 
 
@@ -43,8 +43,8 @@ class StatusOptions(ReportOptions, frozen=True, kw_only=True):
 def command(ctx: click.Context, options: StatusOptions) -> None:
     """Show the state of one job in the cluster, or of all jobs, and why it is not running.
 
-    The phase is the watcher's; where none runs, it is derived from the Pods by the job's own
-    success rule, and said to be so.
+    The watcher records the phase. If none runs, status derives the phase from the Pods by the job's
+    own success rule, and says so.
 
     Exit codes: 0 whatever the phase is, 2 no such job, 6 the cluster cannot be reached or refuses.
     With --watch JOB: 0 it succeeded, 1 it failed or was deleted.

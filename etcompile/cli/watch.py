@@ -112,7 +112,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     )
     installation: ManifestOptions
     log_format: Literal["text", "json"] = option(
-        default="text", help="Form of the log: text, or a JSON object a line."
+        default="text", help="Format of the log: text, or one JSON object per line."
     )
     verbose: bool = option("-v", help="Also log each action.")
     quiet: bool = option("-q", help="Log warnings only.")

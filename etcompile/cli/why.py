@@ -20,18 +20,18 @@ class WhyOptions(ReportOptions, frozen=True, kw_only=True):
         default=20,
         metavar="N",
         type=click.IntRange(min=0),
-        help="Number of last lines to show of what failed first.",
+        help="Number of last log lines to show of the first failure.",
     )
     output: Literal["text", "json", "markdown", "html"] = option(
         "-o",
         default="text",
-        help="For people, for scripts, to paste into an issue, or a page to send to somebody.",
+        help="Text for a terminal, JSON for scripts, Markdown for an issue, or an HTML page.",
     )
 
 
 @subcommand("why", WhyOptions)
 def command(ctx: click.Context, options: WhyOptions) -> None:
-    """Show what a job died of first, or what keeps it from starting, and what to do.
+    """Show why a job failed, or what keeps it from starting, and what to do.
 
     Shows the first failure of each attempt, since the other Pods usually fail because of it. The
     watcher records failures before it deletes Pods; without a watcher, only the Pods that still

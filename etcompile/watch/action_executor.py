@@ -268,7 +268,7 @@ class ActionExecutor(Struct, frozen=True):
         version = maps[0]["metadata"]["resourceVersion"]
         labels = {"labels": body["metadata"]["labels"], "resourceVersion": version}
         live = self.control.patch(self.control.maps, name, {"metadata": labels}, namespace)
-        message = f"it had no label {JOB_LABEL}={case.run.job.name}: added, and read from now on"
+        message = f"the label {JOB_LABEL}={case.run.job.name} was missing and has been added"
         self.events.emit(namespace, EmitEvent("LabelAdded", message), live["metadata"], version)
         self.control.store.saw_map(live, answer=True)
 
@@ -413,8 +413,8 @@ class ActionExecutor(Struct, frozen=True):
             memory.ledger.resolved(f"Service {name}")
         elif memory.ledger.is_news(f"Service {name}", ""):
             message = (
-                f"other Pods cannot find it by name: the Service {name} is missing; `etcompile "
-                "apply`, or the tool that syncs Git, creates it again"
+                f"other Pods cannot find it by name: the Service {name} is missing; run `etcompile "
+                "apply`, or sync Git, to create it again"
             )
             event = EmitEvent("MissingService", message, pod["name"], pod["uid"], warning=True)
             self.events.report(key, event, {}, pod["uid"])
@@ -427,9 +427,9 @@ class ActionExecutor(Struct, frozen=True):
         if pod is not None:
             return pod
         message = (
-            f"{action.name} is recreated and may come to a node that failed before "
-            f"({', '.join(action.avoid)}): its template has node affinities of its own, and a tool "
-            "that syncs Git would want these"
+            f"{action.name} may be scheduled to a node that failed before "
+            f"({', '.join(action.avoid)}): its template sets a node affinity, and a tool that "
+            "syncs Git would revert a change of it"
         )
         event = EmitEvent("NodeNotAvoided", message, warning=True)
         metadata = case.seen.config.metadata if case.seen.config else {}
@@ -450,8 +450,8 @@ class ActionExecutor(Struct, frozen=True):
         if (live["metadata"].get("labels") or {}).get(JOB_LABEL) != case.key[1]:
             # Somebody has taken it out of the job, and no other Pod can have its name.
             label = f"{JOB_LABEL}={case.key[1]}"
-            lacks = f"the Pod {name} does not have the label {label} any more"
-            raise NameTakenError(f"{lacks}: put it back, or delete the Pod")
+            lacks = f"the Pod {name} no longer has the label {label}"
+            raise NameTakenError(f"{lacks}: add it again, or delete the Pod")
 
 
 def _request(case: Case, action: Action) -> Request:

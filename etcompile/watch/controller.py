@@ -283,7 +283,7 @@ class Watcher:
                 try:
                     self._list()
                 except ClusterError as error:
-                    _log.warning("cannot list what there was no memory for: %s", error)
+                    _log.warning("cannot list the objects that memory was too small for: %s", error)
                     self._store.list_again()
                 self._want_all()
                 # Who fills the memory and empties it again must not keep the watcher busy.

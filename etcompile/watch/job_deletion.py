@@ -46,7 +46,7 @@ def take_back(control: ObjectControl, key: JobKey, seen: SeenJob) -> None:
         return
     for pod in pods:
         control.delete_pod(key, pod.name, pod.uid)
-        say(logging.INFO, key, "deleted: just created, and the job is gone", pod=pod.name)
+        say(logging.INFO, key, "deleted: its job was deleted meanwhile", pod=pod.name)
 
 
 def remove_job(control: ObjectControl, case: Case) -> None:

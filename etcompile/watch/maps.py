@@ -99,7 +99,7 @@ def why_foreign(live: Object, body: Object, config: SeenMap | None) -> str:
     """
     metadata = live["metadata"]
     if other := (metadata.get("labels") or {}).get(JOB_LABEL):
-        return f"its label says that it is of the job {other}"
+        return f"its label says that it belongs to the job {other}"
     for owner in metadata.get("ownerReferences") or ():
         if config is None or owner.get("uid") != config.metadata["uid"]:
             return f"it belongs to the {owner.get('kind')} {owner.get('name')}"

@@ -123,9 +123,9 @@ class Notices(Struct):
         if version is None:
             return False
         message = (
-            f"the run record is of version {version}, and this watcher reads versions up to "
-            f"{VERSION}: the job is not looked after, and the record stays as it is; run the newer "
-            "watcher, or delete this ConfigMap to begin a new run"
+            f"the run record has version {version}, but this watcher reads versions up to "
+            f"{VERSION}: it does not supervise the job and leaves the record as it is; run the "
+            "newer watcher, or delete this ConfigMap to start a new run"
         )
         self.of_record(key, status, message)
         self.memory.of(key).ledger.unsupervised("NewerRecord")
@@ -143,6 +143,6 @@ class Notices(Struct):
         """Reports once each Pod that carries the marks of a run and is not of it, and why."""
         for uid, (pod, why) in strangers.items():
             if self.memory.of(key).ledger.is_news("stranger", uid):
-                message = f"does not count for the run of {key[1]}: {why}"
+                message = f"is not part of the run of {key[1]}: {why}"
                 event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
                 self.events.report(key, event, {}, pod.uid)

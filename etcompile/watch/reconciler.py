@@ -50,7 +50,7 @@ Result = Literal["done", "again", "stopped"]
 AFTER_A_BUG = 60.0
 """Seconds until a job is looked at again that the watcher failed at."""
 _FIRST_WAIT = 0.05
-_BUG = "the watcher cannot look after this job because of a bug, see its log; other jobs go on"
+_BUG = "the watcher cannot supervise this job because of a bug; see its log. Other jobs go on"
 _WHILE_TERMINATING = 60.0
 """Seconds until something is created again in a namespace that is being deleted."""
 _UNTIL_REMOVAL_IS_ALLOWED = 3600.0
@@ -115,7 +115,9 @@ class Reconciler(Struct, frozen=True):
             self.notices.of_failure(key, "NameTaken", str(error))
             return self._later(memory), "again"
         except NotRemovedError as error:
-            self.notices.of_failure(key, "NotRemoved", f"what is left of the job stays: {error}")
+            self.notices.of_failure(
+                key, "NotRemoved", f"the rest of the job cannot be deleted: {error}"
+            )
             return self.cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
         except ClusterError as error:
             if error.reason == "Interrupted" or self.stopping():
@@ -126,7 +128,7 @@ class Reconciler(Struct, frozen=True):
                 seen = self.store.job(key)
                 if seen is not None and seen.config is not None:
                     memory.run.paused = seen.config.metadata["uid"], due
-                message = "%s/%s: its namespace is being deleted: nothing is created in it any more"
+                message = "%s/%s: its namespace is being deleted, so nothing is created in it"
                 _log.info(message, *key)
                 return due, "stopped"
             if error.over_quota:
@@ -201,7 +203,7 @@ class Reconciler(Struct, frozen=True):
             )
             if record is None and seen.status is not None and seen.status.data.get("record"):
                 # A new one is written.
-                message = "the run record cannot be read: what it said of the run so far is lost"
+                message = "the run record cannot be read: the history of the run is lost"
                 self.notices.of_record(key, seen.status, message)
             actions = decide(memory.run.view, self.cluster.now())
             self.notices.of_actions(key, actions)

@@ -103,8 +103,8 @@ class Runs(Struct, frozen=True):
                 known = ReadRun(version, None)
                 describes = f"describes run {run.spec_hash}" if run else "cannot be read"
                 message = (
-                    f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
-                    f"looked after any more: {error}"
+                    f"the ConfigMap {describes}, but the Pods are of run {wanted}, which the "
+                    f"watcher can no longer manage: {error}"
                 )
                 reason = ANOTHER_RUN if run else UNREADABLE
                 self.notices.of_job(key, EmitEvent(reason, message, warning=True), "", version)
@@ -129,7 +129,7 @@ class Runs(Struct, frozen=True):
         """
         replicas = sum(len(role.members) for run in runs if run for role in run.job.roles)
         if not self.store.reserve(key, replicas * REPLICA_BYTES):
-            raise StoredJobError(f"the watcher has no room for its {replicas} replicas")
+            raise StoredJobError(f"the watcher has no memory for its {replicas} replicas")
 
     def _copy(self, seen: SeenJob, spec_hash: str, most: int) -> StoredRun:
         """The run of a copy.
@@ -142,13 +142,13 @@ class Runs(Struct, frozen=True):
             ClusterError: the cluster cannot be read.
         """
         if seen.status is None or seen.config is None or RUN not in seen.status.data:
-            raise StoredJobError("no copy of it was kept")
+            raise StoredJobError("there is no copy of it")
         name, namespace = seen.status.name, seen.status.metadata["namespace"]
         maps = self.cluster.resource("v1", "ConfigMap")
         copies = self.cluster.list(maps, namespace, fields=f"metadata.name={name}").items
         texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in copies]
         if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
-            raise StoredJobError("no copy of it was kept")
+            raise StoredJobError("there is no copy of it")
         run = StoredRun({**seen.config.value, "data": {STORED_JOB: texts[0]}}, most)
         if run.spec_hash != spec_hash:
             raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
@@ -245,9 +245,9 @@ def _by_owner(pod: PodView, run: StoredRun, config: str, jobs: frozenset[str]) -
     if role.batch is not None:
         if pod.controller and pod.controller in jobs:
             return ""
-        return f"the Job of Kubernetes that makes the Pods of {role.name} has not made it"
+        return f"the Job that creates the Pods of {role.name} did not create it"
     if pod.controller:
-        return "another controller has made it"
+        return "another controller created it"
     if pod.name in run.names:
         is_own = run.names[pod.name].name == pod.role
         return "" if is_own else "its name is that of another role"
@@ -255,5 +255,5 @@ def _by_owner(pod: PodView, run: StoredRun, config: str, jobs: frozenset[str]) -
         places = {member.place for member in role.members}
         places |= {member.index for member in role.members}
         if ({pod.index, pod.rank} - {None}) & places:
-            return "the watcher has not made it, and the job does not declare it"
+            return "the watcher did not create it, and the job does not declare it"
     return ""

@@ -331,7 +331,7 @@ class Store:
         if (length := sum(len(text) for text in reduced["data"].values())) > limit:
             problem = f"it has {length // 1024} KiB; at most {limit // 1024} KiB are read"
         if not problem and not self._budget.reserve(key[0], (key, slot), size):
-            problem = "the watcher has no room for what it holds: ConfigMaps of jobs are too many"
+            problem = "the watcher has no memory for it: the ConfigMaps of all jobs are too large"
         self._unread.discard((key, slot))
         if problem:
             self._budget.release((key, slot))

@@ -147,7 +147,7 @@ def test_the_help_says_where_it_goes() -> None:
     for command in ("render", "check"):
         words = " ".join(etcompile(command, "--help").stdout.split())
         assert "--output-format [text|json|sarif|github|rdjson]" in words
-        assert "check writes to standard output" in words
+        assert "check writes all formats but text to standard output" in words
 
 
 def test_reviewdog_gets_a_correction_of_one_line_as_a_suggestion(tmp_path, monkeypatch):

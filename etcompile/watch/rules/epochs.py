@@ -134,7 +134,7 @@ def _of_all(placement: Placement, record: RunRecord, now: float) -> Decision:
                 restarted_at=at,
                 restarts_in_a_row=max(row + counted, line.in_a_row),
             )
-            message = f"{line.why}: epoch {line.epoch} begins, in the Pods that are there"
+            message = f"{line.why}: epoch {line.epoch} begins in the existing Pods"
             actions.append(EmitEvent("EpochBegins", message, warning=counted > 0))
         else:
             continue
@@ -170,7 +170,7 @@ def _of_each(placement: Placement, record: RunRecord, now: float) -> Decision:
                 epoch_reason=reason,
                 restarted_at=line.at or now,
             )
-            message = f"{reason}: it runs again in the same Pod"
+            message = f"{reason}: its command runs again in the same Pod"
             actions.append(
                 EmitEvent("CommandRestarted", message, pod.name, pod.uid, warning=counted > 0)
             )

@@ -46,8 +46,8 @@ def orphaned(view: JobView) -> Iterator[Action]:
     if view.is_orphaned:
         phase = view.record.phase if view.record else ""
         message = (
-            "the job was deleted and created again: what is recorded of the run before, which was "
-            f"{phase}, does not count"
+            "the job was deleted and created again: the record of the previous run, which was "
+            f"{phase}, is discarded"
         )
         yield EmitEvent("RunBeganAnew", message)
 
@@ -221,7 +221,7 @@ def held_up(state: RunState) -> Decision:
     if missing and not sure:
         reason = "PodsMissing"
         names = missing[0] if len(missing) == 1 else f"{missing[0]} and {len(missing) - 1} more"
-        went = "nobody has created them, or they went while no watcher was running"
+        went = "they were never created, or were deleted while no watcher was running"
         message = f"missing: {names}; {went}. Apply the job again"
     elif patient and not (sure or again):
         return Decision(record)
@@ -299,9 +299,8 @@ def resumed(record: RunRecord) -> Decision:
 # as it was; an Event says so once, and `status` shows it.
 
 _ANOTHER_RUN = (
-    "the ConfigMap describes another run, but the Pods of this one are still there: it goes on, "
-    "and its Pods are still replaced; apply the job with --replace to exchange them, or apply what "
-    "it was before"
+    "the ConfigMap describes another run than the Pods are of: the watcher keeps managing the run "
+    "of the Pods; apply the job with --replace to replace them, or apply its previous version"
 )
 
 
@@ -324,8 +323,8 @@ def superseded(view: JobView, decision: Decision, now: float) -> Decision:
     if view.unreadable:
         reason = UNREADABLE
         message = (
-            f"the ConfigMap cannot be read: {view.unreadable}; the run goes on as it was before, "
-            "and its Pods are still replaced; apply the job again"
+            f"the ConfigMap cannot be read: {view.unreadable}; the watcher keeps managing the "
+            "run as it was before; apply the job again"
         )
     known = decision.record.reason, decision.record.message
     if decision.record.phase != "Running" or known == (reason, message):

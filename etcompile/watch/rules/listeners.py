@@ -226,10 +226,10 @@ def avoiding(view: JobView, log: FailureLog | None, actions: Sequence[Action]) -
             f"{name} {count} times" if count > 1 else name
             for name, count in log.nodes[node].items()
         )
-        why = f"it has failed Pods of this run at least {limit} times by its own fault ({causes})"
+        why = f"it caused at least {limit} failures of Pods of this run ({causes})"
         if OTHER_NODE_WANTED in log.nodes[node]:
-            why = "a preflight check has sent a Pod of this run away"
-        message = f"Pods that are recreated avoid the node {node}: {why}"
+            why = "a preflight check rejected it for a Pod of this run"
+        message = f"recreated Pods avoid the node {node}: {why}"
         changed.append(EmitEvent("NodeAvoided", message, warning=True))
     return changed
 

@@ -69,11 +69,11 @@ def why(role: Role, cause: Cause, pod: PodView | None) -> str:
     if cause != "failed" or pod is None:
         words = {
             "unknown": "its node is unreachable",
-            "erased": "deleted by force, or taken out of the job",
-            "vanished": "its Pod went while no watcher was running, so how it ended is not known",
+            "erased": "force-deleted, or removed from the job",
+            "vanished": "deleted while no watcher was running, so how it ended is unknown",
             "stuck": "it has logged nothing new"
             if role.recovery.relaunch is not None
-            else "no replica has written anything for too long",
+            else "no replica has logged anything for too long",
         }
         return words.get(cause, cause)
     if pod.failures:

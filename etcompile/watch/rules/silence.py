@@ -235,7 +235,7 @@ def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
 def broken(silence: Silence, now: float) -> Iterator[Action]:
     """What is to be done about a silence: logs to read, questions, and in the end restarts."""
     in_place = silence.placement.job.run.in_place
-    quiet = f"nobody has written anything for {silence.limit} s"
+    quiet = f"no replica has logged anything for {silence.limit} s"
     if in_place is None and silence.is_stuck:
         for pod in silence.placement.batch:  # a launcher, which its Job creates again
             yield DeletePod(pod.name, pod.uid, "Stuck")

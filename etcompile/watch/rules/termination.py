@@ -161,8 +161,8 @@ def released(placement: Placement, now: float) -> Iterator[Action]:
         if not since or (over and not pod.deleting):
             continue
         message = (
-            f"node {pod.node} has not answered for {run.lost_node_after} s: the Pod is deleted by "
-            "force; if the node still runs, so may its processes"
+            f"node {pod.node} has not answered for {run.lost_node_after} s: the Pod is "
+            "force-deleted; if the node is still running, so may be its processes"
         )
         event = EmitEvent("PodReleased", message, pod.name, pod.uid, warning=True)
         due = since + run.lost_node_after
@@ -231,9 +231,9 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
         first = others[0]
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         message = (
-            f"{first.name}{more}: not of the run that the ConfigMap describes, but of run "
-            f"{first.spec_hash}, so their hosts are not listed and the one that is declared comes "
-            "only when they fail; apply the job with --replace to exchange them"
+            f"{first.name}{more}: part of run {first.spec_hash}, not of the run in the "
+            "ConfigMap; its host is not listed, and the declared Pod is created only when it "
+            "fails; apply the job with --replace to replace it"
         )
         actions.append(EmitEvent("NameTaken", message, warning=True))
     # What has failed of another run gets the Pod that is declared now, as its policy says.
@@ -252,7 +252,7 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
 
 def _unreachable_message(pod: PodView) -> str:
     if pod.ended:
-        return "has ended and is kept by a finalizer: nothing can replace it until that is removed"
-    what = "its node does not answer, so it is not known whether it still runs; it is replaced when"
+        return "has ended, but a finalizer keeps it: it is not replaced until the finalizer is gone"
+    what = "its node does not answer, so it may still be running; it is replaced when"
     force = f"if the node is gone for good: kubectl delete pod {pod.name} --force --grace-period=0"
     return f"{what} it is gone ({force})"

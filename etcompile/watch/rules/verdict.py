@@ -318,8 +318,8 @@ def _is_more(failures: int, in_place: int, limit: int) -> bool:
 # expired, and the job would run again (reference/gitops.md 1.5). An Event says so.
 
 _NO_EFFECT = (
-    "ttlSecondsAfterFinished has no effect: the tool that syncs Git would create again what is "
-    "removed; remove the job from Git"
+    "ttlSecondsAfterFinished has no effect: the tool that syncs Git would recreate what the "
+    "watcher deletes; remove the job from Git"
 )
 
 

@@ -160,7 +160,7 @@ def test_at_most_two_pods_of_a_job_go_to_a_node_that_fails_them(place, watcher) 
     found = {pod["spec"]["nodeName"] for pod in place.pods().values()}
     assert found == set(GOOD)
     [told] = eventually(lambda: place.told("NodeAvoided"))
-    assert "avoid the node bad: it has failed Pods of this run at least 2 times" in told["message"]
+    assert "avoid the node bad: it caused at least 2 failures of Pods" in told["message"]
     assert running.value("etcompile_watch_failures_total", cause="Refused") == 2
 
 

@@ -110,7 +110,7 @@ def test_a_pod_that_nobody_has_created_is_told_of(place, watching):
             place.cluster.create(value)
     watching(timeouts=PATIENCE)  # not before: a slow machine takes longer than that to create all
     [message] = eventually(lambda: told(place, "JobNotStarting"))
-    assert message.startswith("missing: bert-worker-2; nobody has created")
+    assert message.startswith("missing: bert-worker-2; they were never created")
     assert "missing: bert-worker-2" in status(place)
     place.cluster.create(late)
     eventually(lambda: phase(place) == "Running")
@@ -141,7 +141,7 @@ def test_a_worker_that_had_finished_unseen_runs_again_and_that_is_told(place, wa
     watching(leads=False)
     eventually(lambda: "mnist-worker-1" in place.pods())
     [message] = eventually(lambda: told(place, "PodReplaced"))
-    assert "went while no watcher was running, so how it ended is not known" in message
+    assert "deleted while no watcher was running, so how it ended is unknown" in message
 
 
 def lost_with_its_node(place, name: str) -> None:

@@ -66,7 +66,7 @@ def test_a_pod_that_looks_like_the_launcher_of_a_job_ends_no_run(place, watching
     fake = attacker.create(launcher_pod(job))["metadata"]["name"]
     eventually(lambda: place.becomes(fake, "Succeeded", 0))
     [event] = eventually(lambda: place.told("ForeignPod", fake))
-    assert "has not made it" in event["message"]
+    assert "did not create it" in event["message"]
     assert len(place.ready()) == 2
     assert place.record("hvd").get("phase", "Pending") in ("Pending", "Running")
     # The one that the Job controller makes counts.

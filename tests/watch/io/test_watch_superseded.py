@@ -120,7 +120,7 @@ def test_a_copy_that_is_not_of_the_run_makes_no_pod(place, watching):
     maps = place.cluster.resource("v1", "ConfigMap")
     text = place.cluster.get(maps, "bert-config")["data"]["job.yaml"]
     place.cluster.patch(maps, "bert-etcompile-status", {"data": {"run.yaml": text}})
-    eventually(lambda: any("cannot be looked after" in one for one in told(place)))
+    eventually(lambda: any("can no longer manage" in one for one in told(place)))
     place.fails("bert-worker-1")
     time.sleep(QUICK.verdict)
     assert place.pod("bert-worker-1")["status"]["phase"] == "Failed"
@@ -183,7 +183,7 @@ def test_pods_that_somebody_stopped_exchanging_half_way_are_told_of(place, watch
     eventually(words)
     time.sleep(1.5)
     [message] = words()
-    assert " and 2 more: not of the run that the ConfigMap describes" in message
+    assert " not of the run in the ConfigMap" in message
     assert "--replace" in message
     # What is told of stands in status, too.
     [found] = statuses(
@@ -220,7 +220,7 @@ def test_a_job_that_becomes_unreadable_in_mid_run_is_looked_after(place, watchin
     eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
     eventually(lambda: place.whole(3))
     eventually(lambda: place.record().get("reason") == UNREADABLE)
-    assert "the run goes on" in place.record()["message"]
+    assert "keeps managing the run" in place.record()["message"]
     place.becomes("bert-launcher", "Succeeded", 0)
     eventually(lambda: place.data("bert-etcompile-status").get("done") == run)
 

@@ -92,7 +92,7 @@ def test_a_label_that_somebody_takes_off_is_put_back_and_nothing_is_forgotten(
                     "labels": {"etcompile.dev/job": "other"},
                 }
             },
-            "its label says that it is of the job other",
+            "its label says that it belongs to the job other",
         ),
     ],
 )

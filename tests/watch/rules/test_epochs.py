@@ -76,7 +76,7 @@ def test_a_watcher_that_was_away_sees_the_newest_line_and_counts_once() -> None:
     world.wait(20)
     assert (world.record.epoch, world.record.restarts) == (4, 4)
     assert [told.message.split(": ")[2] for told in world.told("EpochBegins")] == [
-        f"epoch {epoch} begins, in the Pods that are there" for epoch in (1, 2, 3, 4)
+        f"epoch {epoch} begins in the existing Pods" for epoch in (1, 2, 3, 4)
     ]
     world.restart_watcher()
     world.wait(100)

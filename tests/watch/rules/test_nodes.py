@@ -152,7 +152,7 @@ def test_a_node_that_failed_twice_is_avoided_from_then_on() -> None:
     world.wait(30)
     assert avoided(world)[-1] == ("bad",)
     [told] = world.told("NodeAvoided")
-    assert told.message.startswith("Pods that are recreated avoid the node bad: it has failed Pods")
+    assert told.message.startswith("recreated Pods avoid the node bad: it caused at least")
     world.restart_watcher()
     fails(world, "mnist-worker-1", "other")
     world.wait(30)
@@ -234,7 +234,7 @@ def test_a_pod_that_its_preflight_sends_away_comes_back_on_another_node(phase: s
     assert world.record.phase == "Running"
     assert set(avoided(world)) == {("bad",)}
     [told] = world.told("NodeAvoided")
-    assert "a preflight check has sent a Pod of this run away" in told.message
+    assert "a preflight check rejected it for a Pod of this run" in told.message
     [kept] = world.failures
     assert (kept.cause.name, kept.cause.blame) == ("PreflightNode", "node")
 

@@ -451,7 +451,7 @@ def test_pods_that_nobody_creates_are_told_of_once() -> None:
     world.restart_watcher()
     world.wait(600)
     [told] = world.told("JobNotStarting")
-    assert told.message.startswith("missing: mnist-worker-1 and 1 more; nobody has created them")
+    assert told.message.startswith("missing: mnist-worker-1 and 1 more; they were never created")
     assert (world.record.phase, world.record.reason) == ("Pending", "PodsMissing")
     world.sync()
     world.wait(3)

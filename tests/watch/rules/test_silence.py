@@ -71,7 +71,7 @@ def test_when_all_are_silent_one_that_decides_is_replaced_and_the_last_lines_are
     # Who fell silent first comes first.
     assert first_causes(kept)[0].pod == "mnist-worker-1"
     [told] = world.told("PodReplaced")
-    assert "no replica has written anything for too long" in told.message
+    assert "no replica has logged anything for too long" in told.message
     # What begins has the same time again.
     deleted = len(world.deleted)
     world.wait(LIMIT - 120)
@@ -92,7 +92,7 @@ def test_a_policy_that_never_restarts_fails_the_run() -> None:
     speaks(world)
     world.wait(LIMIT + 60)
     assert world.record.phase == "Failed"
-    assert "no replica has written anything for too long" in world.record.message
+    assert "no replica has logged anything for too long" in world.record.message
 
 
 def test_it_counts_against_the_limit_of_the_job() -> None:
@@ -153,7 +153,7 @@ def test_a_launcher_that_may_not_restart_fails_the_run() -> None:
     speaks(world)
     world.wait(LIMIT + 60)
     assert (world.record.phase, world.record.reason) == ("Failed", "PodFailed")
-    assert world.record.message.startswith("mnist-launcher: no replica has written anything")
+    assert world.record.message.startswith("mnist-launcher: no replica has logged anything")
 
 
 def test_a_launcher_that_a_job_of_kubernetes_makes_is_deleted_for_that_to_make_again() -> None:
@@ -171,7 +171,7 @@ def test_a_launcher_that_a_job_of_kubernetes_makes_is_deleted_for_that_to_make_a
         ("mnist-launcher-x1", "Stuck")
     ]
     [told] = world.told("RunStuck")
-    assert told.message == "nobody has written anything for 600 s: deleted"
+    assert told.message == "no replica has logged anything for 600 s: deleted"
 
 
 class Asked(World):
@@ -265,7 +265,7 @@ def test_the_time_in_which_all_were_silent_is_not_in_training() -> None:
 
 
 def test_nobody_is_blamed_whose_processes_only_wait() -> None:
-    assert asked({}).record.epoch_reason == "nobody has written anything for 600 s"
+    assert asked({}).record.epoch_reason == "no replica has logged anything for 600 s"
 
 
 def test_a_supervisor_that_does_not_answer_does_not_hold_the_others_up() -> None:
