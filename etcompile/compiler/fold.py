@@ -229,8 +229,8 @@ def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
         )
     problem = "is not elastic" + (f": {job.fixed}" if job.fixed else "")
     advice = (
-        "make it elastic, if its kind can be; "
-        "or change its replicas, in another run (etcompile.dev/run)"
+        "make it elastic, if its kind allows that; "
+        "or change its replicas in a new run (etcompile.dev/run)"
     )
     return diagnose(codes.NOT_SCALABLE, place, **facts, problem=problem, advice=advice)
 

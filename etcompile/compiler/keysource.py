@@ -180,7 +180,7 @@ def _encrypting(reader: Recipient, folder: Path | None) -> Fill:
                 return value, [refused(reader.mode, error)]
         if refusal := reader.problem(value, standing.data, pair.keys):
             run = f"annotation etcompile.dev/run: {'another ID' if job.run_id else 'ID'}"
-            advice = f"{refusal.stay}; or begin a run with a key pair of its own: {run}"
+            advice = f"{refusal.stay}; or start a new run with its own key pair: {run}"
             facts = {"what": what, "problem": refusal.text, "advice": advice}
             where = standing.locate(("metadata", "name"))
             return value, [diagnose(codes.KEY_PAIR_STAYS, where, **facts)]

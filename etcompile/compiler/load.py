@@ -228,7 +228,7 @@ def _undeclared(
     if explicit is None or "kubernetes_version" in explicit or settings.gang == "none":
         return
     if backend.gang.scheduler_of(settings.gang).declares_version:
-        problem = "nobody said which version of Kubernetes the cluster has"
+        problem = "the Kubernetes version of the cluster is unknown"
         advice = "set kubernetes-version in etcompile.toml, or kubernetesVersion in an overlay"
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
 

@@ -280,7 +280,7 @@ def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
     advice = []
     if moved:
         them = _listed(moved)
-        advice.append(f"move {them}; it is compiled so, and `etcompile migrate` writes it so")
+        advice.append(f"move {them}; `etcompile migrate` does it for you")
     rest = [move for move in moves if move.is_set or not move.after]
     advice += [f"remove {dotted(move.before)}: {move.reason}" for move in rest]
     is_one = len(moves) == 1

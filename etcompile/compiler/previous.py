@@ -171,13 +171,13 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
     place = first.locate(value_path(first.data, change.path))
     labels = first.data["metadata"].get("labels", {})
     of_job = first.kind == "Pod" and protocol.JOB_LABEL in labels
-    run = "give the job the annotation etcompile.dev/run with a new ID"
+    run = "start a new run with another ID in the annotation etcompile.dev/run"
     if change.verdict == "restarts":
-        advice = f"{run} for a new gang instead of one that mixes versions" if of_job else ""
+        advice = f"{run}, so that versions do not mix" if of_job else ""
         return diagnose(codes.IMAGE_IN_PLACE, place, **facts, advice=advice)
     if replaced:
         return diagnose(codes.REPLACED_OBJECT, place, **facts)
     them, others = ("them", "new names") if len(objects) > 1 else ("it", "a new name")
-    another = f"{run}, so that its Pods have new names" if of_job else f"give {them} {others}"
-    delete = f"delete {them} in the cluster before this is applied and pass --replace"
+    another = run if of_job else f"give {them} {others}"
+    delete = f"pass --replace, and delete {them} in the cluster before this is applied"
     return diagnose(codes.IMMUTABLE_CHANGE, place, **facts, advice=f"{another}; or {delete}")

@@ -307,7 +307,7 @@ def _interface_problem(job: LintedJob, pods: RolePods, name: str, value: str) ->
         # NCCL takes what begins with the text, unless it is to be exact.
         if interface in (_OF_PODS, "lo") or (not exact and _OF_PODS.startswith(interface)):
             return None
-    return f"a Pod outside the network of its node has {_OF_PODS} and lo only"
+    return f"a Pod without hostNetwork has only {_OF_PODS} and lo"
 
 
 # Failures and time ------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def retries_contradict(job: LintedJob) -> Iterator[Diagnostic]:
         problem = f"restartPolicy {policy} of {who} asks for another try, and it allows none"
         yield diagnose(codes.RETRIES_CONTRADICT, place, limit=limit, problem=problem)
     elif limit > 0 and never and not (of_job and limit == _API_DEFAULT):
-        problem = "restartPolicy Never lets nothing be tried again, so that nothing is counted"
+        problem = "restartPolicy Never allows no restarts"
         yield diagnose(codes.RETRIES_CONTRADICT, place, limit=limit, problem=problem)
 
 
@@ -379,8 +379,8 @@ def _signal_problem(job: LintedJob, pods: RolePods, grace: int) -> str | None:
     if half >= in_place.stop:
         return None
     return (
-        f"half of it is left for the checkpoint, {half} s, and etcompile.dev/stop-timeout says"
-        f" that the command needs {in_place.stop} s to end"
+        f"{half} s of it are for the checkpoint, but etcompile.dev/stop-timeout gives the command"
+        f" {in_place.stop} s to end"
     )
 
 

@@ -152,7 +152,7 @@ def _misplaced(text: Text, problem: str, context: int, at: int) -> _Problem:
         advice = "remove it, or add the opening one"
         return at, "a closing bracket without its opening one", advice
     if text.location(at).column != begin.column:
-        wrong = "this line is indented like no line above that it could belong to"
+        wrong = "the indentation of this line matches no line above"
         advice = (
             f"align it with the line above, or begin it in column {begin.column} like line"
             f" {begin.line}"

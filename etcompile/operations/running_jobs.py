@@ -69,7 +69,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
     except StoredJobError as error:
         raise refused(str(error)) from error
     if run.job.run.suspended:
-        raise refused("it is suspended", "take the suspension out of the job's file, and apply it")
+        raise refused("it is suspended", "remove the suspension from the job's file, and apply it")
     title = f"{run.namespace}/{job}"
     declared = [
         {**pod, "metadata": {**pod["metadata"], "namespace": run.namespace}}
@@ -201,7 +201,7 @@ def request_checkpoint(
     in_place = run.job.run.in_place
     if in_place is None or in_place.checkpoint_signal is None:
         advice = "set etcompile.dev/restart: in-place and etcompile.dev/checkpoint-signal: USR1"
-        raise refused("it names no signal for that", advice)
+        raise refused("it names no checkpoint signal", advice)
     title, signal = f"{run.namespace}/{job}", in_place.checkpoint_signal
     mains = {role.name: role.template.main for role in run.job.roles if role.name in in_place.roles}
     running, idle = _supervised(observed, mains)

@@ -91,8 +91,8 @@ def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> P
             }
             worst = next(shortage for shortage in short if shortage.lasts)
             words = (
-                f"what the plan deletes gives back {_plain(worst.freed)} only, so the Pods that"
-                " are there would be deleted for Pods that cannot be created"
+                f"the plan frees only {_plain(worst.freed)}, so the old Pods would be deleted for"
+                " new ones that cannot be created"
             )
         for step in workloads:
             if step.job in refused:

@@ -234,13 +234,13 @@ def _compiled(
 
 def _not_elastic(job: Job, document: Document) -> Diagnostic:
     kind = frontends.find(job.api_version, job.kind)
-    fixed = "each of its replicas is told how many there are, and that cannot change in a Pod"
+    fixed = "each replica knows a fixed number of replicas"
     reason = job.fixed or fixed
     if job.role("worker") is None and not job.fixed:
         reason = "it has no workers"
     counts = [*kind.counts_of(document.data)] if kind else []
     number = dotted(counts[0]) if len(counts) == 1 else "its replicas"
-    new_run = f"change {number}, and its annotation etcompile.dev/run: a new gang of Pods"
+    new_run = f"change {number}, and its annotation etcompile.dev/run, for new Pods"
     field = kind.elastic if kind else ""
     advice = f"set {field} and start it anew; or {new_run}" if field else new_run
     facts = {"kind": job.kind, "job": job.name, "reason": reason, "advice": advice}

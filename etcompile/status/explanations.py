@@ -66,7 +66,7 @@ _HELD: Mapping[str, str] = {
     "ErrImageNeverPull": "load the image on the nodes, or let imagePullPolicy pull it",
     "InvalidImageName": "write the image's name as registry/name:tag",
     "SchedulingGated": "a queue holds it back: look at its Workload",
-    "Suspended": "take the suspension out of the job's file, and apply it",
+    "Suspended": "remove the suspension from the job's file, and apply it",
 }
 """What to do, by what holds a Pod back."""
 _CREATE = {

@@ -101,7 +101,7 @@ def test_a_run_that_would_not_fit_ends_nothing(run, job, kubelet, objects, write
     before, pods = writes(), names(objects, "Pod")
     job(replicas=3)
     told = run("diff", "jobs", "--run", "b", "--prune")
-    assert "what the plan deletes gives back 3 only" in told.stdout
+    assert "the plan frees only 3" in told.stdout
     for options in ((), ("--dry-run=server",), ("--dry-run=client",)):
         done = run("apply", "jobs", "--run", "b", "--prune", *options)
         assert (done.returncode, "error[ET8022]" in done.stderr) == (6, True), done.stderr

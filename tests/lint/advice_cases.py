@@ -396,7 +396,7 @@ CASES: dict[str, list[Case]] = {
             job(role={"restartPolicy": "Never"}, runPolicy={"backoffLimit": 3}),
             job(role={"restartPolicy": "OnFailure"}, runPolicy={"backoffLimit": 3}),
             "backoffLimit: 3",
-            "lets nothing be tried again",
+            "allows no restarts",
         ),
         Case(
             job(role={"restartPolicy": "OnFailure"}, runPolicy={"backoffLimit": 0}),
@@ -410,7 +410,7 @@ CASES: dict[str, list[Case]] = {
             in_place(19),
             in_place(20),
             "terminationGracePeriodSeconds: 19",
-            "half of it is left for the checkpoint, 9 s",
+            "9 s of it are for the checkpoint",
         ),
         Case(
             job({"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "sleep 30"]}}}}),

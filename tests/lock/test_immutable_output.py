@@ -44,7 +44,7 @@ def test_a_change_that_pods_refuse_is_one_error_with_both_ways_out(job: Path, ou
         "error[ET5008]: Pods mnist-worker-0, mnist-worker-1 and mnist-worker-2:"
         ' spec.containers[main].workingDir cannot change from "" to "/data"'
     ) in result.stderr
-    assert "annotation etcompile.dev/run with a new ID" in result.stderr
+    assert "another ID in the annotation etcompile.dev/run" in result.stderr
     assert "pass --replace" in result.stderr
 
 
@@ -101,7 +101,10 @@ def test_a_new_run_may_change_anything(job: Path, out: Path) -> None:
 def test_the_same_run_may_not(job: Path, out: Path) -> None:
     done(job, "-d", out, "--run", "one")
     write(job, _changed(workingDir="/data"))
-    assert "etcompile.dev/run with a new ID" in render(job, "-d", out, "--run", "one").stderr
+    assert (
+        "another ID in the annotation etcompile.dev/run"
+        in render(job, "-d", out, "--run", "one").stderr
+    )
     done(job, "-d", out, "--run", "two")
 
 
@@ -172,7 +175,7 @@ def test_neighbours_are_compared_too(tmp_path: Path, job: Path) -> None:
     stderr = render(job, volume, "-d", out).stderr
     message = 'data: spec.storageClassName cannot change from "fast" to "slow"'
     assert f"PersistentVolumeClaim {message}" in stderr
-    assert "give it a new name; or delete it" in stderr
+    assert "give it a new name; or pass --replace, and delete it" in stderr
     assert "--run" not in stderr
 
 

@@ -122,7 +122,7 @@ def test_another_recipient_is_refused_with_the_two_ways_out(folder, encrypting):
     assert "error[ET5015]" in result.stderr
     assert str(_file(folder)) in result.stderr
     assert (
-        "or begin a run with a key pair of its own: annotation etcompile.dev/run: ID"
+        "or start a new run with its own key pair: annotation etcompile.dev/run: ID"
         in result.stderr
     )
     ways = ("pass the certificate that it was sealed with", "pass --secret sops:age1")

@@ -160,8 +160,7 @@ def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iter
         if size < 1:
             facts = f"a gang of {size} Pods is none", "raise it, or remove it"
         elif size > there:
-            problem = f"{size} Pods must fit before any starts, and only {there} are there"
-            facts = f"{problem}: it would wait for ever", "lower it, or add replicas"
+            facts = f"it waits for {size} Pods, and has {there}", "lower it, or add replicas"
     fixed = scheduler.resizes_since is None or group.minor < scheduler.resizes_since
     for share in group.shares if fixed and not facts else ():
         bounds = share.role.bounds

@@ -105,7 +105,7 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         yield _refused(source, place, reason=reason, advice="correct one of the two")
     if spec.get("psHosts"):
         place = source.locate(("spec", "psHosts"), key=True)
-        reason = "no version of DLRover reads psHosts of a plan that a person wrote"
+        reason = "DLRover reads psHosts only in plans of its own"
         yield _refused(source, place, reason=reason, advice="remove it")
     for name, given in spec.get("replicaResourceSpecs", {}).items():
         at: ValuePath = ("spec", "replicaResourceSpecs", name)

@@ -240,7 +240,7 @@ def _lost_of_workers(job: OperatorJob) -> Iterator[Diagnostic]:
         yield _lost(job, (*at, "restartPolicy"), reason, "give both the same")
     for path in _differences(first["template"], second["template"]):
         where = (*at, "template", *path)
-        reason = "all nodes are made of the master's template"
+        reason = "all nodes get the master's template"
         place = job.document.locate(where)
         yield diagnose(codes.DIFFERENT_NODES, place, where=dotted(where), reason=reason)
 
