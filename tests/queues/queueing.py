@@ -229,6 +229,7 @@ class Queues:
             "metrics": {"bindAddress": "0"},
             "webhook": {"port": webhook, "host": "127.0.0.1", "certDir": str(certificates)},
             "leaderElection": {"leaderElect": False},
+            "clientConnection": {"qps": 500, "burst": 1000},
             "internalCertManagement": {"enable": False},
             "integrations": {"frameworks": ["pod"]},
         }
