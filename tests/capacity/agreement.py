@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import yaml
-from random_cases import PRIORITY_CLASSES, RUNTIME_CLASSES, Case
+from random_clusters import PRIORITY_CLASSES, RUNTIME_CLASSES, Case
 from real_scheduler import Truth
 
 from etcompile.capacity import answers, snapshot
@@ -49,10 +49,14 @@ class Agreement:
             self.wrong.append(told)
 
     @property
-    def share(self) -> float:
-        """Of the cases with an answer, how many were right."""
-        known = self.counts.total() - len(self.unknown)
-        return 1 - (len(self.wrong) + len(self.unsound)) / max(known, 1)
+    def known(self) -> int:
+        """The cases with an answer."""
+        return self.counts.total() - len(self.unknown)
+
+    @property
+    def fitting(self) -> int:
+        """The cases whose job fits in truth."""
+        return sum(count for name, count in self.counts.items() if name.endswith(", fits"))
 
     def lines(self) -> Iterable[str]:
         yield ", ".join(f"{name}: {count}" for name, count in sorted(self.counts.items()))

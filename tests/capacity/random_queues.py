@@ -1,13 +1,11 @@
-"""A random case behind a random queue of Kueue: flavors, quotas, borrowing, and what is admitted."""
+"""A random case behind a random queue of Kueue: flavors, quotas, borrowing, other Workloads."""
 
 import random
-from typing import Any
 
-from random_cases import GPU, NIC, Case, amount, case, spelled
+from random_cases import case
+from random_clusters import GPU, NIC, Case, Object, amount, spelled
 
 from etcompile import Settings
-
-Object = dict[str, Any]
 
 SETTINGS = Settings(gang="kueue", run="one")
 
@@ -71,7 +69,7 @@ class QueueDrawing:
         return spec
 
     def _quotas(self, covered: list[str], flavors: int, owner: str) -> dict[str, Object]:
-        """Quotas of a flavor: enough for the job, or of one resource hardly enough or too little."""
+        """Quotas of a flavor: enough for the job, or of one resource barely or not."""
         chance = self.chance
         scarce = chance.choice(covered) if chance.random() < 0.5 else ""
         share = chance.choice((1, 1, 1, flavors))
@@ -142,6 +140,8 @@ class QueueDrawing:
         """Workloads that are within the nominal quota of their queue."""
         chance, found = self.chance, []
         tolerations = [{"operator": "Exists"}]
+        if owner == "ours" and self.case.policies:
+            return []  # a LimitRange would refuse them
         for number in range(chance.choice((0, 0, 0, 1, 2))):
             parts = {
                 name: amount(name, one["nominalQuota"]) // chance.choice((3, 4, 8))

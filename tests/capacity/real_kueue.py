@@ -3,17 +3,15 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any
 
-from queues.queueing import Programs, Queues
-from random_cases import Case
+from random_clusters import Case, Object
 from real_scheduler import RefusedError, Scheduling
 
 from controlplane.server import ControlPlane
-
-Object = dict[str, Any]
+from queues.queueing import Programs, Queues
 
 VERSION = "kueue.x-k8s.io/v1beta2"
 _QUEUE, _GATE = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/admission"
@@ -94,7 +92,7 @@ class QueueScheduling(Scheduling):
                 raise AssertionError(f"Kueue does not admit workloads of {late}: {told}")
             time.sleep(0.1)
 
-    def _is_decided(self, pods: list[Object], refused: Set[str]) -> bool:
+    def _is_decided(self, pods: list[Object], refused: AbstractSet[str]) -> bool:
         """Whether Kueue has said of the Workload of each job that it admits it, or why not."""
         queued: Counter[str] = Counter()
         gated = set()
@@ -124,5 +122,3 @@ class QueueScheduling(Scheduling):
                 where = f"{path}/{pod['metadata']['name']}"
                 self.server.ask("PATCH", where, change, "application/merge-patch+json")
         super()._remove(case)
-
-

@@ -10,7 +10,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 import urllib3
 import yaml
-from random_cases import PRIORITY_CLASSES, RUNTIME_CLASSES, Case
+from random_clusters import PRIORITY_CLASSES, RUNTIME_CLASSES, Case, Object
 
 from controlplane.server import ADMIN_TOKEN, ControlPlane, end_with_parent, free_ports
 
@@ -27,8 +28,6 @@ FLAGS = ("--disable-admission-plugins=TaintNodesByCondition",)
 
 CASE = "tests/case"
 """The label of a node that says which case it belongs to."""
-
-Object = dict[str, Any]
 
 
 @dataclass
@@ -186,8 +185,7 @@ class Scheduling:
     def _apply(self, case: Case, truth: Truth) -> None:
         """Creates the objects of the job that matter to a scheduler, in their order."""
         try:
-            for value in case.applied:
-                value = copy.deepcopy(value)
+            for value in copy.deepcopy(case.applied):
                 if value["kind"] == "Pod":
                     value["spec"].setdefault("nodeSelector", {})[CASE] = case.namespace
                 self._create(value)
@@ -228,7 +226,7 @@ class Scheduling:
             time.sleep(0.05)
         raise AssertionError(f"the scheduler knows {sizes}, not {nodes} nodes and {pods} Pods")
 
-    def _settle(self, refused: Set[str], seconds: float = 120) -> dict[str, list[Object]]:
+    def _settle(self, refused: AbstractSet[str], seconds: float = 120) -> dict[str, list[Object]]:
         """The Pods by namespace, once the scheduler has nothing left to try.
 
         Args:
@@ -253,8 +251,7 @@ class Scheduling:
             time.sleep(0.2)
         raise AssertionError(f"the scheduler does not come to rest: {queues}")
 
-
-    def _is_decided(self, pods: list[Object], refused: Set[str]) -> bool:
+    def _is_decided(self, pods: list[Object], refused: AbstractSet[str]) -> bool:
         """Whether nobody but the scheduler has to decide about these Pods."""
         return bool(pods or refused)
 
