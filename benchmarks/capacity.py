@@ -58,14 +58,17 @@ def snapshot_file(folder: Path, count: int) -> Path:
     return file
 
 
-def seconds(*words: object) -> float:
-    """The wall time of a check."""
+def seconds(*words: object) -> tuple[float, float]:
+    """The wall time of a check, and its CPU time."""
     command = [sys.executable, "-m", "etcompile", "check", *map(str, words)]
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), os.times()
     subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True
     )
-    return time.perf_counter() - begin
+    after = os.times()
+    cpu = after.children_user + after.children_system
+    cpu -= before.children_user + before.children_system
+    return time.perf_counter() - begin, cpu
 
 
 def main() -> None:
@@ -83,14 +86,14 @@ def main() -> None:
         job.write_text(text, "utf-8")
         seconds(job, "--capacity", shot)
         pairs = [(seconds(job, "--capacity", shot), seconds(job)) for _ in range(options.runs)]
-    differences = sorted(one - other for one, other in pairs)
     print(f"{options.nodes} nodes, {options.replicas} replicas, {options.runs} pairs of runs")
-    print(f"check:                 {statistics.median(other for _, other in pairs):.2f} s")
-    print(f"check with a snapshot: {statistics.median(one for one, _ in pairs):.2f} s")
-    print(
-        f"more: {statistics.median(differences):.2f} s"
-        f" ({differences[0]:.2f} to {differences[-1]:.2f})"
-    )
+    for name, at in (("wall", 0), ("CPU", 1)):
+        more = sorted(one[at] - other[at] for one, other in pairs)
+        print(
+            f"{name} time of a check: {statistics.median(other[at] for _, other in pairs):.2f} s;"
+            f" with a snapshot {statistics.median(more):.2f} s more"
+            f" ({more[0]:.2f} to {more[-1]:.2f})"
+        )
 
 
 if __name__ == "__main__":

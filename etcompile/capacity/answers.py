@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
+from etcompile.capacity import admission
 from etcompile.capacity.packing import POLICIES, Node, Packing
 from etcompile.capacity.pod_needs import DURING_SCHEDULING, Role, Term, matches, needs_of, roles_of
-from etcompile.capacity.queue_rules import UNKNOWN, queue_answer, quota_shortages
+from etcompile.capacity.queue_rules import OVER_QUOTA, UNKNOWN, queue_answer, quota_shortages
 from etcompile.capacity.snapshot import Snapshot, Use, job_of, quantities, units_of
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
@@ -60,10 +61,10 @@ def fit(
         are_new: They are to be created. If not they exist, have no node, and count in quotas.
     """
     unknown: dict[str, None] = {}  # reasons, each of them once
-    pods = [_with_priority(snapshot, pod, unknown) for pod in _pods(objects)]
+    pods = [admission.admitted(snapshot, pod, unknown) for pod in _pods(objects)]
     pods.sort(key=lambda pod: -pod["spec"]["priority"])
     jobs = {*jobs, *map(job_of, pods)} - {""} if are_new else ()
-    unknown |= dict.fromkeys(reason for pod in pods for reason in _undecidable(snapshot, pod))
+    unknown |= dict.fromkeys(reason for pod in pods for reason in _undecidable(pod))
     titles = {pod["metadata"]["name"]: _title(pod) for pod in pods}
     roles = [_known(snapshot, role, jobs, unknown) for role in roles_of(pods)]
     lowest = pods[-1]["spec"]["priority"] if pods else 0
@@ -79,6 +80,9 @@ def fit(
     if not empty.is_possible:
         reasons = _why_never(empty, titles)
         return Answer(NEVER, reasons, fewer=_fewer(nodes, roles, titles, elastic or {}))
+    refused = dict.fromkeys(why for pod in pods for why in admission.refusals(snapshot, pod))
+    if are_new and refused:
+        return Answer(OVER_QUOTA, tuple(refused))
     if are_new and (
         shortages := sorted(quota_shortages(snapshot, pods, jobs))
     ):  # over-quota comes first
@@ -201,36 +205,19 @@ def _texts(name: str, *amounts: int) -> list[str]:
 
 
 def _pods(objects: Sequence[Object]) -> Iterator[Object]:
-    """The Pods among objects, and those that Jobs make."""
-    for value in objects:
-        spec, metadata = value.get("spec") or {}, value["metadata"]
-        if value["kind"] == "Pod":
-            yield value
-        elif value["kind"] == "Job":
-            template = spec["template"]
-            for index in range(spec.get("parallelism", 1)):
-                named = {
-                    "name": f"{metadata['name']}-{index}",
-                    "namespace": metadata.get("namespace"),
-                }
-                own = {**(template.get("metadata") or {}), **named}
-                yield {"apiVersion": "v1", "kind": "Pod", **template, "metadata": own}
+    """The Pods among objects, and those that the Job controller makes later."""
+    yield from (value for value in objects if value["kind"] == "Pod")
+    for job in (value for value in objects if value["kind"] == "Job"):
+        template, metadata = job["spec"]["template"], job["metadata"]
+        for index in range(job["spec"].get("parallelism", 1)):
+            own = {"name": f"{metadata['name']}-{index}", "namespace": metadata.get("namespace")}
+            labelled = {**(template.get("metadata") or {}), **own}
+            yield {"apiVersion": "v1", "kind": "Pod", **template, "metadata": labelled}
 
 
-def _with_priority(snapshot: Snapshot, pod: Object, unknown: dict[str, None]) -> Object:
-    """A Pod with the priority that the API server gives it."""
-    values = {each["metadata"]["name"]: each["value"] for each in snapshot.priority_classes}
-    defaults = (each["value"] for each in snapshot.priority_classes if each.get("globalDefault"))
-    name = pod["spec"].get("priorityClassName")
-    if name and name not in values:
-        unknown[f"the snapshot has no PriorityClass {name}"] = None
-    priority = values.get(name, pod["spec"].get("priority", next(defaults, 0)))
-    return {**pod, "spec": {**pod["spec"], "priority": priority}}
-
-
-def _undecidable(snapshot: Snapshot, pod: Object) -> Iterator[str]:
+def _undecidable(pod: Object) -> Iterator[str]:
     """What decides about a Pod that no snapshot holds."""
-    spec, namespace = pod["spec"], pod["metadata"].get("namespace")
+    spec = pod["spec"]
     if (scheduler := spec.get("schedulerName") or "default-scheduler") != "default-scheduler":
         yield f"{scheduler} schedules it, by rules of its own"
     for volume in spec.get("volumes") or ():
@@ -240,11 +227,6 @@ def _undecidable(snapshot: Snapshot, pod: Object) -> Iterator[str]:
         yield "which nodes have devices for its resource claims is not known"
     if spec.get("nodeName"):
         yield "it names its node, so the scheduler does not place it"
-    if runtime := spec.get("runtimeClassName"):
-        yield f"what the RuntimeClass {runtime} adds to its requests is not known"
-    limited = any(r["metadata"]["namespace"] == namespace for r in snapshot.limit_ranges)
-    if limited:
-        yield "what the LimitRange of its namespace adds or refuses is not known"
 
 
 def _known(snapshot: Snapshot, role: Role, jobs: Collection[str], unknown: dict[str, None]) -> Role:

@@ -87,6 +87,7 @@ class Packing:
         self._apart = [
             {at for at, other in enumerate(needs) if _kept_apart(need, other)} for need in needs
         ]
+        self._nearby: dict[tuple[_Rule, Any], int] = {}
         self.cells: _Cells = Counter()
         self.places: list[_Place] = []
         equal: dict[str, int] = {}
@@ -170,6 +171,25 @@ class Packing:
             and (place.affine[role] or not spread.by_affinity)
             and (place.tolerated[role] or not spread.by_taints)
         )
+
+    def places_nearby(self, role: int, cell: _Cell) -> int:
+        """How many Pods that must be in the domain of a node have a place there, at first."""
+        number = 0
+        for rule in self._rules[role]:
+            if rule.spread or rule.apart:
+                continue
+            at = (rule, cell if rule.key == HOSTNAME else self.domain(cell, rule))
+            if at not in self._nearby:
+                cells = {cell: 1} if rule.key == HOSTNAME else self.cells
+                near = [
+                    (c, n) for c, n in cells.items() if self.domain(c, rule) == at[1] or c == cell
+                ]
+                self._nearby[at] = sum(
+                    min(self.counts[other], sum(self.capacity(other, c) * n for c, n in near))
+                    for other in rule.counted
+                )
+            number += self._nearby[at]
+        return number
 
     # One placement -----------------------------------------------------------------------------
 
@@ -394,6 +414,11 @@ def _considerate(packing: Packing, role: int, cell: _Cell) -> float:
     return -lost - packing.capacity(role, cell) / 1e6
 
 
+def _together(packing: Packing, role: int, cell: _Cell) -> float:
+    """Nodes in the domain that has the most places for Pods that must be together."""
+    return float(packing.places_nearby(role, cell))
+
+
 def _shuffled(salt: int) -> Policy:
     """Nodes in an order that looks random, and is the same in each run."""
     return lambda _, role, cell: hash((salt, role, cell.place, cell.free, cell.placed))
@@ -403,9 +428,10 @@ POLICIES: tuple[Policy, ...] = (
     _least_allocated,
     lambda packing, role, cell: -_least_allocated(packing, role, cell),
     _considerate,
+    _together,
     *map(_shuffled, range(8)),
 )
-"""The default of the scheduler, its reverse, the one that does the least harm, and others."""
+"""The default of the scheduler, its reverse, those that do the least harm, and others."""
 
 
 # Rules -----------------------------------------------------------------------------------------

@@ -16,11 +16,13 @@ from etcompile.capacity.snapshot import Snapshot, quantities, units_of
 from etcompile.k8s.objects import Object
 from etcompile.k8s.quantity import number
 from etcompile.k8s.quota_usage import total_usage
-from etcompile.k8s.requests import written
+from etcompile.k8s.requests import limits_of, of_container, written
 
 OVER_QUOTA = "over-quota"
 QUEUE_FULL = "queue-full"
 UNKNOWN = "unknown"
+
+_NAMED = {*("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")}
 
 
 class QueueAnswer(NamedTuple):
@@ -46,7 +48,11 @@ def quota_shortages(
         own = [pod for pod in pods if pod["metadata"].get("namespace") == namespace]
         status, theirs = quota.get("status") or {}, quota.get("status", {}).get("jobs") or {}
         needs = total_usage(own, quota["spec"])
-        for resource, most in (status.get("hard") or quota["spec"].get("hard") or {}).items():
+        hard = status.get("hard") or quota["spec"].get("hard") or {}
+        for container, resource in sorted(_unnamed(own, quota["spec"], hard)):
+            must = f"the container {container} must name {resource}"
+            yield OVER_QUOTA, f"{must} for the ResourceQuota {namespace}/{name}"
+        for resource, most in hard.items():
             of_jobs = (_amount(theirs[job].get(resource)) for job in jobs if job in theirs)
             used = _amount((status.get("used") or {}).get(resource)) - sum(of_jobs)
             asks, left = needs.get(resource, Decimal(0)), max(_amount(most) - used, Decimal(0))
@@ -59,6 +65,22 @@ def quota_shortages(
                     f"needs {resource}: {texts[0]}, and the ResourceQuota {namespace}/{name} {has}"
                 )
                 yield (OVER_QUOTA if is_final else QUEUE_FULL), reason
+
+
+def _unnamed(
+    pods: Sequence[Object], spec: Mapping[str, Any], hard: Mapping[str, Any]
+) -> set[tuple[str, str]]:
+    """Containers that leave out what each container must name in a quota (core/pods.go)."""
+    lacking = set()
+    for resource in hard.keys() & _NAMED:
+        kind, _, name = resource.rpartition(".")
+        of = limits_of if kind == "limits" else of_container
+        for pod in pods:
+            containers = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+            without = [c["name"] for c in containers if name not in of(c)]
+            if without and not pod["spec"].get("resources") and total_usage([pod], spec):
+                lacking.add((without[0], resource))
+    return lacking
 
 
 def queue_answer(

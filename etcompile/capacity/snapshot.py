@@ -30,9 +30,10 @@ _MOST_STATES = 500
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Taints of nodes that are not ready now, under pressure or cordoned."""
 _OTHERS = (
-    *("priorityClasses", "limitRanges", "resourceQuotas"),
+    *("priorityClasses", "runtimeClasses", "limitRanges", "resourceQuotas"),
     *("localQueues", "clusterQueues", "resourceFlavors", "cohorts"),
 )
+_FIELDS = ("spec", "value", "globalDefault", "overhead", "scheduling")
 
 
 class Use(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -94,6 +95,7 @@ class Snapshot(
     pod_labels: dict[str, tuple[str, ...]] = {}
     anti_affinity: tuple[dict[str, Any], ...] = ()
     priority_classes: tuple[dict[str, Any], ...] = ()
+    runtime_classes: tuple[dict[str, Any], ...] = ()
     limit_ranges: tuple[dict[str, Any], ...] = ()
     resource_quotas: tuple[dict[str, Any], ...] = ()
     local_queues: tuple[dict[str, Any], ...] = ()
@@ -135,8 +137,9 @@ def of_objects(
 
     Args:
         pods: Those that are on no node, or have ended, use nothing.
-        others: Other objects by kind: `resourceQuotas`, `limitRanges`, `priorityClasses`, and those
-            of Kueue: `localQueues`, `clusterQueues`, `resourceFlavors`, `cohorts`.
+        others: Other objects by kind: `resourceQuotas`, `limitRanges`, `priorityClasses`,
+            `runtimeClasses`, and those of Kueue: `localQueues`, `clusterQueues`,
+            `resourceFlavors`, `cohorts`.
         taken: When they were read, RFC 3339.
         keep: Labels of nodes to keep though they differ from node to node; `metadata.name` for
             the names of nodes.
@@ -267,7 +270,7 @@ def _trimmed(value: Object) -> dict[str, Any]:
     return {
         "metadata": {k: v for k, v in value["metadata"].items() if k in ("namespace", "name")},
         "status": {f: status[f] for f in ("hard", "used", "flavorsReservation") if f in status},
-        **{f: value[f] for f in ("spec", "value", "globalDefault") if f in value},
+        **{f: value[f] for f in _FIELDS if f in value},
     }
 
 

@@ -21,6 +21,7 @@ from etcompile.load import access, parse
 
 _OTHERS = {
     "priorityClasses": ("scheduling.k8s.io", "PriorityClass"),
+    "runtimeClasses": ("node.k8s.io", "RuntimeClass"),
     "resourceQuotas": ("", "ResourceQuota"),
     "limitRanges": ("", "LimitRange"),
     "localQueues": ("kueue.x-k8s.io", "LocalQueue"),

@@ -15,7 +15,17 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 RUN = {
-    *("apply", "dependencies", "editor", "failing", "figures", "gang", "lint", "recovery"),
+    *(
+        "apply",
+        "capacity",
+        "dependencies",
+        "editor",
+        "failing",
+        "figures",
+        "gang",
+        "lint",
+        "recovery",
+    ),
     *("render", "watch"),
 }
 """What tests of this module run; `failing` is a part of `watch`, `figures` of those with a page."""
@@ -95,6 +105,17 @@ def test_lint(
     said = capsys.readouterr().out
     assert "5 files, 1 pairs of runs" in said
     assert "ratio: " in said
+
+
+def test_capacity(
+    load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["capacity.py", "--runs", "1", "--nodes", "50", "--replicas", "3"]
+    monkeypatch.setattr(sys, "argv", words)
+    load("capacity").main()
+    report = capsys.readouterr().out
+    assert "50 nodes, 3 replicas, 1 pairs of runs" in report
+    assert "CPU time of a check: " in report
 
 
 def test_apply(
