@@ -21,6 +21,7 @@ NOT_NOW = "not-now"
 NEVER = "never"
 
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+_ROUNDED = "the snapshot rounds up what nodes use, so --capacity cluster may find more room"
 _NOWHERE = "no placement was found on the empty cluster either, which does not prove that none is"
 
 
@@ -64,7 +65,7 @@ def fit(
     pods = [admission.admitted(snapshot, pod, unknown) for pod in _pods(objects)]
     pods.sort(key=lambda pod: -pod["spec"]["priority"])
     jobs = {*jobs, *map(job_of, pods)} - {""} if are_new else ()
-    unknown |= dict.fromkeys(reason for pod in pods for reason in _undecidable(pod))
+    unknown |= dict.fromkeys(reason for pod in pods for reason in _undecidable(snapshot, pod))
     titles = {pod["metadata"]["name"]: _title(pod) for pod in pods}
     roles = [_known(snapshot, role, jobs, unknown) for role in roles_of(pods)]
     lowest = pods[-1]["spec"]["priority"] if pods else 0
@@ -107,11 +108,8 @@ def fit(
         verdict = UNKNOWN if unknown else DEPENDS
         return Answer(verdict, (*unknown, why), likely=placed[0] == now.counts)
     best = max(placed, key=sum)
-    answer = Answer(
-        NOT_NOW,
-        tuple(_why_not_now(now, best, titles)),
-        fewer=_fewer(nodes, roles, titles, elastic or {}),
-    )
+    reasons = (*_why_not_now(now, best, titles), *([_ROUNDED] if snapshot.rounded else []))
+    answer = Answer(NOT_NOW, reasons, fewer=_fewer(nodes, roles, titles, elastic or {}))
     for above in sorted({use.priority for use, _ in snapshot.uses if is_other(use)}):
 
         def lasts(use: Use, above: int = above) -> bool:
@@ -215,7 +213,7 @@ def _pods(objects: Sequence[Object]) -> Iterator[Object]:
             yield {"apiVersion": "v1", "kind": "Pod", **template, "metadata": labelled}
 
 
-def _undecidable(pod: Object) -> Iterator[str]:
+def _undecidable(snapshot: Snapshot, pod: Object) -> Iterator[str]:
     """What decides about a Pod that no snapshot holds."""
     spec = pod["spec"]
     if (scheduler := spec.get("schedulerName") or "default-scheduler") != "default-scheduler":
@@ -225,6 +223,8 @@ def _undecidable(pod: Object) -> Iterator[str]:
             yield f"on which nodes the volume {volume['name']} can be is not known"
     if spec.get("resourceClaims"):
         yield "which nodes have devices for its resource claims is not known"
+    if not pod["metadata"].get("namespace") and (snapshot.resource_quotas or snapshot.limit_ranges):
+        yield "the job names no namespace, so its quotas are not known"
     if spec.get("nodeName"):
         yield "it names its node, so the scheduler does not place it"
 

@@ -406,14 +406,6 @@ def _least_allocated(packing: Packing, role: int, cell: _Cell) -> float:
     return least + int(100 * (1 - (max(used) - min(used)) / 2))
 
 
-def _considerate(packing: Packing, role: int, cell: _Cell) -> float:
-    """Nodes on which a Pod takes the fewest places from Pods of other roles."""
-    after = packing.after(role, cell)
-    others = [other for other in range(len(packing.roles)) if other != role]
-    lost = sum(packing.capacity(o, cell) - packing.capacity(o, after) for o in others)
-    return -lost - packing.capacity(role, cell) / 1e6
-
-
 def _together(packing: Packing, role: int, cell: _Cell) -> float:
     """Nodes in the domain that has the most places for Pods that must be together."""
     return float(packing.places_nearby(role, cell))
@@ -427,11 +419,10 @@ def _shuffled(salt: int) -> Policy:
 POLICIES: tuple[Policy, ...] = (
     _least_allocated,
     lambda packing, role, cell: -_least_allocated(packing, role, cell),
-    _considerate,
     _together,
     *map(_shuffled, range(8)),
 )
-"""The default of the scheduler, its reverse, those that do the least harm, and others."""
+"""The default of the scheduler, its reverse, Pods together that must be, and random ones."""
 
 
 # Rules -----------------------------------------------------------------------------------------
