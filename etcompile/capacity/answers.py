@@ -66,7 +66,9 @@ def fit(
     pods.sort(key=lambda pod: -pod["spec"]["priority"])
     jobs = {*jobs, *map(job_of, pods)} - {""} if are_new else ()
     unknown |= dict.fromkeys(reason for pod in pods for reason in _undecidable(snapshot, pod))
-    titles = {pod["metadata"]["name"]: _title(pod) for pod in pods}
+    labels = [pod["metadata"].get("labels") or {} for pod in pods]
+    names = [pod["metadata"]["name"] for pod in pods]
+    titles = {name: own.get(ROLE_LABEL) or name for name, own in zip(names, labels, strict=True)}
     roles = [_known(snapshot, role, jobs, unknown) for role in roles_of(pods)]
     lowest = pods[-1]["spec"]["priority"] if pods else 0
 
@@ -84,11 +86,11 @@ def fit(
     refused = dict.fromkeys(why for pod in pods for why in admission.refusals(snapshot, pod))
     if are_new and refused:
         return Answer(OVER_QUOTA, tuple(refused))
-    if are_new and (
-        shortages := sorted(quota_shortages(snapshot, pods, jobs))
-    ):  # over-quota comes first
+    shortages = sorted(quota_shortages(snapshot, pods, jobs))  # over-quota comes first
+    if are_new and shortages:
         return Answer(shortages[0][0], tuple(reason for _, reason in shortages))
-    queues = {(p["metadata"].get("namespace") or "", _queue(p)) for p in pods}
+    namespaces = (pod["metadata"].get("namespace") or "" for pod in pods)
+    queues = {*zip(namespaces, (own.get(_QUEUE_LABEL, "") for own in labels), strict=True)}
     of_jobs = (units_of(use.requests)["pods"] * n for use, n in snapshot.uses if use.job in jobs)
     if len(queues) > 1 and any(queue for _, queue in queues):
         unknown["its Pods wait in several queues"] = None
@@ -273,12 +275,3 @@ def _known(snapshot: Snapshot, role: Role, jobs: Collection[str], unknown: dict[
         ),
         role.pods,
     )
-
-
-def _queue(pod: Object) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(_QUEUE_LABEL) or "")
-
-
-def _title(pod: Object) -> str:
-    """The role of a Pod; its name if it has none."""
-    return str((pod["metadata"].get("labels") or {}).get(ROLE_LABEL) or pod["metadata"]["name"])

@@ -194,6 +194,27 @@ def test_knows_the_names_of_nodes_of_a_cluster(
     assert "that its node selector or affinity excludes" in check(folder, *words).stderr
 
 
+def test_why_says_what_a_pod_without_a_node_waits_for(
+    folder, control_plane, cluster_with_nodes, monkeypatch
+):
+    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig(namespace=cluster_with_nodes)))
+    edit(folder, "namespace: ml", f"namespace: {cluster_with_nodes}")
+    edit(folder, "nvidia.com/gpu: 1", "nvidia.com/gpu: 3")
+    rendered = etcompile("render", "job.yaml", cwd=folder).stdout
+    path = f"/api/v1/namespaces/{cluster_with_nodes}"
+    control_plane.ask("DELETE", f"{path}/resourcequotas/team")
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    for value in yaml.safe_load_all(rendered):
+        control_plane.ask("POST", f"{path}/{value['kind'].lower()}s", value)
+        if value["kind"] == "Pod":
+            status = {"phase": "Pending", "conditions": [waits]}
+            control_plane.set_status(f"{path}/pods/{value['metadata']['name']}", status)
+    done = etcompile("why", "bert")
+    assert "nodes: 1 of 2 worker Pods find a node: of 2 nodes 1 with room, 1 with too little" in (
+        done.stdout
+    )
+
+
 def test_says_who_may_not_list_nodes(folder, control_plane, namespace, monkeypatch):
     control_plane.grant(namespace, "ann")
     config = control_plane.kubeconfig(user="ann", groups=(), namespace=namespace)
