@@ -3,7 +3,7 @@
 A namespace may have ten thousand of them. Every text of it is cut and made printable here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -169,11 +169,11 @@ def how_it_ended(pod: PodView, reason: str) -> str:
     return f"failed ({', '.join(causes)})" if causes else "failed"
 
 
-def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
+def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
     """A Pod that etcompile has labelled, as the API server describes it.
 
     Args:
-        before: When its containers ran, as it was seen before.
+        before: The same Pod as it was seen before, if it was.
     """
     metadata, status, spec = pod["metadata"], status_of(pod), pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -233,8 +233,8 @@ def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
         epochs=tuple(_epochs(containers)) if ended or restarts else (),
         node=str(spec.get("nodeName") or ""),
         deletion_requested=pods.deletion_requested(pod) if going else 0.0,
-        failures=tuple(failures_of(pod)) if failed else (),
-        spans=spans_of(pod, before),
+        failures=tuple(_failures(pod, before)) if failed else (),
+        spans=spans_of(pod, before.spans if before is not None else ()),
         unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
         stopped_by_kueue="TerminationTarget" in conditions,
         held_by_kueue=metadata.get("finalizers") == [pods.KUEUE_MANAGED],
@@ -305,6 +305,18 @@ def _ran(name: str, image: str, words: tuple[str, ...]) -> RanContainer:
 def size_of(view: PodView) -> int:
     """Bytes that a Pod takes besides its share of the maps, as its JSON has them."""
     return len(msgspec.json.encode(view))
+
+
+def _failures(pod: Object, before: PodView | None) -> Iterator[Failure]:
+    """What a Pod has failed of, but for what its containers made of a request to end.
+
+    The times of the request and of an end are of different clocks, and the API server moves the
+    first one when the Pod goes at last. So the order counts in which they were seen.
+    """
+    known = {failure.uid for failure in before.failures} if before is not None else set()
+    for failure in failures_of(pod):
+        if before is None or not before.deleting or not failure.container or failure.uid in known:
+            yield failure
 
 
 def without_details(view: PodView) -> PodView:

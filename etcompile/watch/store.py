@@ -217,7 +217,7 @@ class Store:
         if tracking.marked and tracking != seen.tracking:
             seen.tracking = tracking
         same = known if known is not None and known.view.uid == value["metadata"]["uid"] else None
-        view = pod_view(value, same.view.spans if same is not None else ())
+        view = pod_view(value, same.view if same is not None else None)
         if view.uid in self._leaving:
             view = structs.replace(view, deleting=True)
         if known is not None and same is None:

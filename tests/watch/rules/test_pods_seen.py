@@ -80,3 +80,22 @@ def test_a_pod_in_a_queue_is_admitted_alone_unless_it_is_one_of_a_group() -> Non
     queued["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "mnist-one"
     assert not pod_view(queued).queued_alone
     assert not pod_view(pod()).queued_alone
+
+
+def test_a_pod_that_somebody_deletes_fails_of_nothing_more() -> None:
+    """When it goes at last, its deletionTimestamp moves to that time: seen on a real node."""
+    running = pod()
+    running["metadata"] |= {
+        "deletionTimestamp": "2026-11-23T10:05:30Z",
+        "deletionGracePeriodSeconds": 30,
+    }
+    ended = {"exitCode": 143, "reason": "Error", "finishedAt": "2026-11-23T10:05:01Z"}
+    container = {"name": "main", "restartCount": 0, "state": {"terminated": ended}}
+    gone = pod("Failed", containerStatuses=[container])
+    gone["metadata"] |= {
+        "deletionTimestamp": "2026-11-23T10:05:02Z",
+        "deletionGracePeriodSeconds": 0,
+    }
+    assert pod_view(gone, pod_view(running)).failures == ()
+    failed = pod_view(pod("Failed", containerStatuses=[container]))
+    assert [failure.code for failure in pod_view(gone, failed).failures] == [143]
