@@ -108,6 +108,9 @@ def queue_answer(
     # In which order Kueue takes the sets is not known here, so both of the extremes must do.
     backwards = _assigned(_Tree(snapshot), name, spec, flavors, roles[::-1])
     forwards = _assigned(_Tree(snapshot), name, spec, flavors, roles)
+    decided = forwards.verdict or backwards.verdict
+    if not decided and [*backwards.roles][::-1] != forwards.roles:
+        return QueueAnswer(roles, UNKNOWN, "which flavor its Pods get depends on their order")
     return backwards if backwards.verdict else forwards
 
 
@@ -151,7 +154,15 @@ def _assigned(
                         roles, OVER_QUOTA, f"the ClusterQueue {name} never has {never[0]}"
                     )
                 return QueueAnswer(roles, QUEUE_FULL, f"the ClusterQueue {name} lacks {short[0]}")
-            flavor = open_to[short.index(None)]
+            fitting = [f for f, lacks in zip(open_to, short, strict=True) if lacks is None]
+            choice = spec.get("flavorFungibility") or {}
+            if choice.get("whenCanBorrow") == "TryNextFlavor":
+                fitting.sort(key=lambda f: tree.borrowing(name, f, own))
+            if choice.get("preference") or (
+                choice.get("whenCanPreempt") not in (None, "TryNextFlavor") and short[0]
+            ):
+                return QueueAnswer(roles, UNKNOWN, f"the ClusterQueue {name} may preempt first")
+            flavor = fitting[0]
             if flavors[flavor].get("topologyName"):
                 return QueueAnswer(roles, UNKNOWN, f"the flavor {flavor} has a topology of Kueue")
             for resource, amount in own.items():
@@ -226,6 +237,20 @@ class _Tree:
                 )
                 return f"{resource}: {asks} of the flavor {flavor}, of which it has {left}"
         return None
+
+    def borrowing(self, name: str, flavor: str, own: Mapping[str, int]) -> int:
+        """How many cohorts up a queue borrows of a flavor; 0 if it keeps to its own quota."""
+        most = 0
+        for resource, amount in own.items():
+            key, node, height = (flavor, resource), name, 0
+            wanted = amount + self.taken[key]
+            while node in self._parents and self._usage(node, key) + wanted > self._subtree(
+                node, key
+            ):
+                wanted -= max(0, self._local(node, key) - self._usage(node, key))
+                node, height = self._parents[node], height + 1
+            most = max(most, height)
+        return most
 
     def _available(self, name: str, key: tuple[str, str], *, idle: bool) -> int:
         """How much a queue may still take, with what it may borrow."""

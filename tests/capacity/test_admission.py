@@ -1,0 +1,94 @@
+"""What the API server adds to Pods, and refuses, before a scheduler sees them."""
+
+import pytest
+
+from capacity.clusters import node, pod
+from etcompile.capacity import answers, snapshot
+
+
+def verdict(pods, nodes, **others):
+    shot = snapshot.of_objects(nodes, (), others)
+    return answers.fit(snapshot.of_document(snapshot.to_document(shot)), pods).verdict
+
+
+def limit_range(**limit):
+    metadata = {"namespace": "ml", "name": "limits"}
+    return {"metadata": metadata, "spec": {"limits": [{"type": "Container", **limit}]}}
+
+
+def test_a_runtime_class_adds_its_overhead_its_node_selector_and_its_tolerations():
+    runtime = {
+        "metadata": {"name": "kata"},
+        "overhead": {"podFixed": {"cpu": "500m"}},
+        "scheduling": {"nodeSelector": {"kata": "yes"}, "tolerations": [{"operator": "Exists"}]},
+    }
+    plain, kata = node("a"), node("b", labels={"kata": "yes"}, taints=[("kata", "NoSchedule")])
+    classes = {"runtimeClasses": [runtime]}
+    fitting = pod("p", cpu="7500m", runtimeClassName="kata")
+    assert verdict([fitting], [plain, kata], **classes) == "fits"
+    assert verdict([fitting], [plain], **classes) == "never"
+    larger = pod("p", cpu="7600m", runtimeClassName="kata")
+    assert verdict([larger], [plain, kata], **classes) == "never"
+    assert verdict([fitting], [plain, kata]) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ({"defaultRequest": {"ephemeral-storage": "400Gi"}}, "fits"),
+        ({"defaultRequest": {"ephemeral-storage": "600Gi"}}, "never"),
+        ({"default": {"cpu": "4"}}, "fits"),
+        ({"default": {"cpu": "500m"}}, "over-quota"),
+        ({"max": {"cpu": "4"}}, "over-quota"),
+        ({"min": {"cpu": "2"}}, "over-quota"),
+        ({"maxLimitRequestRatio": {"cpu": "2"}}, "unknown"),
+    ],
+)
+def test_a_limit_range_adds_requests_and_limits_and_refuses_pods(limit, expected):
+    assert verdict([pod("p")], [node("a")], limitRanges=[limit_range(**limit)]) == expected
+
+
+def test_each_container_must_name_what_a_quota_limits():
+    quota = {
+        "metadata": {"namespace": "ml", "name": "team"},
+        "spec": {"hard": {"requests.memory": "10Gi"}},
+        "status": {"hard": {"requests.memory": "10Gi"}, "used": {"requests.memory": "0"}},
+    }
+    first = {"name": "first", "image": "i", "resources": {"requests": {"memory": "1Mi"}}}
+    good, bad = pod("p", initContainers=[first]), pod("p", initContainers=[{"name": "first"}])
+    assert verdict([good], [node("a")], resourceQuotas=[quota]) == "fits"
+    assert verdict([bad], [node("a")], resourceQuotas=[quota]) == "over-quota"
+
+
+def test_kueue_may_prefer_another_flavor_to_borrowing():
+    flavors = [
+        {"name": name, "resources": [{"name": "cpu", "nominalQuota": quota}]}
+        for name, quota in (("small", "1"), ("large", "4"))
+    ]
+    memory = {"name": "small", "resources": [{"name": "memory", "nominalQuota": "1Ti"}]}
+    spec = {
+        "cohortName": "all",
+        "namespaceSelector": {},
+        "resourceGroups": [
+            {"coveredResources": ["cpu"], "flavors": flavors},
+            {"coveredResources": ["memory"], "flavors": [memory]},
+        ],
+    }
+    other = {"metadata": {"name": "other"}, "spec": spec}
+    labels = [("kueue.x-k8s.io/queue-name", "main")]
+    local = {"metadata": {"namespace": "ml", "name": "main"}, "spec": {"clusterQueue": "own"}}
+    named = [
+        {
+            "metadata": {"name": name},
+            "spec": {"nodeLabels": {"size": name}} if name == "large" else {},
+        }
+        for name in ("small", "large")
+    ]
+
+    def cluster(choice):
+        own = {"metadata": {"name": "own"}, "spec": {**spec, "flavorFungibility": choice}}
+        return {"localQueues": [local], "clusterQueues": [own, other], "resourceFlavors": named}
+
+    pods, nodes = [pod("p", cpu="2", labels=labels)], [node("a")]
+    assert verdict(pods, nodes, **cluster({})) == "fits"
+    assert verdict(pods, nodes, **cluster({"whenCanBorrow": "TryNextFlavor"})) == "not-now"
