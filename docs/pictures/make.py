@@ -100,6 +100,7 @@ def main() -> None:
         draw_capacity(folder, Path(work))
         photograph(browser, plan_page(Path(work)), folder / "plan", height=820)
         photograph(browser, why_page(), folder / "why", height=780)
+        photograph(browser, why_page(), folder / "timeline", height=780, part="section:has(.strip)")
         draw_diagrams(browser, mermaid_script(Path(work)), folder)
         browser.close()
 
@@ -249,8 +250,14 @@ def draw_diagrams(browser: Browser, script: Path, folder: Path) -> None:
         page.close()
 
 
-def photograph(browser: Browser, html: str, file: Path, *, height: int) -> None:
-    """Takes pictures of a page, light and dark."""
+def photograph(
+    browser: Browser, html: str, file: Path, *, height: int, part: str | None = None
+) -> None:
+    """Takes pictures of a page or of a part of it, light and dark.
+
+    Args:
+        part: The selector of the part.
+    """
     for theme in ("light", "dark"):
         context = browser.new_context(
             color_scheme="light" if theme == "light" else "dark",
@@ -259,7 +266,11 @@ def photograph(browser: Browser, html: str, file: Path, *, height: int) -> None:
         )
         page = context.new_page()
         page.set_content(html)
-        page.screenshot(path=file.with_name(f"{file.name}-{theme}.png"))
+        picture = file.with_name(f"{file.name}-{theme}.png")
+        if part is None:
+            page.screenshot(path=picture)
+        else:
+            page.locator(part).screenshot(path=picture)
         context.close()
 
 
