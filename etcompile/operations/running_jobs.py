@@ -206,7 +206,7 @@ def request_checkpoint(
     mains = {role.name: role.template.main for role in run.job.roles if role.name in in_place.roles}
     running, idle = _supervised(observed, mains)
     if not running:
-        raise refused("no command of it is running", f"see etcompile status {job}")
+        raise refused("none of its commands is running", f"see etcompile status {job}")
     now = cluster.now()
     notes = ((pod["metadata"].get("annotations") or {}).get(NOTICE) for pod in running)
     last = max((read_notice(note or "") for note in notes), key=lambda other: other.at)
@@ -222,7 +222,9 @@ def request_checkpoint(
         own = (role.name, None if member.index is None else str(member.index))
         receivers = [pod for pod in running if _replica(pod) == own]
     if not receivers:
-        raise refused("the supervisor of its first replica tells all, and does not run")
+        raise refused(
+            "the supervisor of its first replica, which notifies the others, is not running"
+        )
     reached = _annotate(cluster, receivers, new, concurrency)
     pause(REMINDED)
     _annotate(cluster, reached, new.again(), concurrency)

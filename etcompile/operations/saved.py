@@ -45,9 +45,9 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
         raise _unusable(file, zip(places, problems, strict=True)) from None
     problem = advice = ""
     if plan.against != "cluster":
-        problem = f"it was made against {plan.against}, and not against a cluster"
+        problem = f"it was made against {plan.against}, not against a cluster"
     elif context and plan.context and context != plan.context:
-        problem = f"it was made for the context {plan.context}, and not for {context}"
+        problem = f"it was made for the context {plan.context}, not for {context}"
         advice = f"leave out --context, or make a plan: etcompile diff --context {context}"
     elif namespace and plan.namespace and namespace != plan.namespace:
         problem = f"it was made for the namespace {plan.namespace}, not for {namespace}"

@@ -173,7 +173,7 @@ def _job_lines(job: JobStatus, now: datetime, *, width: int | None) -> Iterator[
         yield from (f"  {line}" for line in _table(events))
     if job.phase == "Failed":
         where = f"{job.name} -n {job.namespace}"
-        yield from ("", f"What it died of:  etcompile why {where}")
+        yield from ("", f"Why it failed:    etcompile why {where}")
         yield f"To run it again:  etcompile restart {where}"
 
 

@@ -101,7 +101,7 @@ def test_a_job_of_which_nothing_runs_is_refused(run, write, namespace, notices):
     assert run("apply", "jobs", "--wait", "none").returncode == 0
     done = run("checkpoint", "mnist")
     assert done.returncode == 7
-    assert "no command of it is running" in done.stderr
+    assert "none of its commands is running" in done.stderr
 
 
 def test_a_job_that_is_not_there_is_told_of_with_those_that_are(run, applied):

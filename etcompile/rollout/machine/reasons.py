@@ -93,7 +93,7 @@ def deleting(value: Object) -> str:
     target = condition(status_of(value), "DisruptionTarget")
     if (silent or (is_pod and target.get("reason") == _BY_TAINT)) and not finalizers:
         why += (
-            "; nothing can replace it before it has gone: if its node is gone for good,"
+            "; it is replaced only when it is gone: if its node is gone for good,"
             f" kubectl delete pod {value['metadata']['name']} --force --grace-period=0"
         )
     return f"it is being deleted{blocked}" + (f": {why}" if why else "")
@@ -103,8 +103,8 @@ def _unreachable(pod: Object) -> str:
     node = (pod.get("spec") or {}).get("nodeName") or "its node"
     since = datetime.fromtimestamp(pods.unreachable_since(pod), UTC)
     return (
-        f"{node} has not answered since {since:%Y-%m-%d %H:%M:%S} UTC, so nobody knows whether the"
-        " Pod still runs"
+        f"{node} has not answered since {since:%Y-%m-%d %H:%M:%S} UTC, so the Pod may still be"
+        " running"
     )
 
 
