@@ -47,6 +47,7 @@ def hold(scheduling: Scheduling, draw: Callable[[int], Case], count: int) -> Non
     report = "\n".join(agreement.lines())
     print(report)
     assert not agreement.unsound, report
-    assert len(agreement.wrong) <= max(1, agreement.known // 100), report
+    # Between nodes of the same score the scheduler draws lots.
+    assert len(agreement.wrong) <= max(2, agreement.known // 100), report
     assert len(agreement.unknown) <= max(3, count // 20), report
     assert 0.25 * count < agreement.fitting < 0.7 * count, report
