@@ -25,14 +25,15 @@ A kind is one of its [examples](../examples/README.md), without scale intents; a
 to something else with another setting is there with it.
 
 {kinds}
-## What is told
+## What is reported
 
-{quiet} cells compile without a word. The others compile too, those of Kueue with `--run`, and say:
+{quiet} cells compile without a diagnostic. The others compile too, those of
+Kueue with `--run`, and report:
 
 {told}
 ## Kinds and gang schedulers
 
-The kinds of objects that a scheduler gets, beside labels and annotations of Pods; `--run`: refused
+The kinds of objects that a scheduler gets besides labels and annotations of Pods. `--run`: refused
 without the ID of a run (ET2085). Profiles and sources of keys change nothing here.
 
 {gangs}
@@ -49,18 +50,19 @@ What the Pods of a job become members of, by `kubernetes-version`.
 ## Profiles and the objects of schedulers and keys
 
 What a profile adds to the objects that the other options bring (full names: `argocd.argoproj.io/…`,
-`kapp.k14s.io/…`). Flux and kpt are told nothing of them. Those of the job itself are in
-[argocd.md](argocd.md), and are told the same with any scheduler and any source of keys, but for
-one: with a gang scheduler, `kpt` is not told that a launcher depends on its workers.
+`kapp.k14s.io/…`). For Flux and kpt they get no annotations. The annotations of
+the job's own objects are in [argocd.md](argocd.md). They are the same with any scheduler and any
+source of keys, with one exception: with a gang scheduler, kpt's annotation that a launcher
+depends on its workers is left out.
 
 {annotated}
 ## A job that names no namespace
 
-Whoever applies it says where, unless the namespace is written into something: then it is `default`,
-with a warning (ET2043). So it is with:
+The client that applies the objects chooses the namespace. If an object contains the namespace,
+it is `default`, with a warning (ET2043). This happens with:
 
 {namespaces}
-## What objects are held against
+## Schemas that objects are checked with
 
 Kubernetes' own: its strict schemas, of 1.25, 1.31 and 1.37. Those of others: the definitions of
 these releases, with unknown fields refused; they are in `tests/data/crds`, without descriptions.
