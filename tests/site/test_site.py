@@ -239,7 +239,7 @@ def test_no_page_is_wider_than_the_window_and_no_table_is_cut(
 
 def test_a_wide_table_is_a_list_on_a_telephone(reader) -> None:
     page = reader(viewport={"width": 400, "height": 800})
-    page.goto("annotations/")
+    page.goto("capacity/")
     row = page.locator("table.stacks tbody tr").first
     cells = row.locator("td").evaluate_all(
         "all => all.map(one => [one.offsetLeft, one.offsetTop, one.dataset.label ?? null])"
