@@ -212,8 +212,8 @@ def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
     What has lost a peer is a consequence, whenever it ended, and a sidecar that is started again
     ends nothing. Of the rest the earliest counts.
     Kubelets report whole seconds: of what ended in the same one, a cause comes before a bare exit
-    code. Of what is equal in all that none is the first (`tied_with`).
-
+    code, and that before what was terminated. Of what is equal in all that none is the first
+    (`tied_with`).
     """
     firsts: dict[int, Failure] = {}
     for failure in sorted(failures, key=_likelihood):
@@ -235,11 +235,12 @@ def tied_with(first: Failure, failures: Iterable[Failure]) -> list[Failure]:
     ]
 
 
-def _likelihood(failure: Failure) -> tuple[int, float, bool, float, str, int]:
+def _likelihood(failure: Failure) -> tuple[int, float, int, float, str, int]:
     cause, at = failure.cause, failure.at if failure.at is not None else math.inf
     standing = 2 if cause.is_consequence else int(cause.may_follow or failure.is_sidecar)
     whole = math.floor(at) if at != math.inf else at
-    return standing, whole, cause.is_vague, at, failure.role, failure.index
+    vague = cause.is_vague + (cause.name == "Terminated")
+    return standing, whole, vague, at, failure.role, failure.index
 
 
 class FailureLog(Struct, frozen=True, omit_defaults=True):

@@ -43,6 +43,12 @@ def test_of_what_has_a_cause_of_its_own_the_earliest_is_the_first() -> None:
     assert first_causes(log.failures)[0].index == 1
 
 
+def test_of_one_second_what_ended_by_itself_comes_before_what_was_terminated() -> None:
+    """A kubelet reports whole seconds, a supervisor parts of them."""
+    log = told(failure(0, 101.0, code=143), failure(1, 101.4, code=3))
+    assert first_causes(log.failures)[0].index == 1
+
+
 def test_where_all_lost_a_peer_the_earliest_is_the_first() -> None:
     log = told(failure(3, 102.0, tail=LOST), failure(4, 101.0, tail=LOST))
     assert first_causes(log.failures)[0].index == 4
