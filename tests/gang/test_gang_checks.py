@@ -11,6 +11,7 @@ import pytest
 
 import etcompile
 from etcompile import Options, Settings
+from etcompile.model import GANGS
 from specs import compiled, kubeflow_job, replicas, scale_in, training_job, worker
 
 RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}
@@ -50,7 +51,7 @@ def patch(target: dict[str, str], **fields: Any) -> list[dict[str, Any]]:
     return [{"target": target, "patch": fields}]
 
 
-ALL = ("volcano", "coscheduling", "kueue", "native", "yunikorn", "kai", "koordinator")
+ALL = GANGS[1:]
 
 
 @pytest.mark.parametrize("gang", ALL)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from etcompile import Compilation, Settings
+from etcompile.model import GANGS
 from specs import by_name, compiled, kubeflow_job, replicas, scale_in, scale_out, training_job
 
-SCHEDULERS = ("volcano", "coscheduling", "kueue", "native", "yunikorn", "kai", "koordinator")
+SCHEDULERS = GANGS[1:]
 QUEUES = {"yunikorn": "root.research"}
 LAUNCHER = {"requests": {"cpu": 1, "memory": "2Gi"}}
 WORKER = {"requests": {"cpu": "8", "memory": "32Gi"}, "limits": {"nvidia.com/gpu": 1}}

@@ -16,12 +16,14 @@ from definitions import CRDS, asked_until_served, install, structural_schemas
 from etcompile import Options, Settings
 from etcompile.check.kubernetes import check_object
 from etcompile.load import from_values
+from etcompile.model import GANGS
 from kubernetes_schemas import faults
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*/job.yaml"))
 DEFINITIONS = sorted(CRDS.glob("*.yaml"))
-SCHEDULERS = ("volcano", "coscheduling", "kueue", "native", "yunikorn", "kai", "koordinator")
+SCHEDULERS = GANGS[1:]
+WITHOUT_GROUP = ("kueue", "yunikorn")
 VERSIONS = {"native": ("1.35", "1.36", "1.37")}
 
 
@@ -52,7 +54,7 @@ def test_every_example_with_every_scheduler_passes_their_schemas(example: Path, 
             elif value["kind"] in ("Pod", "Job", "PodGroup", "Workload"):
                 [document] = from_values([value]).documents
                 assert check_object(document, version) == []
-        assert bool(groups) == (gang not in ("kueue", "yunikorn"))
+        assert bool(groups) == (gang not in WITHOUT_GROUP)
 
 
 @pytest.mark.parametrize("version", VERSIONS["native"])
