@@ -298,7 +298,7 @@ class Watcher:
         if self._choices.namespaces:
             self._report_trust()
         self._synced_at = self._cluster.now()
-        _log.info("watching %d jobs and %d Pods", *self._store.counts())
+        _log.info("watching: jobs: %d, Pods: %d", *self._store.counts())
 
     def _report_trust(self) -> None:
         watched = self._choices.namespaces

@@ -281,7 +281,7 @@ def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
         failures += min(len(new), 1) if job.run.together else len(new)
         restarts = sum(r.restarts for r in state.replicas if r.role.name == role.name)
         if _is_more(failures, restarts, limit):
-            many = f"replicas of {role.name} failed more than {limit} times"
+            many = f"replicas of {role.name} failed more than {_times(limit)}"
             return many if limit else f"a replica of {role.name} failed"
     limit = job.run.backoff_limit
     if limit is None or job.run.limits != "failures" or any(role.batch for role in job.roles):
@@ -294,7 +294,11 @@ def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
         failures += record.restarts
     restarts = record.lost_restarts + sum(replica.restarts for replica in state.replicas)
     exceeded = _is_more(failures, restarts, limit)
-    return f"replicas failed more than {limit} times" if exceeded else ""
+    return f"replicas failed more than {_times(limit)}" if exceeded else ""
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _is_more(failures: int, in_place: int, limit: int) -> bool:
