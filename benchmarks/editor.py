@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 
 def job(lines: int) -> str:
     """A PyTorchJob of at least so many lines, with a mistake."""
-    text = (ROOT / "docs" / "fixes" / "after.yaml").read_text("utf-8").rstrip("\n")
+    text = (ROOT / "tests" / "fixes" / "after.yaml").read_text("utf-8").rstrip("\n")
     head, _, tail = text.partition("              resources:")
     number = 0
     while (head + tail).count("\n") < lines:

@@ -13,8 +13,8 @@ from pathlib import Path
 import etcompile
 
 ROOT = Path(etcompile.__file__).parent
-SINGLE_THREADED = {"plan/plan_file.py"}
-"""Reads plan files, from the command line only; convert has no form that is built at import."""
+SINGLE_THREADED = {"plan/plan_file.py", "capacity/snapshot.py"}
+"""Read files, from the command line only; convert has no form that is built at import."""
 
 SIX_THREADS = """
 import sys, threading

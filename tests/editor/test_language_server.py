@@ -14,12 +14,12 @@ from pygls.lsp.client import LanguageClient
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = (
-    (ROOT / "docs" / "fixes" / "before.yaml")
+    (ROOT / "tests" / "fixes" / "before.yaml")
     .read_text("utf-8")
     .replace("PytorchReplicaSpecs", "pytorchReplicaSpecs")
 )
 """Without the mistake that keeps the others from being found in the same run."""
-CORRECT = (ROOT / "docs" / "fixes" / "after.yaml").read_text("utf-8")
+CORRECT = (ROOT / "tests" / "fixes" / "after.yaml").read_text("utf-8")
 
 
 class Editor:

@@ -231,7 +231,7 @@ def test_one_namespace_cannot_take_the_room_of_others():
     assert kept == [1, 2, 3, 4]
     assert seen.job(("modest", "j90")).status.data
     refused = seen.job(("greedy", "j9")).status
-    assert "no room" in refused.problem
+    assert "no memory" in refused.problem
     assert not refused.data
 
 
