@@ -184,6 +184,9 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
     containers, inits = pods.containers(pod), pods.init_containers(pod)
     restarts, init_restarts = pods.restarts(containers), pods.restarts(inits)
     going = is_going(pod)
+    asked = before.deletion_requested if before is not None else 0.0
+    if going and not asked:
+        asked = pods.deletion_requested(pod)
     # This is asked of every event of every Pod, and most say that a Pod is well.
     ended = [container for container in containers if pods.terminated(container)]
     reason = shown(status.get("reason") or "", _LONGEST_REASON)
@@ -232,8 +235,8 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
         notice=read_notice(annotations.get(NOTICE, "")[:_LONGEST_REASON]),
         epochs=tuple(_epochs(containers)) if ended or restarts else (),
         node=str(spec.get("nodeName") or ""),
-        deletion_requested=pods.deletion_requested(pod) if going else 0.0,
-        failures=tuple(_failures(pod, before)) if failed else (),
+        deletion_requested=asked,
+        failures=tuple(_failures(pod, asked)) if failed else (),
         spans=spans_of(pod, before.spans if before is not None else ()),
         unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
         stopped_by_kueue="TerminationTarget" in conditions,
@@ -307,15 +310,15 @@ def size_of(view: PodView) -> int:
     return len(msgspec.json.encode(view))
 
 
-def _failures(pod: Object, before: PodView | None) -> Iterator[Failure]:
+def _failures(pod: Object, asked: float) -> Iterator[Failure]:
     """What a Pod has failed of, but for what its containers made of a request to end.
 
-    The times of the request and of an end are of different clocks, and the API server moves the
-    first one when the Pod goes at last. So the order counts in which they were seen.
+    Args:
+        asked: When its deletion was first requested; 0 if it was not. The API server moves its
+            deletionTimestamp when it goes at last, so what was seen first counts.
     """
-    known = {failure.uid for failure in before.failures} if before is not None else set()
     for failure in failures_of(pod):
-        if before is None or not before.deleting or not failure.container or failure.uid in known:
+        if not (asked and failure.container and failure.at is not None and failure.at >= asked):
             yield failure
 
 

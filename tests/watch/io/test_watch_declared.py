@@ -145,7 +145,7 @@ def test_a_pod_that_somebody_takes_out_of_its_job_is_told_of_and_then_replaced(
     place.cluster.patch(pods(place), "bert-worker-1", {"metadata": {"labels": {JOB: label}}})
     eventually(lambda: place.hosts() == ["bert-worker-0"])
     told = eventually(lambda: place.told("NameTaken"))
-    assert "bert-worker-1 does not have the label etcompile.dev/job=bert" in told[0]["message"]
+    assert "bert-worker-1 no longer has the label etcompile.dev/job=bert" in told[0]["message"]
     assert place.uid("bert-worker-1") == uid, "what somebody took out is theirs"
     place.cluster.delete(pods(place), "bert-worker-1", grace=0)
     eventually(lambda: place.whole(2), 40)

@@ -146,7 +146,7 @@ def test_a_run_record_of_a_newer_version_is_told_of_and_left_as_it_is(place, ber
     newer = json.dumps({**place.record(), **form})
     place.cluster.patch(maps, "bert-etcompile-status", {"data": {"record": newer}})
     [event] = eventually(lambda: place.told("UnreadableRecord", "bert-etcompile-status"))
-    said = f"of version {VERSION + 1}, and this watcher reads versions up to {VERSION}"
+    said = f"has version {VERSION + 1}, but this watcher reads versions up to {VERSION}"
     assert said in event["message"]
     before = place.uid("bert-worker-0")
     place.fails("bert-worker-0")

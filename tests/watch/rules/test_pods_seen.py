@@ -99,3 +99,5 @@ def test_a_pod_that_somebody_deletes_fails_of_nothing_more() -> None:
     assert pod_view(gone, pod_view(running)).failures == ()
     failed = pod_view(pod("Failed", containerStatuses=[container]))
     assert [failure.code for failure in pod_view(gone, failed).failures] == [143]
+    ended["finishedAt"] = "2026-11-23T10:04:59Z"  # and its kubelet says so late
+    assert [failure.code for failure in pod_view(gone, pod_view(running)).failures] == [143]
