@@ -400,7 +400,8 @@ def test_a_container_that_is_killed_is_named_though_others_end_first(gang, name)
             other.send_command(signal.SIGKILL)
     group.pods[name].kill()
     group.runs(0)
-    assert group.last() == (1, f"the container of {name} was killed")
+    # An epoch may have begun between the two kills.
+    assert group.last()[1] == f"the container of {name} was killed"
 
 
 @pytest.mark.parametrize("peers", ["before", "at once", slow("after"), slow("not at all")])
