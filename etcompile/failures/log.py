@@ -132,10 +132,14 @@ class Failure(Struct, frozen=True, omit_defaults=True):
             yield self.message
 
 
-def failures_of(pod: Object) -> Iterator[Failure]:
+def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
     """What a Pod that etcompile has labelled says that it has failed of, but not in which attempt.
 
     What its containers make of a request to end is not among it.
+
+    Args:
+        requested: When its deletion was first requested, in seconds since 1970, if that is known:
+            the API server moves the deletionTimestamp when the Pod goes at last.
     """
     status, metadata, spec = status_of(pod), pod["metadata"], pod.get("spec") or {}
     inits, containers = pods.init_containers(pod), pods.containers(pod)
@@ -157,7 +161,8 @@ def failures_of(pod: Object) -> Iterator[Failure]:
         node=spec.get("nodeName") or "",
     )
     since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime"))
-    asked = min(filter(None, (pods.deletion_requested(pod), since)), default=None)
+    requested = requested or pods.deletion_requested(pod)
+    asked = min(filter(None, (requested, since)), default=None)
     sidecars = {
         container.get("name")
         for container in spec.get("initContainers") or ()

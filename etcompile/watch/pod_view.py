@@ -184,9 +184,9 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
     containers, inits = pods.containers(pod), pods.init_containers(pod)
     restarts, init_restarts = pods.restarts(containers), pods.restarts(inits)
     going = is_going(pod)
-    asked = before.deletion_requested if before is not None else 0.0
-    if going and not asked:
-        asked = pods.deletion_requested(pod)
+    requested = before.deletion_requested if before is not None else 0.0
+    if going and not requested:
+        requested = pods.deletion_requested(pod)
     # This is asked of every event of every Pod, and most say that a Pod is well.
     ended = [container for container in containers if pods.terminated(container)]
     reason = shown(status.get("reason") or "", _LONGEST_REASON)
@@ -235,8 +235,8 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
         notice=read_notice(annotations.get(NOTICE, "")[:_LONGEST_REASON]),
         epochs=tuple(_epochs(containers)) if ended or restarts else (),
         node=str(spec.get("nodeName") or ""),
-        deletion_requested=asked,
-        failures=tuple(_failures(pod, asked)) if failed else (),
+        deletion_requested=requested,
+        failures=tuple(failures_of(pod, requested)) if failed else (),
         spans=spans_of(pod, before.spans if before is not None else ()),
         unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
         stopped_by_kueue="TerminationTarget" in conditions,
@@ -308,18 +308,6 @@ def _ran(name: str, image: str, words: tuple[str, ...]) -> RanContainer:
 def size_of(view: PodView) -> int:
     """Bytes that a Pod takes besides its share of the maps, as its JSON has them."""
     return len(msgspec.json.encode(view))
-
-
-def _failures(pod: Object, asked: float) -> Iterator[Failure]:
-    """What a Pod has failed of, but for what its containers made of a request to end.
-
-    Args:
-        asked: When its deletion was first requested; 0 if it was not. The API server moves its
-            deletionTimestamp when it goes at last, so what was seen first counts.
-    """
-    for failure in failures_of(pod):
-        if not (asked and failure.container and failure.at is not None and failure.at >= asked):
-            yield failure
 
 
 def without_details(view: PodView) -> PodView:
