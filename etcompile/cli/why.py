@@ -41,7 +41,7 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
     or refuses.
     """
     from etcompile.diagnostics.redaction import shown_value
-    from etcompile.operations.cluster_capacity import waits_for
+    from etcompile.k8s.pods import unscheduled
     from etcompile.status import seen
     from etcompile.status.documents import explanation_value
     from etcompile.status.explanation_text import explanation_markdown, explanation_text
@@ -50,7 +50,13 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
 
     with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:
         view = seen(cluster, options.job, cluster.namespace)
-        capacity = waits_for(cluster, view.objects.values()) if options.output == "text" else ""
+        pods = (value for value in view.objects.values() if value["kind"] == "Pod")
+        waiting = [p for p in pods if (unscheduled(p) or {}).get("reason") == "Unschedulable"]
+        capacity = ""
+        if waiting and options.output == "text":
+            from etcompile.operations.cluster_capacity import waits_for
+
+            capacity = waits_for(cluster, waiting)
     for why in explanations(view.objects.values(), view.events.values()):
         if options.output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")

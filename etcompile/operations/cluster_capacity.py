@@ -14,7 +14,6 @@ from etcompile.capacity.snapshot import Snapshot
 from etcompile.compiler import Compilation, JobObjects
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.objects import Object, seconds, timestamp
-from etcompile.k8s.pods import unscheduled
 from etcompile.k8s.requests import Amounts, requested, total
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.load import access, parse
@@ -146,18 +145,16 @@ def _answer(shot: Snapshot, groups: Sequence[JobObjects]) -> Answer:
     return answers.fit(shot, objects, jobs=names, elastic=elastic)
 
 
-def waits_for(cluster: Cluster, objects: Iterable[Object]) -> str:
-    """Why no node takes the Pods that the scheduler cannot place, and what would change that.
+def waits_for(cluster: Cluster, pods: Sequence[Object]) -> str:
+    """Why no node takes Pods that the scheduler cannot place, and what would change that.
 
-    Empty if there are none, or who asks may not list nodes.
+    Empty if who asks may not list nodes.
     """
-    pods = [value for value in objects if value["kind"] == "Pod"]
-    waiting = [p for p in pods if (unscheduled(p) or {}).get("reason") == "Unschedulable"]
     try:
-        shot = read_cluster(cluster, waiting)[0] if waiting else None
+        shot, _ = read_cluster(cluster, pods)
     except ClusterError:
         return ""
-    return sentence(answers.fit(shot, waiting, are_new=False)) if shot else ""
+    return sentence(answers.fit(shot, pods, are_new=False))
 
 
 def capacity_problems(capacities: Sequence[JobCapacity]) -> Iterator[Diagnostic]:
