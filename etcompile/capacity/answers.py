@@ -12,6 +12,7 @@ from etcompile.capacity.queue_rules import OVER_QUOTA, UNKNOWN, queue_answer, qu
 from etcompile.capacity.snapshot import Snapshot, Use, job_of, quantities, units_of
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
+from etcompile.model.schedulers import KUEUE_QUEUE
 
 FITS = "fits"
 """Whatever nodes the scheduler chooses, all Pods are placed."""
@@ -20,7 +21,6 @@ DEPENDS = "depends"
 NOT_NOW = "not-now"
 NEVER = "never"
 
-_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _ROUNDED = "the snapshot rounds up what nodes use, so --capacity cluster may find more room"
 _NOWHERE = "no placement was found on the empty cluster either, which does not prove that none is"
 
@@ -90,7 +90,7 @@ def fit(
     if are_new and shortages:
         return Answer(shortages[0][0], tuple(reason for _, reason in shortages))
     namespaces = (pod["metadata"].get("namespace") or "" for pod in pods)
-    queues = {*zip(namespaces, (own.get(_QUEUE_LABEL, "") for own in labels), strict=True)}
+    queues = {*zip(namespaces, (own.get(KUEUE_QUEUE, "") for own in labels), strict=True)}
     of_jobs = (units_of(use.requests)["pods"] * n for use, n in snapshot.uses if use.job in jobs)
     if len(queues) > 1 and any(queue for _, queue in queues):
         unknown["its Pods wait in several queues"] = None

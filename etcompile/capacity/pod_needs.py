@@ -94,6 +94,11 @@ def units(amounts: Amounts) -> dict[str, int]:
     return {n: int(-(-(a * 1000 if n == "cpu" else a) // 1)) for n, a in amounts.items()}
 
 
+def taint_of(written: Mapping[str, Any]) -> Taint:
+    """A taint as nodes and flavors of Kueue declare it."""
+    return written["key"], written.get("value") or "", written["effect"]
+
+
 def ports_of(spec: Mapping[str, Any]) -> frozenset[Port]:
     """The ports of the host that a Pod takes."""
     starting = spec.get("initContainers") or ()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from etcompile.capacity.pod_needs import Needs, Role, equal
+from etcompile.capacity.pod_needs import Needs, Role, equal, taint_of
 from etcompile.capacity.snapshot import Snapshot, quantities, units_of
 from etcompile.k8s.objects import Object
 from etcompile.k8s.quantity import number
@@ -181,7 +181,7 @@ def _assigned(
 
 def _goes(needs: Needs, flavor: Mapping[str, Any], keys: Collection[str]) -> bool:
     """Whether Pods may go to nodes of a flavor, by the labels that the group's flavors have."""
-    taints = [(t["key"], t.get("value") or "", t["effect"]) for t in flavor.get("nodeTaints") or ()]
+    taints = map(taint_of, flavor.get("nodeTaints") or ())
     tolerations = (*needs.tolerations, *(flavor.get("tolerations") or ()))
     terms = [tuple(e for e in term if e[0] in keys) for term in needs.node_terms or ((),)]
     seen = structs.replace(

@@ -16,7 +16,14 @@ import msgspec
 from msgspec import Struct, structs
 
 from etcompile.capacity.packing import Node
-from etcompile.capacity.pod_needs import DURING_SCHEDULING, HOSTNAME, NODE_NAME, ports_of, units
+from etcompile.capacity.pod_needs import (
+    DURING_SCHEDULING,
+    HOSTNAME,
+    NODE_NAME,
+    ports_of,
+    taint_of,
+    units,
+)
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import Object
 from etcompile.k8s.quantity import number
@@ -237,7 +244,7 @@ def _unique(nodes: Sequence[Object]) -> set[str]:
 
 def _group(node: Object, unique: Collection[str]) -> Group:
     spec, metadata = node.get("spec") or {}, node["metadata"]
-    taints = {(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()}
+    taints = {*map(taint_of, spec.get("taints") or ())}
     if spec.get("unschedulable"):
         taints.add(("node.kubernetes.io/unschedulable", "", "NoSchedule"))
     labels = {**(metadata.get("labels") or {}), NODE_NAME: metadata["name"]}
