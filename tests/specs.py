@@ -74,6 +74,22 @@ def kubeflow_job(kind: str, types: Mapping[str, Any], **spec: Any) -> dict[str, 
     }
 
 
+def mpi_job(version: str) -> dict[str, Any]:
+    """An MPIJob of the Training Operator, `v1`, or of the MPI Operator, `v2beta1`."""
+    container = {"name": "mpi", "image": "example.com/mpi:1"}
+    launcher = {**container, "command": ["mpirun", "-np", "2", "train"]}
+    types = {
+        "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
+        "Worker": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+    }
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": "MPIJob",
+        "metadata": {"name": "mnist"},
+        "spec": {"mpiReplicaSpecs": types},
+    }
+
+
 def elastic_job(
     types: Mapping[str, Any] | None = None,
     *,

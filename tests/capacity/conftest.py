@@ -6,10 +6,7 @@ import pytest
 from real_kueue import QueueScheduling
 from real_scheduler import FLAGS, Scheduling
 
-from controlplane.fixtures import teller
-from controlplane.server import ControlPlane
-from gobuilds import NoProgramError
-from queues.queueing import Programs
+from queues.queueing import kueue_programs, on_own_plane
 
 
 @pytest.fixture(scope="session")
@@ -18,13 +15,10 @@ def scheduling(control_plane, require, tmp_path_factory) -> Iterator[Scheduling]
     scheduler = control_plane.binaries / "kube-scheduler"
     require("scheduler", present=scheduler.exists(), why=f"there is no {scheduler}")
     folder = tmp_path_factory.mktemp("scheduling")
-    plane = ControlPlane(folder, control_plane.binaries, flags=FLAGS)
-    try:
-        found = Scheduling(plane, folder)
-        yield found
-        found.stop()
-    finally:
-        plane.stop()
+    with on_own_plane(
+        control_plane, folder, FLAGS, lambda plane: Scheduling(plane, folder)
+    ) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -32,16 +26,9 @@ def queue_scheduling(
     control_plane, require, request, tmp_path_factory
 ) -> Iterator[QueueScheduling]:
     """The same with Kueue; skips where that cannot be built."""
-    try:
-        programs = Programs(control_plane, teller(request.config))
-    except NoProgramError as error:
-        require("kueue", present=False, why=str(error))
-        raise
+    programs = kueue_programs(control_plane, require, request.config)
     folder = tmp_path_factory.mktemp("queue-scheduling")
-    plane = ControlPlane(folder, control_plane.binaries, flags=FLAGS)
-    try:
-        found = QueueScheduling(plane, programs, folder)
-        yield found
-        found.stop()
-    finally:
-        plane.stop()
+    with on_own_plane(
+        control_plane, folder, FLAGS, lambda plane: QueueScheduling(plane, programs, folder)
+    ) as running:
+        yield running

@@ -26,7 +26,7 @@ from random_clusters import (
 
 import etcompile
 from etcompile import Options, Settings
-from specs import elastic_job, kubeflow_job, training_job
+from specs import elastic_job, kubeflow_job, mpi_job, training_job
 
 
 def case(seed: int, settings: Settings | None = None) -> Case:
@@ -88,7 +88,7 @@ class Jobs:
         if kind == "TrainingJob":
             return training_job(replicas=1)
         if kind.startswith("MPIJob"):
-            return mpi_job(v2=kind.endswith("v2"))
+            return mpi_job("v2beta1" if kind.endswith("v2") else "v1")
         if kind == "ElasticJob":
             return elastic_job({"worker": 1})
         types = {"Worker": 1}
@@ -310,19 +310,3 @@ def roles(document: Object) -> Iterator[tuple[str, Object]]:
     for key in spec:
         if key.lower().endswith("replicaspecs"):
             yield from spec[key].items()
-
-
-def mpi_job(*, v2: bool) -> Object:
-    """An MPIJob of the MPI Operator, or of the Training Operator."""
-    container = {"name": "mpi", "image": "example.com/mpi:1"}
-    launcher = {**container, "command": ["mpirun", "-np", "2", "train"]}
-    types = {
-        "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
-        "Worker": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
-    }
-    return {
-        "apiVersion": "kubeflow.org/v2beta1" if v2 else "kubeflow.org/v1",
-        "kind": "MPIJob",
-        "metadata": {"name": "mnist"},
-        "spec": {"mpiReplicaSpecs": types},
-    }

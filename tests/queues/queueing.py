@@ -15,14 +15,15 @@ import subprocess
 import sys
 import time
 import urllib.error
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import yaml
 
+from controlplane.fixtures import teller
 from controlplane.server import ADMIN_TOKEN, ControlPlane, end_with_parent, free_ports
-from gobuilds import built, run_go
+from gobuilds import NoProgramError, built, run_go
 
 HERE = Path(__file__).parent
 FLAGS = (
@@ -42,6 +43,15 @@ NODES = 4
 """With four CPUs each (stages.yaml)."""
 
 
+class Stoppable(Protocol):
+    """What runs until it is stopped."""
+
+    def stop(self) -> None: ...
+
+
+Running = TypeVar("Running", bound=Stoppable)
+
+
 class Programs:
     """What is built for these tests, by its name.
 
@@ -57,6 +67,32 @@ class Programs:
         self.kwok = built(HERE / "kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", tell)
         module = json.loads(run_go(HERE / "kueue", "mod", "download", "-json", "sigs.k8s.io/kueue"))
         self.manifests = Path(module["Dir"], "config", "components")
+
+
+def kueue_programs(plane: ControlPlane, require: Callable[..., None], config: Any) -> Programs:
+    """What is built for these tests; skips where Kueue cannot be built."""
+    try:
+        return Programs(plane, teller(config))
+    except NoProgramError as error:
+        require("kueue", present=False, why=str(error))
+        raise
+
+
+@contextlib.contextmanager
+def on_own_plane(
+    control_plane: ControlPlane,
+    folder: Path,
+    flags: Sequence[str],
+    start: Callable[[ControlPlane], Running],
+) -> Iterator[Running]:
+    """What `start` makes of an API server of its own; both are stopped afterwards."""
+    plane = ControlPlane(folder, control_plane.binaries, flags=tuple(flags))
+    try:
+        running = start(plane)
+        yield running
+        running.stop()
+    finally:
+        plane.stop()
 
 
 class Queues:

@@ -15,28 +15,12 @@ import pytest
 from disturbed import QueuedJob, asking, kubeflow, until
 from queueing import Queues
 
-from specs import elastic_job, training_job
+from specs import elastic_job, mpi_job, training_job
 
 DISTURBANCES = (
     *("kill", "delete", "exit 0 on TERM", "preemption", "preemption, exit 0", "drained queue") * 3,
     "dead node",
 )
-
-
-def mpi_job() -> dict[str, Any]:
-    """An MPIJob of the MPI Operator."""
-    container = {"name": "mpi", "image": "example.com/mpi:1"}
-    launcher = {**container, "command": ["mpirun", "-np", "2", "train"]}
-    types = {
-        "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
-        "Worker": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
-    }
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": "mnist"},
-        "spec": {"mpiReplicaSpecs": types},
-    }
 
 
 def elastic_training_job() -> dict[str, Any]:
@@ -54,7 +38,7 @@ JOBS = {
     "XGBoostJob": kubeflow("XGBoostJob", Master=1, Worker=2),
     "PaddleJob": kubeflow("PaddleJob", Worker=3),
     "JAXJob": kubeflow("JAXJob", Worker=3),
-    "MPIJob": mpi_job(),
+    "MPIJob": mpi_job("v2beta1"),
     "TrainingJob": elastic_training_job(),
     "ElasticJob": elastic_job({"worker": 3}),
 }
