@@ -83,9 +83,8 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --platform "manylinux_2_28_$machine" --platform "manylinux_2_17_$machine" --platform "manylinux2014_$machine" \
     /wheel/*.whl
   cd /all
-  # rich colours code and Markdown with these, and nothing here does; of cffi, cryptography needs
-  # the compiled half only.
-  rm -r markdown_it* mdurl* pygments* cffi* pycparser*
+  # Of cffi, cryptography needs the compiled half only.
+  rm -r cffi* pycparser*
   find . -name '*.so' -exec $machine-linux-gnu-strip --strip-unneeded {} +
   mkdir -p /dependencies$LIBRARY /program$LIBRARY /program/usr/local/bin
   mv etcompile* /program$LIBRARY

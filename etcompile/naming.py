@@ -23,19 +23,6 @@ def natural(text: str) -> Natural:
     return _DIGITS.sub(_number, text), text
 
 
-def shortened(text: str, longest: int) -> str:
-    """A name of at most so many characters: its middle goes, never the index at its end.
-
-    Args:
-        text: The name, perhaps with a kind and a namespace before it.
-        longest: How many characters it may have; three at least.
-    """
-    if len(text) <= longest:
-        return text
-    head = (longest - 1) // 3
-    return f"{text[:head]}…{text[len(text) - (longest - 1 - head) :]}"
-
-
 def _number(match: re.Match[str]) -> str:
     # How many digits and then these compares as the number does. The NUL, which is in no name,
     # puts it before all letters, as if the text ended there.

@@ -1,29 +1,24 @@
 """How a rollout shows itself: events for programs, and lines for people.
 
-`etcompile.cli.progress_table` has the table that lines become on a terminal. Neither form fails if
-nobody reads it any more: the rollout goes on.
+Neither form fails if nobody reads it any more: the rollout goes on.
 """
 
 import contextlib
 import json
 import re
-import sys
 import threading
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from etcompile.diagnostics import Diagnostic, Severity
 from etcompile.diagnostics.redaction import shown, shown_value
 from etcompile.exitcodes import INTERRUPTED
 from etcompile.kubeapi import Repeat
-from etcompile.naming import Natural, natural
+from etcompile.naming import natural
 from etcompile.plan.groups import listed, side, summary
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout import Outcome, StepEvent
-
-if TYPE_CHECKING:
-    from etcompile.cli.progress_table import Table
 
 _COLOURS = {
     "created": "32",
@@ -48,18 +43,6 @@ _PARTICIPLES = {
     "release": "released",
 }
 _USED = re.compile(r"used: [^:]*(?=, limited: )")
-
-
-def progress(output: str, *, quiet: bool, color: bool) -> "Events | Lines | Table":
-    """The form for an output, `text` or `json`; with `quiet` it shows only what is wrong."""
-    if output == "json":
-        return Events(sys.stdout)
-    lines = Lines(sys.stdout, quiet=quiet, color=color)
-    if quiet or not sys.stdout.isatty():
-        return lines
-    from etcompile.cli.progress_table import Table
-
-    return Table(lines)
 
 
 class Events:
@@ -200,8 +183,15 @@ class Lines:
             until = f" until {step.until}" if step.until else ""
             left.append((step.ref, (f"{step.action} ", until), reason))
         self._list("not done", left)
+        # As people sort: worker-2 before worker-10.
         unready = sorted(
-            outcome.unready, key=lambda waiting: (not waiting.failed, in_order(waiting.ref))
+            outcome.unready,
+            key=lambda each: (
+                not each.failed,
+                each.ref.kind,
+                each.ref.namespace,
+                natural(each.ref.name),
+            ),
         )
         self._list("not ready", [(waiting.ref, ("", ""), waiting.reason) for waiting in unready])
         jobs = (waiting.job for waiting in unready if waiting.over and waiting.job)
@@ -247,8 +237,3 @@ class Lines:
             # As bytes: a terminal of another encoding still gets what a file would.
             self._stream.buffer.write(f"{line}\n".encode(errors="replace"))
             self._stream.flush()
-
-
-def in_order(ref: ObjectRef) -> tuple[str, str, Natural]:
-    """What sorts objects as people do: worker-2 before worker-10."""
-    return ref.kind, ref.namespace, natural(ref.name)

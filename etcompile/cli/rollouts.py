@@ -53,11 +53,12 @@ class Session:
     """A command that changes a cluster, from its start to its exit code."""
 
     def __init__(self, ctx: click.Context, options: ReportOptions, rollout: RolloutOptions) -> None:
-        from etcompile.cli.progress import progress
+        from etcompile.cli.progress import Events, Lines
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         color = colored(options.color, sys.stdout)
-        self.shown = progress(rollout.output, quiet=options.quiet, color=color)
+        lines = Lines(sys.stdout, quiet=options.quiet, color=color)
+        self.shown = Events(sys.stdout) if rollout.output == "json" else lines
         self.unreported: tuple[Diagnostic, ...] = ()
         """Diagnostics to report at the end."""
         self._ctx = ctx
@@ -185,7 +186,6 @@ def _signals(rollout: "Rollout") -> Iterator[None]:
 
     def stop(number: int, _frame: FrameType | None) -> None:
         if received:
-            sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")  # the table hid the cursor
             os._exit(INTERRUPTED)
         received.append(number)
         rollout.interrupt()

@@ -14,8 +14,6 @@ from etcompile.cli.reporting import cluster_errors, colored, write
 from etcompile.exitcodes import FAILED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from etcompile.kubeapi import Cluster
     from etcompile.status import JobStatus, Seen
 
@@ -29,8 +27,8 @@ class StatusOptions(ReportOptions, frozen=True, kw_only=True):
     connection: Connection
     watch: bool = option(
         "-w",
-        help="Keep watching: update a table on a terminal, elsewhere print a line for each change."
-        " With JOB, stop when it has succeeded or failed.",
+        help="Keep watching: print a line for each change. With JOB, stop when it has succeeded or"
+        " failed.",
     )
     output: Literal["text", "json"] = option(
         "-o",
@@ -72,47 +70,19 @@ def command(ctx: click.Context, options: StatusOptions) -> None:
 
 
 def _watched(cluster: "Cluster", view: "Seen", options: StatusOptions) -> int:
-    """Follows the jobs; the exit code."""
-    if options.output == "text" and sys.stdout.isatty():
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
-        color = colored(options.color, sys.stdout)
-        console = Console(highlight=False, no_color=not color)
-        with Live(console=console, auto_refresh=False) as live:
-            for jobs in _looks(cluster, view, every=1.0):
-                text = _text(view, jobs, color=color, width=console.width)
-                words = Text.from_ansi(text, no_wrap=True, overflow="ellipsis")
-                live.update(words, refresh=True)
-    else:
-        _write_changes(cluster, view, options)
-    jobs = view.statuses()
-    if view.job is not None and not jobs:
-        click.echo(f"{view.job} was deleted", err=True)
-        return FAILED
-    if options.output == "text" and not options.quiet:
-        from etcompile.status.text import not_ready_lines
-
-        for job in jobs:
-            for line in not_ready_lines(job):
-                click.echo(f"not ready: {line}", err=True)
-    return FAILED if any(job.phase == "Failed" for job in jobs) else 0
-
-
-def _write_changes(cluster: "Cluster", view: "Seen", options: StatusOptions) -> None:
-    """Writes a line for each change, until the job has ended."""
+    """Writes a line for each change until the job has ended; the exit code."""
     from etcompile.cli.main import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value
+    from etcompile.status import ENDED, follow
     from etcompile.status.changes import changes
-    from etcompile.status.text import clock
+    from etcompile.status.text import clock, not_ready_lines
 
     before: list[JobStatus] = []
-    if options.output != "json":
+    if options.output == "text":
         before = view.statuses()
         write(_text(view, before, color=colored(options.color, sys.stdout)) + "\n")
-    for jobs in _looks(cluster, view):
-        at = clock()
+    for look in itertools.chain([view], follow(cluster, view)):
+        jobs, at = look.statuses(), clock()
         for change in changes(before, jobs):
             if options.output == "json":
                 value = {"ts": at.isoformat(timespec="milliseconds")}
@@ -121,28 +91,23 @@ def _write_changes(cluster: "Cluster", view: "Seen", options: StatusOptions) -> 
                 write(json.dumps(value) + "\n")
             else:
                 write(f"{at.astimezone():%H:%M:%S} {shown(str(change))}\n")
-        if reader_is_gone():
-            return
+        has_ended = view.job is not None and all(job.phase in ENDED for job in jobs)
+        if has_ended or reader_is_gone():
+            break
         before = jobs
+    jobs = view.statuses()
+    if view.job is not None and not jobs:
+        click.echo(f"{view.job} was deleted", err=True)
+        return FAILED
+    if options.output == "text" and not options.quiet:
+        for line in itertools.chain.from_iterable(map(not_ready_lines, jobs)):
+            click.echo(f"not ready: {line}", err=True)
+    return FAILED if any(job.phase == "Failed" for job in jobs) else 0
 
 
-def _looks(
-    cluster: "Cluster", view: "Seen", every: float | None = None
-) -> "Iterator[list[JobStatus]]":
-    """The jobs as they are, and after each change, until the one of the command line has ended."""
-    from etcompile.status import ENDED, follow
-
-    for look in itertools.chain([view], follow(cluster, view, every=every)):
-        jobs = look.statuses()
-        yield jobs
-        if view.job is not None and all(job.phase in ENDED for job in jobs):
-            return
-
-
-def _text(view: "Seen", jobs: "list[JobStatus]", *, color: bool, width: int | None = None) -> str:
+def _text(view: "Seen", jobs: "list[JobStatus]", *, color: bool) -> str:
     from etcompile.status.text import clock, job_text, jobs_text
 
-    now = clock()
     if view.job is None:
-        return jobs_text(jobs, now, color=color, width=width)
-    return "\n".join(job_text(job, now, color=color, width=width) for job in jobs)
+        return jobs_text(jobs, clock(), color=color)
+    return "\n".join(job_text(job, clock(), color=color) for job in jobs)

@@ -24,12 +24,11 @@ _Change = tuple[str, Event] | tuple[str, list[LiveObject]] | ClusterError
 """The kind, and a change of one of its objects, or all of them anew; or why a watch ended."""
 
 
-def follow(cluster: Cluster, snapshot: Seen, *, every: float | None = None) -> Iterator[Seen]:
+def follow(cluster: Cluster, snapshot: Seen) -> Iterator[Seen]:
     """Keeps what was seen up to date, and yields it after each change.
 
     Args:
         snapshot: What was seen; it is changed in place.
-        every: Seconds after which it is yielded although nothing has changed; None for never.
 
     Raises:
         ClusterError: a watch ended for good.
@@ -49,11 +48,7 @@ def follow(cluster: Cluster, snapshot: Seen, *, every: float | None = None) -> I
         ).start()
     try:
         while True:
-            try:
-                _take_in(snapshot, changes.get(timeout=every))
-            except queue.Empty:
-                yield snapshot
-                continue
+            _take_in(snapshot, changes.get())
             end = time.monotonic() + _TOGETHER
             with contextlib.suppress(queue.Empty):
                 while (left := end - time.monotonic()) > 0:

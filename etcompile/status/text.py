@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
-from etcompile.naming import shortened
 from etcompile.status.values import JobStatus, Phase, grouped
 
 _STYLES: dict[Phase, str] = {
@@ -20,40 +19,28 @@ _STYLES: dict[Phase, str] = {
 }
 _NAMES = 3
 """So many of those that have the same to say are named."""
-_NAME = 14
-_NAMESPACE = 14
-_STATE = 40
-_COLUMNS = 62
-"""Columns that the rest of a line needs, where lines are cut."""
 _HOSTS = 8
 _DURATIONS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def job_text(
-    job: JobStatus, now: datetime, *, color: bool = False, width: int | None = None
-) -> str:
-    """A job in full; lines are cut after `width` columns, if that is not None."""
-    lines = [shown(line) for line in _job_lines(job, now, width=width)]
+def job_text(job: JobStatus, now: datetime, *, color: bool = False) -> str:
+    """A job in full."""
+    lines = [shown(line) for line in _job_lines(job, now)]
     phase = _painted(job.phase, _STYLES.get(job.phase, ""), color=color)
     lines[1] = lines[1].replace(job.phase, phase, 1)
     return "".join(f"{line}\n" for line in lines)
 
 
-def jobs_text(
-    jobs: Sequence[JobStatus], now: datetime, *, color: bool = False, width: int | None = None
-) -> str:
-    """Jobs as a table, a line each; they are cut after `width` columns, if that is not None."""
-    longest = len(max((job.name for job in jobs), key=len, default=""))
-    if width is not None:
-        longest = max(_NAME, min(longest, width - _COLUMNS))
+def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) -> str:
+    """Jobs as a table, a line each."""
     head = ("NAMESPACE", "NAME", "KIND", "PHASE", "READY", "FAILED", "RESTARTS", "AGE")
     rows = []
     for job in jobs:
         desired = [role.desired for role in job.roles]
         of = "?" if None in desired else sum(number or 0 for number in desired)
         row = (
-            job.namespace if width is None else shortened(job.namespace, _NAMESPACE),
-            shortened(job.name, longest),
+            job.namespace,
+            job.name,
             job.kind or "?",
             job.phase,
             f"{sum(role.ready for role in job.roles)}/{of}",
@@ -75,20 +62,13 @@ def jobs_text(
     return "".join(f"{line}\n" for line in (lines[0], *painted))
 
 
-def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
-    """What is not ready and why, those with the same reason in one line.
-
-    Names give way to the state where lines are cut after `width` columns, but never their ends
-    with the indexes.
-    """
+def not_ready_lines(job: JobStatus) -> Iterator[str]:
+    """What is not ready and why, those with the same reason in one line."""
     for replicas in grouped(job.not_ready):
         first = replicas[0]
         separator = ": " if first.reason in ("", first.state) else ", "
         why = f"{first.state}{separator}{first.why}".removesuffix(separator)
         names = [replica.name for replica in replicas]
-        if width is not None:
-            columns = (width - _STATE) // max(1, min(len(names), _NAMES)) - 2
-            names = [shortened(name, max(_NAME, columns)) for name in names]
         yield shown(f"{some(names)}: {why}")
 
 
@@ -125,7 +105,7 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def _job_lines(job: JobStatus, now: datetime, *, width: int | None) -> Iterator[str]:
+def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
     how = "" if job.reported else "derived: "
     kind = f" ({job.kind})" if job.kind else ""
     yield f"Job:       {job.namespace}/{job.name}{kind}"
@@ -158,7 +138,7 @@ def _job_lines(job: JobStatus, now: datetime, *, width: int | None) -> Iterator[
     yield from _table(rows)
     if job.not_ready:
         yield from ("", "Not ready:")
-        yield from (f"  {line}" for line in not_ready_lines(job, width))
+        yield from (f"  {line}" for line in not_ready_lines(job))
     if job.surplus:
         yield from ("", "Pods that the job does not declare:")
         yield f"  {some(job.surplus)}"

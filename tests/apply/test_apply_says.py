@@ -1,14 +1,7 @@
 """What a rollout says at its end, and what a refusal says: all of it, once, and in few words."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 
 import pytest
 
@@ -214,31 +207,6 @@ def test_the_way_out_of_a_replacement_is_said_once(run, write, kubelet):
     assert done.returncode == 5
     assert done.stderr.count("--replace ") == 1
     assert "hint: --replace deletes and recreates it; another ID" in done.stderr
-
-
-def test_80_columns_show_the_index_of_a_pod_and_its_state(job, kubelet, kubeconfig, tmp_path):
-    """With a name so long that not all of it fits."""
-    name = "a-language-model-of-many-parameters-23"
-    job(name=name, replicas=11)
-    kubelet.let(
-        f"{name}-*", unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
-    )
-    inside, outside = pty.openpty()
-    fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    command = [sys.executable, "-m", "etcompile", "apply", "jobs", "--timeout", "6s"]
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm"}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=outside, stderr=outside):
-        os.close(outside)
-        told = b""
-        while True:
-            try:
-                told += os.read(inside, 65536)
-            except OSError:  # the other end is closed
-                break
-    os.close(inside)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.decode())
-    for number in (0, 10):
-        assert re.search(rf"Pod .*…\S*worker-{number} +waiting +\ds +cannot be", text), text
 
 
 DISRUPTED = {

@@ -1,20 +1,12 @@
 """`etcompile status --watch`: a line for each change, and an end when the job has one."""
 
 import json
-import os
-import pty
-import re
-import select
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from etcompile.status import JobStatus
-from etcompile.status.text import clock, job_text, jobs_text
-from etcompile.status.values import Replica
 from specs import training_job
 
 
@@ -124,54 +116,3 @@ def _lists(control_plane, namespace: str) -> int:
         for event in control_plane.audit(namespace)
         if event["verb"] in ("get", "list")
     )
-
-
-def test_a_terminal_gets_a_table_that_is_kept_up_to_date(deployed, pod_is, arguments):
-    deployed(training_job())
-    screen, side = pty.openpty()
-    command = arguments("mnist", "--watch")
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
-    process = subprocess.Popen(command, stdout=side, stderr=side, stdin=side, env=environment)
-    os.close(side)
-    try:
-        shown = _shown(screen, b"Pending")
-        assert b"ROLE" in shown
-        pod_is("mnist-launcher", "Running", ready=True)
-        _shown(screen, b"Running")
-        pod_is("mnist-launcher", "Succeeded")
-        _shown(screen, b"Succeeded")
-        assert process.wait(timeout=30) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(screen)
-
-
-def _shown(screen: int, words: bytes) -> bytes:
-    """What the terminal shows until these words stand there."""
-    seen, end = b"", time.monotonic() + 30
-    while time.monotonic() < end:
-        if select.select([screen], [], [], 0.5)[0]:
-            seen += os.read(screen, 65536)
-        if words in seen:
-            return seen
-    raise AssertionError(seen)
-
-
-def test_80_columns_show_indexes_and_states_of_pods_with_long_names():
-    """As `--watch` cuts the lines on a terminal."""
-    name = "a-language-model-of-many-parameters-23"
-    replicas = tuple(
-        Replica(f"{name}-worker-{index}", "worker", "Pending", reason="Unschedulable")
-        for index in (10, 11)
-    )
-    job = JobStatus(
-        namespace="research-team-of-the-north", name=name, kind="TrainingJob", phase="Pending",
-        reported=False, because="no Pod runs", created="", run=None, roles=(), replicas=replicas,
-        hosts=None, surplus=(), events=(),
-    )  # fmt: skip
-    shown = [line[:80] for line in job_text(job, clock(), width=80).splitlines()]
-    told = next(line for line in shown if "worker-" in line)
-    assert re.search(r"…\S*worker-10, \S*…\S*worker-11: Pending, Unschedulable", told), told
-    table = [line[:80] for line in jobs_text([job], clock(), width=80).splitlines()]
-    assert re.search(r"…\S*-23 +TrainingJob +Pending", table[1]), table
