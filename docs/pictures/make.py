@@ -99,7 +99,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=_flags())
         draw_capacity(folder, Path(work))
         photograph(browser, plan_page(Path(work)), folder / "plan", height=820)
-        photograph(browser, why_page(), folder / "why", height=780)
+        photograph(browser, why_page(), folder / "why", height=1240)
         photograph(browser, why_page(), folder / "timeline", height=780, part="section:has(.strip)")
         draw_diagrams(browser, mermaid_script(Path(work)), folder)
         browser.close()
