@@ -169,7 +169,6 @@ def request_checkpoint(
     cluster: Cluster,
     job: str,
     *,
-    why: str = _REASON,
     concurrency: int = 16,
     pause: Callable[[float], None] = time.sleep,
 ) -> CheckpointRequest:
@@ -182,7 +181,6 @@ def request_checkpoint(
 
     Args:
         job: The name of the job, in the default namespace.
-        why: The reason that the supervisors log.
 
     Raises:
         ClusterError: the cluster cannot be read, or refuses.
@@ -213,7 +211,7 @@ def request_checkpoint(
     if now < last.at + SAME:
         # Pods that go are part of the same disturbance, and one checkpoint is enough.
         return CheckpointRequest(title, signal, (), _names(idle), last.why, now - last.at)
-    new = notice(_epoch(observed, job), now, signal, why)
+    new = notice(_epoch(observed, job), now, signal, _REASON)
     first = first_replica(run.job)
     receivers = running
     if first is not None:

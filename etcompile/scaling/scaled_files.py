@@ -45,7 +45,6 @@ class Proposal(Struct, frozen=True):
         title: The intent, `ScaleOut bert-scale-003-out`, or the number: `spec.replicas: 1 -> 2`.
         come: The Pods that would be created.
         go: The Pods that would be deleted.
-        files: The files of the job and its intents, in order, without the new one.
         replaces: The file exists, and this is its new content.
     """
 
@@ -56,7 +55,6 @@ class Proposal(Struct, frozen=True):
     after: int
     come: tuple[str, ...]
     go: tuple[str, ...]
-    files: tuple[str, ...]
     role: str = ""
     replaces: bool = False
 
@@ -99,10 +97,9 @@ def proposal(
         return None, problems
     if now.folded.scaled_role is None:
         return None, [_not_elastic(now.folded, chosen.job)]
-    files = tuple(dict.fromkeys(document.file for document in chosen.documents))
     wanted = change(now.folded, request)
     if wanted is None:
-        return Proposal(None, "", "", now.workers, now.workers, (), (), files), []
+        return Proposal(None, "", "", now.workers, now.workers, (), ()), []
     namespace = now.job.namespace or "default"
     names = {
         name.removeprefix(f"{now.job.name}-") for where, name in chosen.names if where == namespace
@@ -130,7 +127,6 @@ def proposal(
             after=then.workers,
             come=tuple(pod for pod in then.pods if pod not in now.pods),
             go=tuple(pod for pod in now.pods if pod not in then.pods),
-            files=files,
             role=now.folded.scaled_role.name,
         ),
         [diagnostic for diagnostic in then.diagnostics if diagnostic not in now.diagnostics],

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from apply.kubelet import ready
-from specs import kubeflow_job, training_job
+from specs import kubeflow_job
 
 NOTICE = "etcompile.dev/notice"
 ASKS = {"etcompile.dev/restart": "in-place", "etcompile.dev/checkpoint-signal": "USR1"}
@@ -108,17 +108,3 @@ def test_a_job_that_is_not_there_is_told_of_with_those_that_are(run, applied):
     done = run("checkpoint", "mnits")
     assert done.returncode == 7
     assert "did you mean 'mnist'?" in done.stderr
-
-
-def test_commands_are_asked_before_workers_go(run, write, kubelet, namespace, notices):
-    kubelet.let("*-launcher", at_work("main"))
-    document = asking(training_job(replicas=3), namespace)
-    document["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = "OnFailure"
-    write(document)
-    done = run("apply", "jobs")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = run("scale", "mnist", "jobs", "--to", "2", "--apply", "--drain", "0")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{namespace}/mnist: 1 Pod asked for a checkpoint, by signal USR1" in done.stderr
-    [text] = notices().values()
-    assert "1 of its workers are about to go" in text

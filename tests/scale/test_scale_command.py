@@ -281,11 +281,3 @@ def test_a_wish_that_says_nothing_or_two_things_is_refused(tree, arguments):
     done = scale("mnist", *arguments, cwd=tree)
     assert done.returncode == 2
     assert len(texts(tree)) == 1
-
-
-@pytest.mark.parametrize("words", [("--ignore", "ET2040"), ("--config", "gang=volcano")])
-def test_what_is_no_flag_of_apply_is_passed_to_it_as_a_setting(words, example, monkeypatch):
-    monkeypatch.setenv("KUBECONFIG", str(example / "none"))
-    done = scale("elastic-mnist", "--add", 1, "--apply", *words, cwd=example)
-    assert "ET8001" in done.stderr, done.stderr
-    assert done.returncode == 6
