@@ -6,7 +6,7 @@ command that compiles has its thirty options in sections.
 The parameters of a command are the fields of a frozen struct:
 
     class LogsOptions(ReportOptions, frozen=True, kw_only=True):
-        job: str = argument("JOB", shell_complete=completion.jobs)
+        job: str = argument("JOB")
         rank: int | None = option(metavar="N", help="Only the Pod of this rank.")
 
     @subcommand("logs", LogsOptions)
@@ -28,11 +28,11 @@ from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
 _SECTIONS = {
-    "Input": "--filename --namespace --overlay --runtimes --set --beside --allow-empty --job",
+    "Input": "--namespace --overlay --runtimes --set --beside --allow-empty --job",
     "Configuration": "--environment --config --isolated",
     "Output": "--output --output-dir --plan --split --layout --check --run --exit-zero",
     "Changes": "--against --dry-run --force --prune --replace --replace-data --adopt --target --yes"
-    " --take-ownership --to --add --remove --pods --kind --in-place --apply",
+    " --take-ownership --to --add --remove --pods --kind --in-place",
     "Corrections": "--fix --unsafe-fixes --diff",
     "Waiting": "--wait --timeout --drain",
     "Cluster": "--capacity --context --kubeconfig --concurrency",
@@ -310,9 +310,8 @@ def _parameter(field: FieldInfo, declaration: Declaration) -> click.Parameter:
     if not any(word.startswith("--") for word in words):
         words = (*words, f"--{field.name.replace('_', '-')}")
     default = attributes.get("default")
-    is_flag = isinstance(default, bool) and "/" not in words[-1]
     attributes["required"] = "default" not in attributes
-    attributes["show_default"] = not is_flag and default not in (None, "", ())
+    attributes["show_default"] = default not in (None, "", (), False)
     return declaration.cls([*words, field.name], **attributes)
 
 

@@ -5,10 +5,9 @@ Shells ask click, by the script that `etcompile completion` prints; kubectl asks
 unless somebody presses Tab.
 """
 
-import functools
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
 
 import click
 from msgspec import Struct
@@ -17,10 +16,6 @@ from etcompile.cli.command_line import argument, subcommand
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-Values = Iterable[tuple[str, str]]
-"""Each with what it means, or nothing."""
-Complete = Callable[[click.Context, click.Parameter, str], Any]
 
 
 class CompletionOptions(Struct, frozen=True, kw_only=True):
@@ -71,155 +66,52 @@ def kubectl() -> None:
 # Values -------------------------------------------------------------------------------------------
 
 
-def offering(values: Callable[[click.Context], Values], *, files: bool = False) -> Complete:
-    """What click calls for an option: the values that begin as what was typed.
+def _matching(values: Iterable[tuple[str, str]], incomplete: str) -> "list[CompletionItem]":
+    """The values that begin as what was typed, each with what it means, or nothing."""
+    from click.shell_completion import CompletionItem
 
-    Args:
-        values: The values, by the options that were typed before.
-    """
-
-    def complete(
-        ctx: click.Context,
-        param: click.Parameter,  # noqa: ARG001
-        incomplete: str,
-    ) -> "list[CompletionItem]":
-        from click.shell_completion import CompletionItem
-
-        # Files first: bash forgets what stands before them.
-        items = [CompletionItem(incomplete, type="file")] if files else []
-        for value, words in values(ctx):
-            if value.lower().startswith(incomplete.lower()):
-                items.append(CompletionItem(value, help=words or None))
-        return items
-
-    return complete
-
-
-def _codes() -> list[tuple[str, str]]:
-    from etcompile.diagnostics.catalogue import codes_by_name
-
-    return [(code, name) for name, code in codes_by_name().items()]
-
-
-@offering
-def codes(_ctx: click.Context) -> Values:
-    """The codes of all diagnostics."""
-    return _codes()
-
-
-@offering
-def warnings(_ctx: click.Context) -> Values:
-    """The codes of warnings."""
-    from etcompile.diagnostics import RULES, Severity
-
-    return [(code, name) for code, name in _codes() if RULES[code].severity is Severity.WARNING]
-
-
-@offering
-def selectable(_ctx: click.Context) -> Values:
-    """The codes of advice that is reported only on request."""
-    from etcompile.diagnostics.suppression import selectable
-
-    known = selectable()
-    return [(code, name) for code, name in _codes() if code in known]
-
-
-@functools.partial(offering, files=True)
-def overlays(_ctx: click.Context) -> Values:
-    """Overlays that ship with etcompile, and files."""
-    from etcompile.overlays.overlay_files import shipped
-
-    return [(name, "ships with etcompile") for name in shipped()]
-
-
-@offering
-def runtimes(_ctx: click.Context) -> Values:
-    """The runtimes that Trainer ships."""
-    from etcompile.compiler.runtimes import shipped
-
-    return [(document.name or "", "") for document in shipped()]
-
-
-@offering
-def versions(_ctx: click.Context) -> Values:
-    """The versions of Kubernetes, the newest first."""
-    from etcompile.check import kubernetes
-
-    return [(version, "") for version in reversed(kubernetes.versions())]
-
-
-@offering
-def secrets(_ctx: click.Context) -> Values:
-    """The modes of `--secret`."""
     return [
-        ("runtime", "a Secret that apply or the watcher creates in the cluster"),
-        ("existing:", "NAME of a Secret that you created"),
-        ("external", "a Secret that External Secrets creates in the cluster"),
-        ("sealed:", "CERT.pem: encrypted in the output, for Sealed Secrets"),
-        ("sops:", "age1...: encrypted in the output, with SOPS"),
-        ("csi:", "NAME of a SecretProviderClass"),
+        CompletionItem(value, help=words or None)
+        for value, words in values
+        if value.lower().startswith(incomplete.lower())
     ]
 
 
-@offering
-def contexts(ctx: click.Context) -> Values:
+def codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The codes of diagnostics."""
+    from etcompile.diagnostics.catalogue import codes_by_name
+
+    return _matching(((code, name) for name, code in codes_by_name().items()), incomplete)
+
+
+def overlays(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Files, and the overlays that ship with etcompile."""
+    from click.shell_completion import CompletionItem
+
+    from etcompile.overlays.overlay_files import shipped
+
+    names = _matching(((name, "ships with etcompile") for name in shipped()), incomplete)
+    # Files first: bash forgets what stands before them.
+    return [CompletionItem(incomplete, type="file"), *names]
+
+
+def kinds(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The kinds that have a schema."""
+    from etcompile.cli.schema import names
+
+    return _matching(names(), incomplete)
+
+
+def contexts(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
     """The contexts of the kubeconfig."""
     from etcompile.kubeapi import kubeconfig
 
     try:
-        return [(name, "") for name in kubeconfig.contexts(ctx.params.get("kubeconfig"))]
+        names = kubeconfig.contexts(ctx.params.get("kubeconfig"))
     except Exception:
         return []
-
-
-@offering
-def namespaces(ctx: click.Context) -> Values:
-    """The namespaces of the cluster."""
-    return _live(ctx, "Namespace")
-
-
-@offering
-def jobs(ctx: click.Context) -> Values:
-    """The jobs of the namespace in the cluster."""
-    return _live(ctx, "ConfigMap")
-
-
-def _live(ctx: click.Context, kind: str) -> Values:
-    """Names from the cluster that the options so far lead to; none if it does not answer soon."""
-    from etcompile.kubeapi import Retries, connect
-    from etcompile.model.protocol import JOB_LABEL
-
-    where = (ctx.params.get(name) for name in ("context", "namespace", "kubeconfig"))
-    try:
-        with connect(*where, timeout=2.0, retries=Retries(attempts=1)) as cluster:
-            labels = JOB_LABEL if kind == "ConfigMap" else ""
-            resource = cluster.resource("v1", kind)
-            objects = cluster.list(resource, labels=labels, metadata_only=True).items
-    except Exception:
-        return []
-    metadata = [value["metadata"] for value in objects]
-    names = {each["labels"][JOB_LABEL] if labels else each["name"] for each in metadata}
-    return [(name, "") for name in sorted(names)]
-
-
-@offering
-def environments(ctx: click.Context) -> Values:
-    """The environments of the configuration file that counts for what is typed so far."""
-    from etcompile.load import configuration
-
-    config = ctx.params.get("config") or ()
-    files = [config] if isinstance(config, str) else [word for word in config if "=" not in word]
-    named = next(iter(files), None)
-    folder = configuration.folder_of(named or next(iter(ctx.params.get("paths") or ()), "."))
-    root = configuration.root_of(folder)
-    try:
-        file = configuration.read(named, root) if named else configuration.nearest(folder, root)
-    except OSError:
-        return []
-    values = file.values if isinstance(file, configuration.Configuration) else {}
-    names = values.get("environments")
-    return [(name, "") for name in names] if isinstance(names, dict) else []
-
-
-files = offering(lambda _ctx: (), files=True)
-"""Files."""
+    return _matching(((name, "") for name in names), incomplete)

@@ -6,10 +6,9 @@ from typing import Any, Literal
 import click
 from msgspec import Struct
 
-from etcompile.cli import completion
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import configured, settings
-from etcompile.cli.options import FILENAMES, OPTIONAL_PATHS, ReportOptions
+from etcompile.cli.options import OPTIONAL_PATHS, ReportOptions
 from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED
 
@@ -18,15 +17,12 @@ class ConfigOptions(Struct, frozen=True, kw_only=True):
     """The options of `etcompile config`."""
 
     paths: tuple[str, ...] = OPTIONAL_PATHS
-    filenames: tuple[str, ...] = FILENAMES
     environment: str | None = option(
-        metavar="NAME",
-        shell_complete=completion.environments,
-        help="Environment in the file whose settings apply.",
+        metavar="NAME", help="Environment in the file whose settings apply."
     )
     config: str | None = option(
         metavar="FILE",
-        shell_complete=completion.files,
+        type=click.Path(),
         help="Configuration file to use instead of the nearest one.",
     )
     output: Literal["text", "json"] = option("-o", default="text", help="Format of the output.")

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 ENVIRONMENTS = "environments"
 EACH_TIME = {
-    "filename": "it is another PATH",
     "output-dir": "where the result goes is said where it is wanted",
     "output": "its form is said where it is wanted",
     "check": "it makes another command of render",

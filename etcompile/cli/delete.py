@@ -6,7 +6,6 @@ import time
 import click
 from msgspec import structs
 
-from etcompile.cli import completion
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
@@ -27,12 +26,7 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile delete`."""
 
     paths: tuple[str, ...] = OPTIONAL_PATHS
-    names: tuple[str, ...] = option(
-        "--job",
-        metavar="NAME",
-        shell_complete=completion.jobs,
-        help="Name of a job. May be repeated.",
-    )
+    names: tuple[str, ...] = option("--job", metavar="NAME", help="Name of a job. May be repeated.")
     adopt: bool = option(help="Also delete what another tool or set manages.")
     set_name: str | None = SET_NAME
     timeout: float = option(metavar="T", type=Duration(), default="15m", help=GIVE_UP)

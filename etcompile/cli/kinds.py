@@ -7,7 +7,6 @@ import click
 from msgspec import Struct
 
 from etcompile import emit, frontends
-from etcompile.cli import completion
 from etcompile.cli.command_line import did_you_mean, option, subcommand
 
 
@@ -16,7 +15,6 @@ class KindsOptions(Struct, frozen=True, kw_only=True):
 
     runtime: str | None = option(
         metavar="NAME",
-        shell_complete=completion.runtimes,
         help="Print a runtime that Trainer ships, as YAML that you can copy and edit.",
     )
     output: Literal["text", "json"] = option(

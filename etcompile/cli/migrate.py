@@ -5,39 +5,16 @@ from typing import Any, Literal
 
 import click
 
-from etcompile.cli import completion
 from etcompile.cli.command_line import option, subcommand
-from etcompile.cli.options import (
-    FILENAMES,
-    IGNORE,
-    OPTIONAL_PATHS,
-    Connection,
-    ReportOptions,
-)
+from etcompile.cli.options import IGNORE, OPTIONAL_PATHS, Connection, ReportOptions
 from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
-
-
-class _Connection(Connection, frozen=True, kw_only=True):
-    """Which cluster `--from-cluster` reads."""
-
-    context: str | None = option(
-        metavar="NAME",
-        shell_complete=completion.contexts,
-        help="With --from-cluster: context of the kubeconfig.",
-    )
-    kubeconfig: Path | None = option(
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="With --from-cluster: path of the kubeconfig.",
-    )
 
 
 class MigrateOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile migrate`."""
 
     paths: tuple[str, ...] = OPTIONAL_PATHS
-    filenames: tuple[str, ...] = FILENAMES
     output: Path | None = option(
         *("-d", "--output-dir"),
         metavar="DIR",
@@ -48,14 +25,12 @@ class MigrateOptions(ReportOptions, frozen=True, kw_only=True):
         metavar="KIND/NAME",
         help="Read the job, its scale intents and its objects from the cluster.",
     )
-    namespace: str | None = option(
-        "-n", metavar="NS", shell_complete=completion.namespaces, help="Namespace of the job."
-    )
+    namespace: str | None = option("-n", metavar="NS", help="Namespace of the job.")
     to: Literal["trainjob"] | None = option(
         help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
         " TrainingRuntime, and report what does not carry over.",
     )
-    connection: _Connection
+    connection: Connection
     ignore: tuple[str, ...] = IGNORE
 
 

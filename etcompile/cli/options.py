@@ -116,33 +116,13 @@ def _codes(
     return codes
 
 
-class _Paths(click.Argument):
-    """PATHs, with the files of `-f` before them."""
-
-    def handle_parse_result(
-        self, ctx: click.Context, opts: Any, args: list[str]
-    ) -> tuple[Any, list[str]]:
-        """The paths, however they are written."""
-        if files := opts.get("filenames"):
-            paths = opts.get("paths")
-            opts = {**opts, "paths": (*files, *(paths if isinstance(paths, tuple) else ()))}
-        return super().handle_parse_result(ctx, opts, args)
-
-
-PATHS = argument("PATH...", cls=_Paths, shell_complete=completion.files)
-OPTIONAL_PATHS = argument("[PATH...]", cls=_Paths, required=False, shell_complete=completion.files)
-FILENAMES = option(
-    *("-f", "--filename"),
-    metavar="FILE",
-    shell_complete=completion.files,
-    help="Another PATH. May be repeated.",
-)
-"""`-f FILE`, as kubectl has it: what it names is among the PATHs."""
-JOB = argument("JOB", shell_complete=completion.jobs)
+PATHS = argument("PATH...", type=click.Path())
+OPTIONAL_PATHS = argument("[PATH...]", required=False, type=click.Path())
+JOB = argument("JOB")
 IGNORE = setting(
     metavar="CODE",
     callback=converted(_warnings),
-    shell_complete=completion.warnings,
+    shell_complete=completion.codes,
     help="Do not report this warning, such as ET2040, or several, separated by commas. May be"
     " repeated. In a file, write # etcompile: ignore[ET2040] on the line.",
 )
@@ -151,15 +131,9 @@ KUBERNETES_VERSION = setting(
     metavar="V",
     hidden=True,
     callback=converted(_minor_version),
-    shell_complete=completion.versions,
     help="Kubernetes version of the cluster.",
 )
-LIVE_NAMESPACE = option(
-    "-n",
-    metavar="NS",
-    shell_complete=completion.namespaces,
-    help="Namespace.  [default: that of the context]",
-)
+LIVE_NAMESPACE = option("-n", metavar="NS", help="Namespace.  [default: that of the context]")
 SET_NAME = option(
     "--set",
     metavar="NAME",
@@ -199,7 +173,6 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         metavar="NS",
         per_call=True,
         callback=converted(namespace_name),
-        shell_complete=completion.namespaces,
         help="Namespace of the jobs that do not name one.",
     )
     overlays: tuple[str, ...] = setting(
@@ -214,7 +187,7 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     runtimes: tuple[str, ...] = setting(
         metavar="PATH",
         is_file=True,
-        shell_complete=completion.files,
+        type=click.Path(),
         help="File or folder of TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may"
         " name. May be repeated. Runtimes among the inputs override them, and they override"
         " those that Trainer ships.",
@@ -224,7 +197,6 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         default=str(_DEFAULTS.secret),
         metavar="MODE",
         callback=converted(secret_mode),
-        shell_complete=completion.secrets,
         help="Where the ssh key pair comes from: runtime (apply or the watcher creates a Secret in"
         " the cluster), existing:NAME (a Secret that you created), external[:STORE/PATH] (External"
         " Secrets), csi:NAME (mounted from a vault), or encrypted in the output:"
@@ -311,13 +283,11 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     strict: bool = setting(help="Treat warnings as errors.")
     ignore: tuple[str, ...] = IGNORE
     environment: str | None = option(
-        metavar="NAME",
-        shell_complete=completion.environments,
-        help="Environment in the configuration file whose settings apply.",
+        metavar="NAME", help="Environment in the configuration file whose settings apply."
     )
     config: tuple[str, ...] = option(
         metavar="FILE|KEY=VALUE",
-        shell_complete=completion.files,
+        type=click.Path(),
         help="Configuration file, or a setting that overrides the file's, such as"
         " gang=volcano. May be repeated.  [default: the nearest etcompile.toml above the first"
         " PATH, or pyproject.toml with a table tool.etcompile, up to the root of the repository]",
@@ -329,7 +299,6 @@ class CompileOptions(SettingOptions, frozen=True, kw_only=True):
     """What to compile, and how."""
 
     paths: tuple[str, ...] = PATHS
-    filenames: tuple[str, ...] = FILENAMES
 
 
 class AdviceOptions(Struct, frozen=True, kw_only=True):
@@ -344,7 +313,7 @@ class AdviceOptions(Struct, frozen=True, kw_only=True):
         metavar="CODE",
         per_call=True,
         callback=converted(_advice),
-        shell_complete=completion.selectable,
+        shell_complete=completion.codes,
         help="Also report this advice, which is not reported by default, such as ET9034, or"
         " several, separated by commas. May be repeated.",
     )
@@ -368,7 +337,7 @@ class CapacityOptions(Struct, frozen=True, kw_only=True):
     capacity: str | None = setting(
         metavar="FILE|cluster[:CONTEXT]",
         is_file=True,
-        shell_complete=completion.files,
+        type=click.Path(),
         help="Also report whether each job fits a cluster: the one of which etcompile capacity"
         " snapshot wrote FILE, or the one of the context in the kubeconfig.",
     )
@@ -431,9 +400,7 @@ class ClusterOptions(Connection, frozen=True, kw_only=True):
 class RightsOptions(Struct, frozen=True, kw_only=True):
     """What a plan may do."""
 
-    prune: bool = option(
-        "--prune/--no-prune", help="Delete objects that are no longer in the files."
-    )
+    prune: bool = option(help="Delete objects that are no longer in the files.")
     replace: bool = option(help="Delete and recreate objects whose changed fields are immutable.")
     replace_data: tuple[str, ...] = option(
         metavar="NAME",

@@ -44,7 +44,7 @@ def names() -> list[tuple[str, str]]:
 class SchemaOptions(Struct, frozen=True, kw_only=True):
     """The options of `etcompile schema`."""
 
-    kind: str | None = argument("KIND", shell_complete=completion.offering(lambda _ctx: names()))
+    kind: str | None = argument("KIND", shell_complete=completion.kinds)
     markdown: bool = option(help="Print the fields as a Markdown table instead.")
     all: bool = option(help="With -d: write all schemas, and a catalog for editors.")
     output: Path | None = option(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli import completion
 from etcompile.cli.command_line import argument, option, subcommand
 from etcompile.cli.options import LIVE_NAMESPACE, Connection, ReportOptions
 from etcompile.cli.reporting import cluster_errors, colored, write
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 class StatusOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile status`."""
 
-    job: str | None = argument("[JOB]", shell_complete=completion.jobs)
+    job: str | None = argument("[JOB]")
     namespace: str | None = LIVE_NAMESPACE
     all_namespaces: bool = option("-A", help="Show the jobs of all namespaces.")
     connection: Connection

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 from msgspec import Struct, structs
 
-from etcompile.cli import completion
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.options import Connection
 from etcompile.cli.reporting import write
@@ -73,7 +72,6 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     namespaces: tuple[str, ...] = option(
         *("-n", "--namespace"),
         metavar="NS",
-        shell_complete=completion.namespaces,
         help="Watch the jobs of this namespace. May be repeated.  [default: that of the context]",
     )
     all_namespaces: bool = option("-A", help="Watch the jobs of all namespaces.")

@@ -119,7 +119,7 @@ def test_a_clean_check_counts_what_it_checked(tmp_path):
 
 
 FLAGS = {
-    "-f": {"--filename", "--follow"},  # as in kubectl: a file, and of logs to go on
+    "-f": {"--follow"},
     "-o": {"--output"},
     "-d": {"--output-dir"},
     "-n": {"--namespace"},
@@ -146,23 +146,6 @@ def test_a_short_flag_means_the_same_everywhere(names: tuple[str, ...]):
     for param in command(*names).params:
         for short in [word for word in param.opts if len(word) == 2 and word[0] == "-"]:
             assert FLAGS[short] & {*param.opts}, f"{names}: {param.opts}"
-
-
-@pytest.mark.parametrize("names", COMMANDS, ids="-".join)
-def test_what_takes_paths_takes_files(names: tuple[str, ...]):
-    params = {param.name: param for param in command(*names).params}
-    if "paths" in params:
-        assert {"-f", "--filename"} == {*params["filenames"].opts}
-
-
-def test_files_and_paths_are_the_same(tmp_path):
-    example = "examples/trainingjob/elastic-mnist/job.yaml"
-    runs = [
-        CliRunner().invoke(ROOT, ["render", *words]).stdout
-        for words in ([example], ["-f", example], ["--filename", example, "-o", "yaml"])
-    ]
-    assert runs[0]
-    assert len({*runs}) == 1
 
 
 def test_help_begins_with_what_is_the_product():

@@ -111,7 +111,7 @@ def test_each_option_arrives_as_the_type_of_its_field(
     bare = given_by(found, needed(found, tmp_path))
     words: list[str] = []
     for one in found.params:
-        if not isinstance(one, click.Option) or one.name == "filenames" or one.hidden:
+        if not isinstance(one, click.Option) or one.hidden:
             continue
         if one.name == "dry_run":  # its value is optional, and stands behind =
             words.append("--dry-run=client")
@@ -141,7 +141,7 @@ def test_each_option_arrives_as_the_type_of_its_field(
     same = [field.name for field in flat(type(bare)) if before[field.name] == after[field.name]]
     hidden = [one.name for one in found.params if getattr(one, "hidden", False)]
     unchanged = [one.name for one in found.params if isinstance(one, click.Argument)]
-    assert sorted({*same} - {*hidden, "filenames"}) == sorted(unchanged)
+    assert sorted({*same} - {*hidden}) == sorted(unchanged)
 
 
 def test_an_option_that_commands_share_is_declared_once() -> None:

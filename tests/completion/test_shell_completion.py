@@ -31,7 +31,6 @@ def environment(tmp_path, require):
     require("the etcompile command", present=os.path.exists(f"{BIN}/etcompile"))  # noqa: PTH110
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "bert.yaml").write_text("")
-    (tmp_path / "etcompile.toml").write_text("[environments.night-shift]\n")
     # Tests that activate an environment of their own may have put it there, too.
     others = [
         folder
@@ -98,10 +97,7 @@ def terminal(request, environment, require):
         ("etcompile render --overlay pr\t", "--overlay prod "),
         ("etcompile render --profile kap\t", "--profile kapp "),
         ("etcompile render --gang vol\t", "--gang volcano "),
-        ("etcompile init --kubernetes-version 1.3\t\t", "1.34"),
         ("etcompile check jobs/be\t", "jobs/bert.yaml "),
-        ("etcompile check jobs --environment ni\t", "--environment night-shift "),
-        ("etcompile config --environment ni\t", "--environment night-shift "),
         ("etcompile check --uns\t", "--unsafe-fixes "),
     ],
 )
