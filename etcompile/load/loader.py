@@ -35,7 +35,7 @@ from etcompile.load.sources import (
     stream_bytes,
     too_large,
 )
-from etcompile.load.yaml_values import read
+from etcompile.load.yaml_values import line_and_column, read
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
@@ -216,25 +216,20 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
         return Loaded((), (problem,))
     reading = read(text, limits)
     nodes = [
-        _Node(document.value, Origin(text, document.start, document.end, reading.events))
+        _Node(document.value, Origin(text, document.start, document.end))
         for document in reading.documents
         if document.sound
     ]
     documents, more = _documents(nodes, text.file, relative, limits)
-    comments = ignore_comments(text, reading.events)
+    comments = () if reading.is_json else ignore_comments(text)
     if comments:
         documents = [structs.replace(document, comments=comments) for document in documents]
     # Both brackets of a template are keys that cannot be: their problem is reported once.
-    problems = tuple(dict.fromkeys(sorted((*reading.problems, *more), key=_line_and_column)))
+    problems = tuple(dict.fromkeys(sorted((*reading.problems, *more), key=line_and_column)))
     # Half a file is nobody's intention, though the documents before the broken one are whole.
     if reading.broken or any(diagnostic.code == codes.TOO_MANY_DOCUMENTS for diagnostic in more):
         return Loaded((), problems, comments)
     return Loaded(tuple(documents), problems, comments)
-
-
-def _line_and_column(problem: Diagnostic) -> tuple[int, int]:
-    place = problem.location
-    return (place.line or 0, place.column or 0) if place else (0, 0)
 
 
 # Objects --------------------------------------------------------------------------------------

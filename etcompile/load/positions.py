@@ -26,14 +26,7 @@ from yaml.events import (
 
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.load.source_text import Text
-from etcompile.load.yaml_events import (
-    Events,
-    NotJsonTextError,
-    is_merge_key,
-    mapping_key,
-    merged_in,
-    span,
-)
+from etcompile.load.yaml_events import is_merge_key, mapping_key, merged_in, span, yaml_events
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
@@ -44,6 +37,7 @@ _COMMENT = (
     r"(?:(?P<verb>ignore-file|ignore)(?![\w-])[ \t]*(?:\[(?P<codes>[^\]\r\n]*)\])?|[\w-]+[ \t]*\[)"
 )
 """Also what has codes in brackets behind another word: a misspelt comment is reported."""
+_SURROGATE = r"\\u[dD][89a-fA-F]"
 _INSIGNIFICANT = r"[ \t]*(#[^\r\n]*)?(\r\n|\r|\n|\Z)"
 
 
@@ -70,13 +64,11 @@ class Origin(Struct, eq=False):
         text: The file's text, shared by all its documents.
         start: Offset of the document's first character.
         end: Offset after its last one.
-        events: The reader that the text was made for.
     """
 
     text: Text
     start: int
     end: int
-    events: Events
     _root: Place | None = field(default=None)
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
@@ -109,10 +101,15 @@ class Origin(Struct, eq=False):
         # Indentation before the first value belongs to it: without it the rest would not align.
         while self.start > 0 and content[self.start - 1] == " ":
             self.start -= 1
-        events: Iterator[Any] = self.events(content[self.start : self.end])
-        # The stream and the document begin before the first node does.
-        first = next(event for event in events if isinstance(event, NodeEvent))
-        return _place(first, events, {})
+        # JSON may have halves of surrogate pairs, which YAML has not; here no text is read.
+        written = re.sub(_SURROGATE, r"\\ufe", content[self.start : self.end])
+        events: Iterator[Any] = yaml_events(written)
+        try:
+            # The stream and the document begin before the first node does.
+            first = next(event for event in events if isinstance(event, NodeEvent))
+            return _place(first, events, {})
+        except YAMLError:
+            return Place(0, 0)  # it is JSON of another kind that YAML has not
 
 
 def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, Any]]) -> Place:
@@ -147,19 +144,14 @@ def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, An
     return place
 
 
-def ignore_comments(text: Text, events: Events) -> "tuple[IgnoreComment, ...]":
-    """The comments that suppress a warning, in their order.
-
-    Args:
-        text: The text of a file, decoded.
-        events: The reader that the text was made for.
-    """
+def ignore_comments(text: Text) -> "tuple[IgnoreComment, ...]":
+    """The comments of a YAML text that suppress a warning, in their order."""
     # Most files have no comment that speaks to etcompile, and pay for one search.
     if "etcompile:" not in text.content or not re.search(_COMMENT, text.content):
         return ()
     from etcompile.diagnostics.suppression import IgnoreComment  # noqa: PLC0415 - few files need it
 
-    starts, ends = _scalars(text.content, events)
+    starts, ends = _scalars(text.content)
     comments: list[IgnoreComment] = []
     for match in re.finditer(_COMMENT, text.content):
         start, end = match.span()
@@ -172,12 +164,12 @@ def ignore_comments(text: Text, events: Events) -> "tuple[IgnoreComment, ...]":
     return tuple(comments)
 
 
-def _scalars(content: str, events: Events) -> tuple[list[int], list[int]]:
+def _scalars(content: str) -> tuple[list[int], list[int]]:
     """The offsets at which scalars start and end, up to where the text can be read."""
     starts: list[int] = []
     ends: list[int] = []
     try:
-        for event in events(content):
+        for event in yaml_events(content):
             if isinstance(event, ScalarEvent):
                 start, end = span(event)
                 if event.style in ("|", ">"):
@@ -186,7 +178,7 @@ def _scalars(content: str, events: Events) -> tuple[list[int], list[int]]:
                     start = end if start < 0 else start + 1
                 starts.append(start)
                 ends.append(end)
-    except (YAMLError, NotJsonTextError):
+    except YAMLError:
         pass  # it is reported where the values are read
     return starts, ends
 

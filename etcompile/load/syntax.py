@@ -11,6 +11,7 @@ import re
 from yaml.error import MarkedYAMLError
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.load.access import Limits
 from etcompile.load.source_text import Text
 
 _NO_SPACE = re.compile(r"\s*(?:- +)*([A-Za-z_][\w./-]*):(?!//)[^\s:]")
@@ -36,40 +37,22 @@ _RARE = (
 )  # fmt: skip
 
 
-def syntax_problem(text: Text, error: Exception) -> tuple[int, Diagnostic]:
-    """ET1005 for an error of the YAML parser.
-
-    Args:
-        text: The text it read.
-        error: What it raised.
-
-    Returns:
-        The offset at which the parser gave up, and the diagnostic.
-    """
+def syntax_problem(text: Text, error: Exception, limits: Limits) -> Diagnostic:
+    """ET1005, or ET1008, for an error that the YAML parser raised."""
     if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
         at = error.problem_mark.index
+        if error.problem == "exceeded maximum nesting depth":
+            # libyaml, from 0.2.6 on, reads a line ahead of the events it gives, and so may come to
+            # its own limit of 1,000 levels before the reader of the events comes to the lower one.
+            return diagnose(codes.NESTING_TOO_DEEP, text.location(at), limit=limits.depth)
         context = error.context_mark.index if error.context_mark else at
         words = _as_libyaml(error.problem or "", error.context or "")
         start, problem, advice = _reworded(text, words, context, at)
     else:
         # An escape in a tag that is not UTF-8 reaches Python without a place.
-        at = start = max(text.content.find("!"), 0)
+        start = max(text.content.find("!"), 0)
         problem, advice = "this tag cannot be read", _QUOTE_VALUE
-    place = text.location(start)
-    return at, diagnose(codes.YAML_SYNTAX, place, problem=problem, advice=advice)
-
-
-def nested_too_deep(error: Exception) -> int | None:
-    """The offset of a bracket that libyaml, from 0.2.6 on, refuses as nested 1,000 levels deep.
-
-    It reads a line ahead of the events it gives, so that it can come to its own limit before the
-    reader of the events comes to the lower one that holds here.
-    """
-    if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
-        return None
-    if error.problem != "exceeded maximum nesting depth":
-        return None
-    return int(error.problem_mark.index)
+    return diagnose(codes.YAML_SYNTAX, text.location(start), problem=problem, advice=advice)
 
 
 def _as_libyaml(problem: str, context: str) -> str:

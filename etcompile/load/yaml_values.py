@@ -5,8 +5,9 @@ Nothing but values is built here: while nothing is wrong no position is looked a
 and whatever exceeds a limit, becomes a diagnostic.
 """
 
+import json
 import re
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct, field
 from yaml import YAMLError
@@ -35,19 +36,7 @@ from etcompile.load.scalars import (
     tagged,
 )
 from etcompile.load.source_text import Text
-from etcompile.load.yaml_events import (
-    Events,
-    NotJsonTextError,
-    json_events,
-    looks_like_json,
-    mapping_key,
-    merged_in,
-    span,
-    yaml_events,
-)
-
-Break = tuple[Literal["syntax", "limit"], int]
-"""What stopped the reading, and at which offset that was noticed."""
+from etcompile.load.yaml_events import mapping_key, merged_in, span, yaml_events
 
 
 class DocumentValue(Struct, frozen=True):
@@ -70,21 +59,16 @@ class Reading(Struct):
     """What a text holds.
 
     Args:
-        events: The reader that the text was made for, needed again to find positions.
         documents: The documents up to the end, or up to where reading broke off.
         problems: What is wrong, in no order.
-        broken: Why reading broke off first, and how far it had come; None if all was read.
+        broken: Whether it broke off.
+        is_json: Whether it is JSON, which has no comments.
     """
 
-    events: Events
     documents: list[DocumentValue] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
-    broken: Break | None = None
-
-    @property
-    def end(self) -> int:
-        """Offset after the last document that could be read."""
-        return self.documents[-1].end if self.documents else 0
+    broken: bool = False
+    is_json: bool = False
 
 
 # What the next node of a container is, where it is not the value of a key.
@@ -94,16 +78,11 @@ _MERGE: Final = object()
 _DROP: Final = object()
 _MAPPING_TAGS: Final = ("!", "!!map")
 _LIST_TAGS: Final = ("!", "!!seq")
-# Texts, which `re` compiles for those who need them.
-_MARKER = r"(?:\A|(?<=[\r\n\x85\u2028\u2029]))---(?=\s|\Z)"
-_OWN_MARKER = (
-    r"(?:[ \t]*+(?:[#%][^\r\n\x85\u2028\u2029]*+)?(?>\r\n?|[\n\x85\u2028\u2029]))*+---(?=\s|\Z)"
-)
-"""The marker that a document begins with, after blank lines, comments and directives."""
-_MOST_BROKEN = 20
-"""Documents of a text of which each is reported not to be YAML; reading on costs its length."""
-_ONLY_YAML = r"[A-Za-z_'#&*!|>?~-]|(?<=\{)\{"
-"""What may begin a key or value of YAML where JSON has none."""
+_JSON = re.compile(r"[ \t\r\n]*[{\[]")
+_BLANKS = re.compile(r"[ \t\r\n]*")
+# A text, which `re` compiles for the few inputs that have one.
+_ESCAPE = r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-fA-F]..|\\."
+"""An escape of JSON; one of six characters is half of a surrogate pair."""
 
 
 def read(text: Text, limits: Limits) -> Reading:
@@ -113,55 +92,79 @@ def read(text: Text, limits: Limits) -> Reading:
         text: YAML, or JSON values one after another; printable characters only.
         limits: Bounds on nesting, aliases and documents.
     """
-    if not looks_like_json(text.content):
-        reading = _read(text, limits, yaml_events)
-        if reading.broken is not None and reading.broken[0] == "syntax":
-            _read_on(reading, text, limits)
-        return reading
-    as_json = _read(text, limits, json_events)
-    if as_json.broken is None or as_json.broken[0] == "limit":
-        return as_json
-    # Flow style YAML is no JSON, and that is fine. Of a text that is neither, the mistake in its
-    # JSON is reported, unless it is YAML from there on, or YAML for longer.
-    as_yaml = _read(text, limits, yaml_events)
-    if as_yaml.broken is None or as_yaml.broken[0] == "limit":
-        return as_yaml
-    here, there = as_json.broken[1], as_yaml.broken[1]
-    if re.compile(_ONLY_YAML).match(text.content, here) or text.line(there) > text.line(here):
-        return as_yaml
-    return as_json
-
-
-def _read_on(reading: Reading, text: Text, limits: Limits) -> None:
-    """Reads the documents after one that is not YAML, for what else is wrong with the text.
-
-    Nothing goes on across `---` at the beginning of a line, not even a text in quotes (YAML 1.1,
-    4.3.1), so the next document begins at the next one, whatever is wrong with this one.
-    """
-    behind = reading.end
-    own_marker, next_marker = re.compile(_OWN_MARKER), re.compile(_MARKER)
-    for _ in range(_MOST_BROKEN):
-        own = own_marker.match(text.content, behind)
-        marker = next_marker.search(text.content, own.end() if own else behind)
-        if marker is None:
-            return
-        behind = marker.start()
-        more = _read(text, limits, reading.events, behind)
-        reading.documents += more.documents
-        reading.problems += more.problems
-        if more.broken is None or more.broken[0] == "limit":
-            return
-        behind = max(more.end, behind)
-
-
-def _read(text: Text, limits: Limits, events: Events, begin: int = 0) -> Reading:
-    reading = Reading(events)
+    documents = _json_documents(text.content, limits) if _JSON.match(text.content) else None
+    if isinstance(documents, list):
+        return Reading(documents, is_json=True)
+    reading = Reading()
     try:
-        _read_into(reading, text, limits, begin, note_keys=False)
+        _read_into(reading, text, limits, note_keys=False)
     except _DuplicateKeyError:
-        reading = Reading(events)
-        _read_into(reading, text, limits, begin, note_keys=True)
+        reading = Reading()
+        _read_into(reading, text, limits, note_keys=True)
+    if reading.broken and documents is not None:
+        # Of a text that is neither JSON nor YAML, the mistake is reported that was met later.
+        place, by_yaml = text.location(documents.pos), reading.problems[-1]
+        if by_yaml.code == codes.YAML_SYNTAX and line_and_column(by_yaml) <= (
+            place.line,
+            place.column,
+        ):
+            facts = {
+                "problem": documents.msg.lower().removesuffix(" at"),
+                "advice": "correct the JSON here",
+            }
+            reading.problems[-1] = diagnose(codes.YAML_SYNTAX, place, **facts)
     return reading
+
+
+def line_and_column(problem: Diagnostic) -> tuple[int, int]:
+    """Where a diagnostic stands in its file; before the first line if it has no place there."""
+    place = problem.location
+    return (place.line or 0, place.column or 0) if place else (0, 0)
+
+
+def _json_documents(
+    content: str, limits: Limits
+) -> list[DocumentValue] | json.JSONDecodeError | None:
+    """The documents of a JSON text, or where it is none; None if it is for the reader of YAML."""
+    if "\\ud" in content.lower():
+        # Half of a surrogate pair is no character; Go puts the replacement character.
+        content = re.sub(_ESCAPE, lambda m: "\\ufffd" if len(m[0]) == 6 else m[0], content)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_mapping, parse_int=plain, parse_float=plain, parse_constant=_refused
+    )
+    documents: list[DocumentValue] = []
+    at = 0
+    while (start := _BLANKS.match(content, at).end()) < len(content):  # type: ignore[union-attr]
+        try:
+            value, at = decoder.raw_decode(content, start)
+            if _levels(value) > limits.depth:
+                return None
+        except json.JSONDecodeError as error:
+            return error
+        except (ValueError, RecursionError):
+            return None
+        documents.append(DocumentValue(value, start, at, sound=True))
+        if len(documents) > limits.documents:
+            break
+    return documents
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        raise ValueError("duplicate keys")
+    return mapping
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(constant)  # NaN is no JSON
+
+
+def _levels(value: Any) -> int:
+    """How deep lists and mappings are nested."""
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_levels, value.values() if isinstance(value, dict) else value), default=0)
 
 
 class _StopError(Exception):
@@ -177,44 +180,22 @@ class _DuplicateKeyError(Exception):
     """The text has duplicate keys: read it again, this time noting where keys stand."""
 
 
-def _read_into(
-    reading: Reading, text: Text, limits: Limits, begin: int, *, note_keys: bool
-) -> None:
-    """Reads the text from `begin` on into `reading`, up to where it can be read."""
-    # Blank lines in the place of what is left out keep all offsets as they are.
-    content = "\n" * begin + text.content[begin:] if begin else text.content
-    broken: Break
+def _read_into(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
+    """Reads the text into `reading`, up to where it can be read."""
     try:
-        _read_events(reading, text, content, limits, note_keys=note_keys)
+        _read_events(reading, text, limits, note_keys=note_keys)
+        return
     except _StopError as error:
-        place = text.location(error.start, error.end)
-        problem = diagnose(error.code, place, **error.facts)
-        broken = ("syntax" if error.code == codes.YAML_SYNTAX else "limit", error.start)
-    except NotJsonTextError as error:
-        place = text.location(error.start)
-        problem = diagnose(
-            codes.YAML_SYNTAX, place, problem=error.problem, advice="correct the JSON here"
-        )
-        broken = ("syntax", error.reached)
+        problem = diagnose(error.code, text.location(error.start, error.end), **error.facts)
     except (YAMLError, UnicodeError) as error:
         from etcompile.load import syntax  # noqa: PLC0415 - most texts are sound
 
-        too_deep = syntax.nested_too_deep(error)
-        if too_deep is not None:
-            problem = diagnose(codes.NESTING_TOO_DEEP, text.location(too_deep), limit=limits.depth)
-            broken = ("limit", too_deep)
-        else:
-            reached, problem = syntax.syntax_problem(text, error)
-            broken = ("syntax", reached)
-    else:
-        return
-    reading.broken = broken
+        problem = syntax.syntax_problem(text, error, limits)
+    reading.broken = True
     reading.problems.append(problem)
 
 
-def _read_events(
-    reading: Reading, text: Text, content: str, limits: Limits, *, note_keys: bool
-) -> None:
+def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
     """The one loop over all events: most of the time of loading is spent here.
 
     It is long because a call per event would cost as much as the event. `target` is the
@@ -232,7 +213,7 @@ def _read_events(
     lengths: dict[str, tuple[Any, int]] = {}
     size = height = expanded = repeated = documents = start = refused = refused_before = 0
 
-    for event in reading.events(content):
+    for event in yaml_events(text.content):
         kind = event.__class__
         if kind is ScalarEvent:
             value = event.value
