@@ -17,7 +17,7 @@ from etcompile.plan.groups import listed
 from etcompile.plan.step import FieldChange, Plan, Step
 from etcompile.rollout import Choices, Outcome, Refusal, Rollout, StepEvent
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.preflight import denied, needs, refusals
+from etcompile.rollout.preflight import denied, refusals
 from etcompile.rollout.writer import Writer
 
 _CODES = {
@@ -86,18 +86,14 @@ def execute(
         return known
     sets = _inventories(cluster, proposal, choices.lease)
     writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
-    needed = needs(plan, sets.accesses(), waits=choices.wait != "none")
-    against = (
-        denied(cluster, needed, choices.concurrency)
-        or sets.refusals()
-        or refusals(
-            cluster, plan, writer, choices.concurrency, dry_run=dry_run, accepted=proposal.accepted
-        )
+    against = denied(cluster, plan, choices.concurrency, waits=choices.wait != "none")
+    against += sets.refusals() or refusals(
+        cluster, plan, writer, choices.concurrency, dry_run=dry_run, accepted=proposal.accepted
     )
     if not against and not dry_run:
         against = sets.take(choices.concurrency)
     if against or dry_run:
-        ends = (refusal.code for refusal in against if not refusal.passes)
+        ends = (refusal.code for refusal in against)
         return Result(min(ends, default=0), (*_diagnostics(against), *warned(cluster)))
     outcome = Outcome(interrupted=True)
     until = None if choices.timeout is None else time.monotonic() + choices.timeout
@@ -141,11 +137,7 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
         for refusal in against
         if refusal.cause == "namespace"
     ]
-    ours = (
-        refusal
-        for refusal in against
-        if refusal.full or refusal.cause not in ("cluster", "namespace")
-    )
+    ours = (refusal for refusal in against if refusal.cause not in ("cluster", "namespace"))
     warnings = (diagnose(codes.UNUSABLE_NAMESPACE, None, **facts) for facts in unusable)
     return (*_diagnostics(ours), *warnings)
 
@@ -197,7 +189,7 @@ def _diagnostics(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
     groups: dict[object, list[Refusal]] = {}
     for refusal in refusals:
         reasons = tuple(reason.replace(refusal.ref.name, "*") for reason in refusal.reasons)
-        likeness = (refusal.cause, refusal.passes, reasons, refusal.changes, refusal.hint)
+        likeness = (refusal.cause, reasons, refusal.changes, refusal.hint)
         groups.setdefault(likeness, []).append(refusal)
     return tuple(map(_diagnostic, groups.values()))
 
@@ -210,8 +202,6 @@ def _diagnostic(refusals: Sequence[Refusal]) -> Diagnostic:
     if len(refs) > 1:
         problem = problem.replace(refusal.ref.name, "*")
     objects = listed(refs)
-    if refusal.passes:
-        return diagnose(codes.NOT_TRIED, None, object=objects, problem=problem)
     facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
     if refusal.cause in ("cluster", "namespace"):
         facts["problem"] = f"{objects}: {problem}"

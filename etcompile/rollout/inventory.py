@@ -119,17 +119,6 @@ class Inventories:
         namespace, _, name = job.rpartition("/")
         return parent(name, namespace or self._cluster.namespace)
 
-    def accesses(self) -> list[tuple[ObjectRef, tuple[str, ...]]]:
-        """The parents that a rollout writes, each with the verbs that this takes."""
-        return [
-            (
-                self.parent(job),
-                ("get", "create", "patch") if self._after[job] else ("get", "patch", "delete"),
-            )
-            for job, before in self._before.items()
-            if before
-        ]
-
     def refusals(self) -> list[Refusal]:
         """Which parents are not ours to write."""
         return [refused for job in self._before if (refused := self._foreign(job))]

@@ -46,8 +46,6 @@ class Refusal(Struct, frozen=True):
         reasons: In plain words.
         changes: The fields it is about, with their values and managers.
         fatal: Nothing else will work either: the server cannot be reached, or does not know us.
-        full: A quota has no room for it now.
-        passes: The plan itself makes room before it is done.
         clause: What is wrong with a namespace: `does not exist`.
     """
 
@@ -57,8 +55,6 @@ class Refusal(Struct, frozen=True):
     changes: tuple[FieldChange, ...] = ()
     hint: str = ""
     fatal: bool = False
-    full: bool = False
-    passes: bool = False
     clause: str = ""
 
     @property
@@ -146,7 +142,7 @@ def may_pass(error: ClusterError) -> bool:
 def full(ref: ObjectRef, error: ClusterError) -> Refusal:
     """The refusal of a quota that has no room for an object now."""
     hint = "apply tries it again for ten minutes; raise the quota, or end what else uses it"
-    return Refusal(ref, "cluster", (_short(error.message),), hint=hint, full=True)
+    return Refusal(ref, "cluster", (_short(error.message),), hint=hint)
 
 
 def no_dry_run(error: ClusterError) -> bool:

@@ -282,7 +282,7 @@ def test_who_may_not_write_is_told_so_and_nothing_is_changed(
     write(seed())
     done = run("apply", "jobs", KUBECONFIG=str(kubeconfig))
     assert done.returncode == 6
-    assert "you are not allowed the verbs create and patch for configmaps" in done.stderr
+    assert 'cannot patch resource "configmaps"' in done.stderr
     assert writes() == []
 
 
