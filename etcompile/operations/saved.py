@@ -1,6 +1,5 @@
 """A plan that `etcompile diff --plan` wrote: read again, and compared with the cluster of now."""
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from etcompile.diagnostics import Location, codes, diagnose
@@ -38,11 +37,11 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
         data = access.content(file)
         plan = read_plan(data)
     except OSError as error:
-        raise _unusable(file, [(Location(file), error)]) from None
+        raise _unusable(Location(file), error) from None
     except PlanError as error:
-        problems = [wrong.text for wrong in error.problems]
-        places = _places(file, data, error)
-        raise _unusable(file, zip(places, problems, strict=True)) from None
+        documents = parse(data, file=file).documents
+        place = documents[0].locate(error.path) if documents else Location(file, 1)
+        raise _unusable(place, error) from None
     problem = advice = ""
     if plan.against != "cluster":
         problem = f"it was made against {plan.against}, not against a cluster"
@@ -53,7 +52,7 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
         problem = f"it was made for the namespace {plan.namespace}, not for {namespace}"
         advice = "leave out --namespace, or make the plan with it"
     if problem:
-        raise _unusable(file, [(Location(file, 1), problem)], advice)
+        raise _unusable(Location(file, 1), problem, advice)
     return plan
 
 
@@ -70,7 +69,7 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
     identity = cluster_identity(cluster)
     if saved.cluster and not is_same_cluster(saved.cluster, identity):
         words = f"it was made for another cluster than the one of the context {cluster.context}"
-        raise _unusable(file, [(Location(file, 1), words)], "make a plan for this cluster")
+        raise _unusable(Location(file, 1), words, "make a plan for this cluster")
     live: dict[ObjectKey, Object] = {}
     seen: dict[Key, ObjectState] = {}
     steps = [step for step in saved.steps if step.action not in ("wait", "unmanaged")]
@@ -123,25 +122,6 @@ def _fields(step: Step) -> list[tuple[Any, ...]]:
     )
 
 
-def _unusable(
-    file: str, problems: Iterable[tuple[Location, object]], advice: str = ""
-) -> ImpossibleError:
-    diagnostics = (
-        diagnose(codes.UNUSABLE_PLAN, place, plan=file, problem=problem, advice=advice)
-        for place, problem in problems
-    )
-    return ImpossibleError(Result(INPUT, tuple(diagnostics)))
-
-
-def _places(file: str, data: bytes, error: PlanError) -> Iterator[Location]:
-    """Where the problems of a plan's file are in it."""
-    documents = parse(data, file=file).documents
-    for problem in error.problems:
-        if problem.byte is not None:
-            before = data.rstrip()[: problem.byte].decode(errors="replace")
-            line = before.count("\n") + 1
-            yield Location(file, line, len(before) - before.rfind("\n"))
-        elif documents:
-            yield documents[0].locate(problem.path)
-        else:
-            yield Location(file, 1)
+def _unusable(place: Location, problem: object, advice: str = "") -> ImpossibleError:
+    facts = {"plan": place.file, "problem": problem, "advice": advice}
+    return ImpossibleError(Result(INPUT, (diagnose(codes.UNUSABLE_PLAN, place, **facts),)))

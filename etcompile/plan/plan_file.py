@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import ValuePath
-from etcompile.k8s.objects import without_nulls
 from etcompile.plan.step import (
     Action,
     FieldChange,
@@ -32,65 +31,59 @@ from etcompile.plan.step import (
 API_VERSION = "etcompile.dev/v1"
 KIND = "Plan"
 VERSION = 1
-_BYTE = re.compile(r"\(byte (\d+)\)")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _SHOWN = 20
 """Characters of a version that a message shows."""
-_HEAD = re.compile(rb'\s*\{\s*"apiVersion"\s*:\s*"etcompile\.dev/v1"\s*,\s*"kind"\s*:\s*"Plan"')
-
-
-class PlanProblem(Struct, frozen=True):
-    """Something wrong with the file of a plan.
-
-    Args:
-        path: The part of the plan.
-        byte: Where the file stops being JSON; None if it is JSON.
-    """
-
-    text: str
-    path: ValuePath = ()
-    byte: int | None = None
 
 
 class PlanError(Exception):
-    """A file holds no plan that this version of etcompile can read."""
+    """A file holds no plan that this version of etcompile can read; `path` is the wrong part."""
 
-    def __init__(self, *problems: PlanProblem) -> None:
-        super().__init__("; ".join(problem.text for problem in problems))
-        self.problems = problems
+    def __init__(self, problem: str, path: ValuePath = ()) -> None:
+        super().__init__(problem)
+        self.path = path
 
 
-class _Ref(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class _Ref(Struct, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     api_version: str
     kind: str
-    name: str
     namespace: str = ""
+    name: str
 
 
-class _Remedy(Struct, frozen=True):
+class _Remedy(Struct):
     reason: int
     option: Option
     words: str
 
 
-class _Step(Struct, frozen=True, rename="camel"):
+class _Step(Struct, kw_only=True, rename="camel", omit_defaults=True):
     id: str
     action: Action
     ref: _Ref = field(name="object")
+    job: str | None = None
+    wave: int
     reasons: tuple[str, ...] = ()
     remedies: tuple[_Remedy, ...] = ()
-    changes: tuple[FieldChange, ...] = ()
     after: tuple[str, ...] = ()
-    wave: int = 0
-    job: str | None = None
     needs: Need | None = None
     until: Until | None = None
     limit: int | None = None
     uid: str | None = None
     resource_version: str | None = None
-    manifest: dict[str, Any] | None = None
     origin: str | None = None
     frees_quota: bool = field(default=False, name="makesRoom")
+    changes: tuple[FieldChange, ...] = ()
+    manifest: dict[str, Any] | None = None
+
+
+class _Plan(Struct, kw_only=True):
+    against: str
+    context: str | None = None
+    namespace: str | None = None
+    cluster: str | None = None
+    job_set: JobSet | None = field(default=None, name="set")
+    steps: tuple[_Step, ...]
 
 
 def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
@@ -110,7 +103,7 @@ def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
     }
 
 
-class _Head(Struct, frozen=True, rename="camel"):
+class _Head(Struct, rename="camel"):
     api_version: Any = None
     kind: Any = None
 
@@ -120,7 +113,7 @@ def is_plan(data: bytes) -> bool:
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _HEAD.match(data) is not None  # a broken plan is still meant as one
+        return False
     return (head.api_version, head.kind) == (API_VERSION, KIND)
 
 
@@ -132,48 +125,36 @@ def read_plan(data: bytes) -> Plan:
     """
     try:
         value = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        at = _BYTE.search(str(error))
-        byte = int(at[1]) if at else len(data)
-        raise PlanError(PlanProblem("this is not a plan: it is not JSON", byte=byte)) from error
-    except UnicodeDecodeError as error:
-        raise PlanError(PlanProblem("this is not a plan: it is not UTF-8")) from error
-    except RecursionError as error:
-        raise PlanError(PlanProblem("this is not a plan: it is nested too deep")) from error
-    if not isinstance(value, dict) or "steps" not in value:
-        raise PlanError(PlanProblem("this is not a plan"))
-    if (version := value.get("version")) != VERSION:
-        problem = f"its version is {str(version)[:_SHOWN]}, not {VERSION}"
-        raise PlanError(PlanProblem(problem, ("version",)))
-    problems: list[PlanProblem] = []
-    items = _converted(value["steps"], list[Any], ("steps",), problems) or ()
-    steps = [_converted(item, _Step, ("steps", n), problems) for n, item in enumerate(items)]
-    against = _converted(value.get("against"), str, ("against",), problems)
-    context = _converted(value.get("context"), str | None, ("context",), problems)
-    namespace = _converted(value.get("namespace"), str | None, ("namespace",), problems)
-    cluster = _converted(value.get("cluster"), str | None, ("cluster",), problems)
-    job_set = _converted(value.get("set"), JobSet | None, ("set",), problems)
-    if problems:
-        raise PlanError(*problems)
-    plan = Plan(tuple(map(_step, steps)), against, context, namespace, cluster, job_set)
-    if value.get("digest") != digest(plan):
-        raise PlanError(PlanProblem("it was changed since it was written", ("digest",)))
-    return plan
-
-
-def _converted(value: Any, to: Any, path: ValuePath, problems: list[PlanProblem]) -> Any:
-    """A part of a plan; None if it is wrong, which becomes one of the problems."""
-    try:
-        return msgspec.convert(value, to)
+        if not isinstance(value, dict) or "steps" not in value:
+            raise PlanError("this is not a plan")
+        if (version := value.get("version")) != VERSION:
+            problem = f"its version is {str(version)[:_SHOWN]}, not {VERSION}"
+            raise PlanError(problem, ("version",))
+        read = msgspec.convert(value, _Plan)
     except msgspec.ValidationError as error:
-        words, _, below = str(error).partition(" - at `$")
-        below = below.partition("[...]")[0].removesuffix("`")
-        where = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
-        steps = [int(at) if at else name for name, at in _STEP.findall(below)]
-        quoted = words.replace("`", "'")
-        problem = f"this is not a plan: {where}{below}: {quoted[:1].lower()}{quoted[1:]}"
-        problems.append(PlanProblem(problem, (*path, *steps)))
-        return None
+        words, _, where = str(error).replace("`", "'").partition(" - at '$")
+        path = (int(at) if at else name for name, at in _STEP.findall(where))
+        problem = f"this is not a plan: {where[1:-1]}: {words[:1].lower()}{words[1:]}"
+        raise PlanError(problem, tuple(path)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PlanError(f"this is not a plan: {error}") from error
+    steps = []
+    for step in read.steps:
+        fields = structs.asdict(step)
+        del fields["id"]
+        ref = ObjectRef(**structs.asdict(fields.pop("ref")))
+        remedies = {
+            remedy.reason: Remedy(remedy.option, remedy.words) for remedy in fields.pop("remedies")
+        }
+        why = []
+        for number, text in enumerate(fields.pop("reasons")):
+            remedy = remedies.get(number)
+            why.append(Reason(text.removesuffix(f"; {remedy.words}") if remedy else text, remedy))
+        steps.append(Step(ref=ref, why=tuple(why), **fields))
+    plan = Plan(**{**structs.asdict(read), "steps": tuple(steps)})
+    if value.get("digest") != digest(plan):
+        raise PlanError("it was changed since it was written", ("digest",))
+    return plan
 
 
 def digest(plan: Plan) -> str:
@@ -204,64 +185,16 @@ def _context(plan: Plan) -> dict[str, Any]:
 
 
 def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
-    value: dict[str, Any] = without_nulls(
-        {
-            "id": step.id,
-            "action": step.action,
-            "object": {
-                "apiVersion": step.ref.api_version,
-                "kind": step.ref.kind,
-                "namespace": step.ref.namespace or None,
-                "name": step.ref.name,
-            },
-            "job": step.job,
-            "wave": step.wave,
-            "reasons": list(step.reasons) or None,
-            "remedies": [
-                {"reason": place, "option": reason.remedy.option, "words": reason.remedy.words}
-                for place, reason in enumerate(step.why)
-                if reason.remedy is not None
-            ]
-            or None,
-            "after": list(step.after) or None,
-            "needs": step.needs,
-            "until": step.until,
-            "limit": step.limit,
-            "uid": step.uid,
-            "resourceVersion": step.resource_version,
-            "origin": step.origin,
-            "makesRoom": step.frees_quota or None,
-        }
+    fields = structs.asdict(step)
+    manifest = fields.pop("manifest")
+    fields["ref"] = _Ref(**structs.asdict(fields["ref"]))
+    fields["remedies"] = tuple(
+        _Remedy(place, reason.remedy.option, reason.remedy.words)
+        for place, reason in enumerate(fields.pop("why"))
+        if reason.remedy is not None
     )
-    if step.changes:
-        value["changes"] = [_change_value(change) for change in step.changes]
-    if whole and step.manifest is not None:
-        value["manifest"] = step.manifest
+    written = _Step(id=step.id, reasons=step.reasons, **fields)
+    value: dict[str, Any] = msgspec.to_builtins(written)
+    if whole and manifest is not None:
+        value["manifest"] = manifest
     return value
-
-
-def _change_value(change: FieldChange) -> dict[str, Any]:
-    value: dict[str, Any] = {"path": change.path, "how": change.how, "steps": list(change.steps)}
-    # A side that exists may be null, and one that does not is left out.
-    if change.how != "added":
-        value["before"] = change.before
-    if change.how != "removed":
-        value["after"] = change.after
-    if change.manager:
-        value["manager"] = change.manager
-    if change.immutable:
-        value["immutable"] = True
-    return value
-
-
-def _step(read: _Step) -> Step:
-    fields = structs.asdict(read)
-    del fields["id"]
-    fields["ref"] = ObjectRef(**structs.asdict(read.ref))
-    remedies = {remedy.reason: Remedy(remedy.option, remedy.words) for remedy in read.remedies}
-    del fields["remedies"]
-    why = []
-    for place, text in enumerate(fields.pop("reasons")):
-        remedy = remedies.get(place)
-        why.append(Reason(text.removesuffix(f"; {remedy.words}") if remedy else text, remedy))
-    return Step(why=tuple(why), **fields)

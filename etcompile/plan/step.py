@@ -127,7 +127,7 @@ class Declared(Struct, frozen=True):
     create_only: frozenset[ObjectKey] = frozenset()
 
 
-class FieldChange(Struct, frozen=True):
+class FieldChange(Struct, frozen=True, omit_defaults=True):
     """A field that a step changes.
 
     Args:
