@@ -9,11 +9,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from etcompile.diagnostics import ValuePath
 
 KeyedPath = tuple[str, ...]
 """Steps to a field; the item of a list is `[its key]`, or `[its index]` where it has none."""
 
+_MISFIT = re.compile(r"\.(\w+)|\[(\d+)\]")
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 
 
@@ -106,6 +109,13 @@ def _index_of(items: Sequence[Any], key: str) -> int:
 def overlap(one: KeyedPath, other: KeyedPath) -> bool:
     """Whether one of two paths is the other, or leads into what is there."""
     return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def misfit(error: msgspec.ValidationError) -> tuple[str, ValuePath]:
+    """What is wrong with a value that a type does not fit, and the path to it."""
+    words, _, where = str(error).replace("`", "'").partition(" - at '$")
+    path = (int(index) if index else name for name, index in _MISFIT.findall(where))
+    return words[:1].lower() + words[1:], tuple(path)
 
 
 def dotted(path: ValuePath) -> str:

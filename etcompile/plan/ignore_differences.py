@@ -6,45 +6,38 @@ here says that it stays as it is: what is sent has the live value there.
 """
 
 import fnmatch
-import json
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 from etcompile.diagnostics import ValuePath
 from etcompile.k8s import listkeys
 from etcompile.k8s.managedfields import Fields, Ownership
 from etcompile.k8s.objects import Object
-from etcompile.k8s.path import KeyedPath
+from etcompile.k8s.path import KeyedPath, misfit, overlap
 from etcompile.plan.field_values import ABSENT, changed_at, value_at
 from etcompile.plan.step import ObjectRef
 
 KIND = "IgnoreDifferences"
 """The kind of a document that holds rules and nothing else."""
-_KNOWN = frozenset(
-    {"group", "kind", "name", "namespace", "jsonPointers", "jqPathExpressions"}
-    | {"managedFieldsManagers"}
-)
-_WORDS = ("group", "kind", "name", "namespace")
-_LISTS = ("jsonPointers", "jqPathExpressions", "managedFieldsManagers")
 _STEP = re.compile(
     r"""\s*(?:
-      \.?\["(?P<key>(?:[^"\\]|\\.)*)"\]
-    | \."(?P<quoted>(?:[^"\\]|\\.)*)"
-    | \.?\[(?P<index>\d+)\]
-    | \.?(?P<each>\[\])
+      \.?\["(?P<key>[^"\\]+)"\]
+    | \.?\[(?P<item>\d*)\]
     | \.(?P<name>[A-Za-z_][\w-]*)
-    | \|\s*select\(\s*\.(?P<field>[A-Za-z_]\w*)\s*==\s*"(?P<wanted>[^"]*)"\s*\)
+    | \|\s*select\(\s*\.(?P<field>\w+)\s*==\s*"(?P<selected>[^"\\]*)"\s*\)
     | \|\s*(?=\.)
-    )""",
+    )\s*""",
     re.VERBOSE,
 )
 
-Step = tuple[str, str, str]
-"""What a step of an expression is, and its words: `("key", "spec", "")`, `("each", "", "")`,
-`("index", "0", "")`, `("select", "name", "main")`."""
+_Steps = tuple[tuple[str, str, str], ...]
+"""The steps of an expression: `("name", "", "spec")`, `("item", "", "0")`, `("item", "", "")` for
+each item, `("selected", "name", "main")`."""
 
 
 class IgnoreError(Exception):
@@ -56,21 +49,31 @@ class IgnoreError(Exception):
         self.problem = problem
 
 
-class Ignored(Struct, frozen=True):
+class Ignored(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A rule: of which objects which fields stay as they are.
 
     Args:
         group: A glob, as are kind, name and namespace; empty names and namespaces are any.
-        expressions: Paths of fields.
-        managers: Field managers, all of whose fields stay.
+        managed_fields_managers: Field managers, all of whose fields stay.
     """
 
-    group: str
-    kind: str
+    kind: Annotated[str, Meta(min_length=1)]
+    group: str = ""
     name: str = ""
     namespace: str = ""
-    expressions: tuple[tuple[Step, ...], ...] = ()
-    managers: frozenset[str] = frozenset()
+    json_pointers: tuple[str, ...] = ()
+    jq_path_expressions: tuple[str, ...] = ()
+    managed_fields_managers: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not (self.expressions or self.managed_fields_managers):
+            fields = "jsonPointers, jqPathExpressions, managedFieldsManagers"
+            raise ValueError(f"a rule needs one of {fields}")
+
+    @property
+    def expressions(self) -> list[_Steps]:
+        """The fields that stay, each by the steps to it."""
+        return [*map(_pointer, self.json_pointers), *map(_expression, self.jq_path_expressions)]
 
     def is_about(self, ref: ObjectRef) -> bool:
         """Whether it is about an object."""
@@ -92,9 +95,11 @@ def ignored(value: Mapping[str, Any]) -> tuple[Ignored, ...]:
         rules = (value.get("spec") or {}).get("ignoreDifferences") or []
     elif value.get("kind") != KIND:
         raise IgnoreError((), f"a document of the kind {KIND} or Application is expected")
-    if not isinstance(rules, list):
-        raise IgnoreError(path[:-1], "the list ignoreDifferences is missing")
-    return tuple(_rule(rule, (*path, number)) for number, rule in enumerate(rules))
+    try:
+        return msgspec.convert(rules, tuple[Ignored, ...])
+    except msgspec.ValidationError as error:
+        problem, place = misfit(error)
+        raise IgnoreError((*path, *place), problem) from None
 
 
 def as_live(
@@ -113,132 +118,72 @@ def as_live(
             paths |= dict.fromkeys(_paths(expression, live))
             paths |= dict.fromkeys(_paths(expression, desired))
         for manager, fields in owned.others:
-            if manager in rule.managers:
+            if manager in rule.managed_fields_managers:
                 paths |= dict.fromkeys(_leaves(fields))
     for path in paths:
         present, wanted = value_at(live, path), value_at(desired, path)
-        if wanted is ABSENT and not _owns(owned.ours, path):
+        if wanted is ABSENT and not any(overlap(path, own) for own in _leaves(owned.ours or {})):
             continue
         if present is not ABSENT or value_at(live, path[:-1]) is not ABSENT:
             desired = changed_at(desired, path, present)
     return desired
 
 
-def _rule(value: Any, path: ValuePath) -> Ignored:
-    if not isinstance(value, Mapping):
-        raise IgnoreError(path, "a rule is a mapping with kind and the fields that are ignored")
-    for key in value:
-        if key not in _KNOWN:
-            raise IgnoreError((*path, key), f"a rule has no field {key}")
-    for key in _WORDS:
-        if not isinstance(value.get(key, ""), str):
-            raise IgnoreError((*path, key), f"{key} is a text")
-    if not value.get("kind"):
-        raise IgnoreError(path, "kind is missing")
-    texts: dict[str, list[str]] = {}
-    for key in _LISTS:
-        items = value.get(key, [])
-        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-            raise IgnoreError((*path, key), f"{key} is a list of texts")
-        texts[key] = items
-    if not any(texts.values()):
-        raise IgnoreError(path, f"a rule needs one of {', '.join(_LISTS)}")
-    expressions = []
-    for number, text in enumerate(texts["jsonPointers"]):  # RFC 6901
-        if not text.startswith("/") or text == "/":
-            problem = f"{text!r} is no JSON pointer: it begins with / and names a field"
-            raise IgnoreError((*path, "jsonPointers", number), problem)
-        names = [name.replace("~1", "/").replace("~0", "~") for name in text[1:].split("/")]
-        expressions.append(
-            tuple(("index" if name.isdigit() else "key", name, "") for name in names)
-        )
-    for number, text in enumerate(texts["jqPathExpressions"]):
-        expressions.append(_expression(text, (*path, "jqPathExpressions", number)))
-    words = {key: value.get(key, "") for key in _WORDS}
-    managers = frozenset(texts["managedFieldsManagers"])
-    return Ignored(**words, expressions=tuple(expressions), managers=managers)
+@functools.cache
+def _pointer(text: str) -> _Steps:
+    """The steps of a JSON pointer (RFC 6901)."""
+    if not text.startswith("/") or text == "/":
+        raise ValueError(f"{text!r} is no JSON pointer: it begins with / and names a field")
+    names = (name.replace("~1", "/").replace("~0", "~") for name in text[1:].split("/"))
+    return tuple(("name", "", name) for name in names)
 
 
-def _expression(text: str, path: ValuePath) -> tuple[Step, ...]:
-    """A path of jq in steps; what computes or searches is not understood."""
-    steps: list[Step] = []
+@functools.cache
+def _expression(text: str) -> _Steps:
+    """The steps of a path of jq; what computes or searches is not understood."""
+    steps: list[tuple[str, str, str]] = []
     at = 0
-    while at < len(text.rstrip()):
+    while at < len(text):
         match = _STEP.match(text, at)
-        if match is None or match.end() == at:
-            words = (
-                'paths such as .spec.containers[] | select(.name == "main").image are understood'
-            )
-            raise IgnoreError(path, f"{text[at:]!r} is not understood; {words}")
+        if match is None:
+            form = '.spec.containers[] | select(.name == "main").image'
+            raise ValueError(f"{text[at:]!r} is not understood; paths such as {form} are")
         at = match.end()
-        if (key := match["key"] if match["key"] is not None else match["quoted"]) is not None:
-            steps.append(("key", json.loads(f'"{key}"'), ""))
-        elif match["index"] is not None:
-            steps.append(("index", match["index"], ""))
-        elif match["each"]:
-            steps.append(("each", "", ""))
-        elif match["name"] is not None:
-            steps.append(("key", match["name"], ""))
-        elif match["field"] is not None:
-            steps.append(("select", match["field"], match["wanted"]))
-    if not steps or steps[0][0] != "key":
-        raise IgnoreError(path, f"{text!r} names no field")
+        if match.lastgroup:
+            steps.append((match.lastgroup, match["field"] or "", match[match.lastgroup]))
+    if not steps or steps[0][0] not in ("name", "key"):
+        raise ValueError(f"{text!r} names no field")
     return tuple(steps)
 
 
-def _paths(expression: Sequence[Step], value: Any, path: KeyedPath = ()) -> Iterator[KeyedPath]:
+def _paths(steps: _Steps, value: Any, path: KeyedPath = ()) -> Iterator[KeyedPath]:
     """The fields of an object that an expression leads to."""
-    if not expression:
+    if not steps:
         yield path
         return
-    (what, word, wanted), rest = expression[0], expression[1:]
-    if what == "select":
-        if isinstance(value, Mapping) and value.get(word) == wanted:
+    (what, field, word), rest = steps[0], steps[1:]
+    if what == "selected":
+        if isinstance(value, Mapping) and value.get(field) == word:
             yield from _paths(rest, value, path)
     elif isinstance(value, list):
+        names = listkeys.keys(path, value)
         for number, item in enumerate(value):
-            if what == "each" or (what == "index" and word == str(number)):
-                names = listkeys.keys(path, value)
-                key = listkeys.key(item, names) if names and isinstance(item, Mapping) else None
-                step = listkeys.label(key) if key else f"[{number}]"
-                yield from _paths(rest, item, (*path, step))
-    elif isinstance(value, Mapping) and what in ("key", "index"):
+            if word == str(number) or (what == "item" and not word):
+                step = listkeys.step(item, names) if names and isinstance(item, Mapping) else None
+                yield from _paths(rest, item, (*path, step or f"[{number}]"))
+    elif isinstance(value, Mapping) and what != "item":
         if word in value:
             yield from _paths(rest, value[word], (*path, word))
         elif not rest:
             yield (*path, word)
-    elif isinstance(value, Mapping):
-        for key, field in value.items():
-            yield from _paths(rest, field, (*path, key))
 
 
 def _leaves(fields: Fields, path: KeyedPath = ()) -> Iterator[KeyedPath]:
     """The fields that a set of fields owns."""
-    inner = {
-        name: below for name, below in fields.items() if name != "." and not name.startswith("v:")
-    }
-    if not inner and path:
+    if path and not any(name[:2] in ("f:", "k:") for name in fields):
         yield path
-    for name, below in inner.items():
-        yield from _leaves(below, (*path, _step_of(name)))
-
-
-def _owns(fields: Fields | None, path: KeyedPath) -> bool:
-    """Whether a set of fields has a field, or all that is around it."""
-    for step in path:
-        if fields is None:
-            return False
-        if not fields:
-            return True
-        own = (
-            below
-            for name, below in fields.items()
-            if name[:2] in ("f:", "k:") and _step_of(name) == step
-        )
-        fields = next(own, None)
-    return fields is not None
-
-
-def _step_of(name: str) -> str:
-    """A name in a set of fields, `f:image` or `k:{"name":"main"}`, as a step of a path."""
-    return listkeys.label(json.loads(name[2:])) if name.startswith("k:") else name[2:]
+    for name, below in fields.items():
+        if name[:2] in ("f:", "k:"):
+            is_item = name.startswith("k:")
+            step = listkeys.label(listkeys.owned_key(name)) if is_item else name[2:]
+            yield from _leaves(below, (*path, step))

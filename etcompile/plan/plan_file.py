@@ -7,13 +7,13 @@ result is another plan.
 
 import hashlib
 import json
-import re
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import ValuePath
+from etcompile.k8s.path import dotted, misfit
 from etcompile.plan.step import (
     Action,
     FieldChange,
@@ -31,7 +31,6 @@ from etcompile.plan.step import (
 API_VERSION = "etcompile.dev/v1"
 KIND = "Plan"
 VERSION = 1
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 _SHOWN = 20
 """Characters of a version that a message shows."""
 
@@ -132,10 +131,8 @@ def read_plan(data: bytes) -> Plan:
             raise PlanError(problem, ("version",))
         read = msgspec.convert(value, _Plan)
     except msgspec.ValidationError as error:
-        words, _, where = str(error).replace("`", "'").partition(" - at '$")
-        path = (int(at) if at else name for name, at in _STEP.findall(where))
-        problem = f"this is not a plan: {where[1:-1]}: {words[:1].lower()}{words[1:]}"
-        raise PlanError(problem, tuple(path)) from error
+        problem, path = misfit(error)
+        raise PlanError(f"this is not a plan: {dotted(path)}: {problem}", path) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(f"this is not a plan: {error}") from error
     steps = []

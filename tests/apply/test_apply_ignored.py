@@ -98,8 +98,8 @@ def test_a_field_is_ignored_between_two_revisions_too(run, write, tmp_path):
         (rules({"kind": "Pod"}), "a rule needs one of jsonPointers"),
         (rules({"kind": "Pod", "jsonPointers": ["spec"]}), "'spec' is no JSON pointer"),
         (rules({"kind": "Pod", "jqPathExpressions": [".spec | length"]}), "is not understood"),
-        (rules({"kind": "Pod", "jsonpointers": ["/spec"]}), "a rule has no field jsonpointers"),
-        (rules({"jsonPointers": ["/spec"]}), "kind is missing"),
+        (rules({"kind": "Pod", "jsonpointers": ["/spec"]}), "unknown field 'jsonpointers'"),
+        (rules({"jsonPointers": ["/spec"]}), "missing required field 'kind'"),
     ],
 )
 def test_rules_that_cannot_be_read_are_named_with_their_place(run, write, tmp_path, text, words):
