@@ -142,7 +142,7 @@ def _draw_both(text: str, file: Path) -> None:
 
 def draw_status(folder: Path) -> None:
     """Draws what `etcompile status JOB` writes to a terminal of a job that waits for a node."""
-    [job] = statuses(live_objects(), events(), now=NOW.timestamp())
+    [job] = statuses([*live_objects(), *events()], now=NOW.timestamp())
     _draw_terminal(job_text(job, NOW, color=True), folder, "status")
 
 
@@ -198,6 +198,7 @@ def events() -> list[dict[str, Any]]:
     """What the scheduler says of the Pod that finds no node."""
     return [
         {
+            "kind": "Event",
             "involvedObject": {"kind": "Pod", "namespace": "ml", "name": _WAITS},
             "metadata": {"namespace": "ml", "name": f"{_WAITS}.1"},
             "type": "Warning",

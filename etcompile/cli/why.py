@@ -57,7 +57,7 @@ def command(ctx: click.Context, options: WhyOptions) -> None:
             from etcompile.operations.cluster_capacity import waits_for
 
             capacity = waits_for(cluster, waiting)
-    for why in explanations(view.objects.values(), view.events.values()):
+    for why in explanations(view.objects.values()):
         if options.output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
         elif options.output == "markdown":

@@ -1,12 +1,11 @@
 """What becomes of a job in the cluster: its objects to its status.
 
-`reader` reads the objects and `follow` keeps them up to date; `job_status` turns them into a
-status and is pure, as are the words for it (`text`, `lines`).
+`reader` reads the objects and keeps them up to date; `job_status` turns them into a status and is
+pure, as are the words for it.
 """
 
-from etcompile.status.follow import follow
 from etcompile.status.job_status import statuses
-from etcompile.status.reader import NoSuchJobError, Seen, seen
+from etcompile.status.reader import NoSuchJobError, Seen, follow, seen
 from etcompile.status.values import ENDED, JobStatus
 
 __all__ = ["ENDED", "JobStatus", "NoSuchJobError", "Seen", "follow", "seen", "statuses"]

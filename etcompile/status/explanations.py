@@ -43,7 +43,6 @@ from etcompile.model.run_record import RunRecord, written_record
 from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.status.job_status import (
     JobObjects,
-    events_by_object,
     jobs_among,
     status_of_job,
 )
@@ -146,25 +145,18 @@ class Explanation(Struct, frozen=True):
         return self.attempts[0] if self.attempts else None
 
 
-def explanations(
-    objects: Iterable[LiveObject],
-    events: Iterable[LiveObject] = (),
-    now: float | None = None,
-) -> list[Explanation]:
+def explanations(objects: Iterable[LiveObject], now: float | None = None) -> list[Explanation]:
     """Why each job is as it is, by namespace and name.
 
     Args:
-        objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
-        events: Events about them.
+        objects: ConfigMaps, Pods, Jobs and Events, in any order; others are passed over.
         now: When they were read, in seconds since 1970; None for just now.
     """
     at = time.time() if now is None else now
-    reported = sorted(events, key=event_time)
-    about = events_by_object(reported)
-    return [_explained(its, status_of_job(its, about, at), reported) for its in jobs_among(objects)]
+    return [_explained(its, status_of_job(its, at)) for its in jobs_among(objects)]
 
 
-def _explained(its: JobObjects, status: JobStatus, events: Sequence[LiveObject]) -> Explanation:
+def _explained(its: JobObjects, status: JobStatus) -> Explanation:
     job = its.job
     run = backend.spec_hash(job) if job is not None else ""
     record, log = written_record(its.status), read_log(its.status)
@@ -195,8 +187,8 @@ def _explained(its: JobObjects, status: JobStatus, events: Sequence[LiveObject])
     why = Explanation(
         status,
         verdict,
-        tuple(_attempts(status, log, its_pods, events, until)),
-        () if is_over else tuple(_held(status, job, its_pods, events)),
+        tuple(_attempts(status, log, its_pods, its.events, until)),
+        () if is_over else tuple(_held(status, job, its_pods, its.events)),
         () if is_over else tuple(refused),
         tuple(sorted(nodes, key=lambda row: (-sum(row[1].values()), row[0]))),
         record.restarts if record is not None else 0,

@@ -12,7 +12,7 @@ import functools
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -75,8 +75,11 @@ class JobObjects(Struct, frozen=True):
         problem: Why it cannot be read.
         hosts: The watcher's host lists; empty if there are none.
         status: The `data` of `J-status`; empty if there is none.
+        events: The Events of its namespace, the oldest first.
     """
 
+    namespace: str
+    name: str
     config: LiveObject
     job: Job | None
     problem: str
@@ -84,16 +87,7 @@ class JobObjects(Struct, frozen=True):
     jobs: dict[str, LiveObject]
     hosts: Mapping[str, str]
     status: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return str(self.config["metadata"]["labels"][JOB_LABEL])
-
-    @property
-    def namespace(self) -> str:
-        """The job's namespace."""
-        return str(self.config["metadata"]["namespace"])
+    events: Sequence[LiveObject]
 
 
 def is_config(value: LiveObject) -> bool:
@@ -101,36 +95,22 @@ def is_config(value: LiveObject) -> bool:
     return names_config(value["metadata"]) and STORED_JOB in (value.get("data") or {})
 
 
-def statuses(
-    objects: Iterable[LiveObject],
-    events: Iterable[LiveObject] = (),
-    now: float | None = None,
-) -> list[JobStatus]:
+def statuses(objects: Iterable[LiveObject], now: float | None = None) -> list[JobStatus]:
     """The status of each job that is declared among objects, by namespace and name.
 
     Args:
-        objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
-        events: Events about them.
+        objects: ConfigMaps, Pods, Jobs and Events, in any order; others are passed over.
         now: When they were read, in seconds since 1970; None for just now.
     """
     at = time.time() if now is None else now
-    about = events_by_object(events)
-    return [status_of_job(its, about, at) for its in jobs_among(objects)]
-
-
-def events_by_object(events: Iterable[LiveObject]) -> dict[tuple[str, str], list[LiveObject]]:
-    """Events by namespace and name of what they are about."""
-    about: defaultdict[tuple[str, str], list[LiveObject]] = defaultdict(list)
-    for event in events:
-        of = event.get("involvedObject") or {}
-        about[of.get("namespace") or "", of.get("name") or ""].append(event)
-    return about
+    return [status_of_job(its, at) for its in jobs_among(objects)]
 
 
 def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
     """The jobs that are declared among objects, by namespace and name."""
     configs: list[LiveObject] = []
     maps: dict[tuple[str, str], Mapping[str, str]] = {}
+    events: defaultdict[str, list[LiveObject]] = defaultdict(list)
     labelled: dict[str, defaultdict[tuple[str, str], dict[str, LiveObject]]] = {
         kind: defaultdict(dict) for kind in ("Pod", "Job")
     }
@@ -140,25 +120,40 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
         if value["kind"] == "ConfigMap":
             maps[namespace, name] = value.get("data") or {}
             configs += [value] if is_config(value) else []
+        elif value["kind"] == "Event":
+            events[namespace].append(value)
         elif value["kind"] in labelled:
             job = (metadata.get("labels") or {}).get(JOB_LABEL, "")
             labelled[value["kind"]][namespace, job][name] = value
+    for reported in events.values():
+        # Times of one second are ordered by name, so that a table does not jump.
+        reported.sort(key=lambda event: (event_time(event), event["metadata"]["name"]))
     every = []
     for config in configs:
-        key = config["metadata"]["namespace"], config["metadata"]["labels"][JOB_LABEL]
-        read, problem = _stored(config["data"][STORED_JOB])
-        hosts, status = (
-            maps.get((key[0], name), {}) for name in (hosts_name(key[1]), status_name(key[1]))
+        key = namespace, name = (
+            config["metadata"]["namespace"],
+            config["metadata"]["labels"][JOB_LABEL],
         )
-        pods, jobs = labelled["Pod"][key], labelled["Job"][key]
-        every.append(JobObjects(config, read, problem, pods, jobs, hosts, status))
+        read, problem = _stored(config["data"][STORED_JOB])
+        every.append(
+            JobObjects(
+                namespace=namespace,
+                name=name,
+                config=config,
+                job=read,
+                problem=problem,
+                pods=labelled["Pod"][key],
+                jobs=labelled["Job"][key],
+                hosts=maps.get((namespace, hosts_name(name)), {}),
+                status=maps.get((namespace, status_name(name)), {}),
+                events=events[namespace],
+            )
+        )
     return sorted(every, key=lambda its: (its.namespace, its.name))
 
 
-def status_of_job(
-    its: JobObjects, about: Mapping[tuple[str, str], Sequence[LiveObject]], now: float
-) -> JobStatus:
-    """The status of a job; `about` is what `events_by_object` returns."""
+def status_of_job(its: JobObjects, now: float) -> JobStatus:
+    """The status of a job at a time, in seconds since 1970."""
     job, metadata = its.job, its.config["metadata"]
     record = written_record(its.status) or RunRecord("")
     desired: dict[str, int | None]
@@ -206,9 +201,7 @@ def status_of_job(
         epoch=epoch,
         timeline=timeline,
         goodput=goodput(timeline, now) if timeline is not None else None,
-        events=newest_events(
-            event for name in names for event in about.get((its.namespace, name), ())
-        ),
+        events=tuple(_newest_events(its.events, names)),
     )
 
 
@@ -274,39 +267,31 @@ def _hosts(job: Job, its: JobObjects) -> Hosts | None:
     return Hosts(tuple(_HOST.findall(lines)), live=live is not None)
 
 
-def newest_events(events: Iterable[LiveObject]) -> tuple[JobEvent, ...]:
-    """The newest events, the newest first, and those that say the same as one.
+def _newest_events(events: Sequence[LiveObject], names: Collection[str]) -> Iterator[JobEvent]:
+    """The newest events of objects with these names, and those that say the same as one.
 
     A thousand Pods that cannot be scheduled are a thousand events that say the same; kubelets
     repeat theirs for hours.
     """
-    # Times of one second are ordered by name, so that a table does not jump.
-    ordered = sorted(
-        events, key=lambda event: (event_time(event), event["metadata"]["name"]), reverse=True
-    )
     groups: dict[tuple[str, str, str], list[LiveObject]] = {}
-    for event in ordered:
+    for event in reversed(events):
         name = (event.get("involvedObject") or {}).get("name") or ""
-        message = " ".join((event.get("message") or "").split())
-        # What differs only in whom it is about says the same.
-        words = message.replace(name, "*") if name else message
-        key = event.get("type") or "", event.get("reason") or "", words
-        groups.setdefault(key, []).append(event)
-    newest = []
+        if name in names:
+            # What differs only in whom it is about says the same.
+            words = " ".join((event.get("message") or "").split()).replace(name, "*")
+            key = event.get("type") or "", event.get("reason") or "", words
+            groups.setdefault(key, []).append(event)
     for group in [*groups.values()][:_NEWEST]:
-        about = [event.get("involvedObject") or {} for event in group]
+        about = [event["involvedObject"] for event in group]
         counts = [e.get("count") or (e.get("series") or {}).get("count") or 1 for e in group]
-        newest.append(
-            JobEvent(
-                at=event_time(group[0]),
-                warning=group[0].get("type") == "Warning",
-                reason=group[0].get("reason") or "",
-                message=" ".join((group[0].get("message") or "").split()),
-                objects=tuple(dict.fromkeys(f"{of.get('kind')}/{of.get('name')}" for of in about)),
-                count=sum(map(int, counts)),
-            )
+        yield JobEvent(
+            at=event_time(group[0]),
+            warning=group[0].get("type") == "Warning",
+            reason=group[0].get("reason") or "",
+            message=" ".join((group[0].get("message") or "").split()),
+            objects=tuple(dict.fromkeys(f"{of.get('kind')}/{of.get('name')}" for of in about)),
+            count=sum(map(int, counts)),
         )
-    return tuple(newest)
 
 
 # The phase --------------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
-"""The objects that the status of jobs follows from, read from a cluster.
+"""The objects that the status of jobs follows from, read once and kept up to date by watches.
 
 A job is known by the ConfigMap that declares it. The watcher's two ConfigMaps may also be written
 by hand, without a label, so they are asked for by name.
 """
 
-from collections.abc import Iterable
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator
 
 from msgspec import Struct, field, structs
 
@@ -14,6 +18,7 @@ from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
+from etcompile.kubeapi.watch_stream import Event, Watch
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
 from etcompile.plan import applysets
 from etcompile.plan.step import ObjectRef
@@ -22,57 +27,17 @@ from etcompile.status.job_status import is_config, statuses
 from etcompile.status.values import JobStatus
 
 _KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))
-_EVENT = ("v1", "Event")
 _WATCHERS = (HOSTS_END, STATUS_END)
-
-Key = tuple[str, str, str]
-"""Kind, namespace and name."""
+_TOGETHER = 0.1
+"""Seconds within which changes count as one: a job of a thousand Pods starts in a few looks."""
 
 
 class NoSuchJobError(Exception):
-    """No ConfigMap declares a job of that name.
+    """No ConfigMap declares a job of that name; `diagnostic` names those that may be meant."""
 
-    Attributes:
-        namespace: Where it should be; None for all namespaces.
-        known: Namespace and name of the jobs that there are, of other namespaces as far as they
-            may be read.
-    """
-
-    def __init__(self, name: str, namespace: str | None, known: Iterable[tuple[str, str]]) -> None:
-        super().__init__(name)
-        self.name = name
-        self.namespace = namespace
-        self.known = tuple(known)
-
-    @property
-    def diagnostic(self) -> Diagnostic:
-        """The same as a message of the catalogue, with the names that may be meant."""
-        where = f"namespace '{self.namespace}'" if self.namespace else "any namespace"
-        here = [name for namespace, name in self.known if self.namespace in (None, namespace)]
-        elsewhere = [namespace for namespace, name in self.known if name == self.name]
-        if elsewhere:
-            advice = f"it is in namespace '{elsewhere[0]}': add -n {elsewhere[0]}"
-        elif close := probably(self.name, here):
-            advice = f"did you mean '{close}'?"
-        elif here:
-            advice = f"jobs there: {', '.join(dict.fromkeys(here[:8]))}"
-        else:
-            advice = "there are no jobs at all: has it been applied, and is this the right cluster?"
-        facts = {"job": self.name, "where": where, "advice": advice}
-        return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts)
-
-
-class Source(Struct, frozen=True):
-    """A kind of objects that a status follows from.
-
-    Args:
-        labels: The selector of its objects.
-        version: The resource version of the list that was read.
-    """
-
-    resource: Resource
-    labels: str
-    version: str
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.text)
+        self.diagnostic = diagnostic
 
 
 class Seen(Struct):
@@ -81,52 +46,43 @@ class Seen(Struct):
     Args:
         job: The job; None for all of them.
         namespace: Where; None for all namespaces.
-        objects: The ConfigMaps, Pods and Jobs.
+        objects: ConfigMaps, Pods, Jobs and Events, by kind, namespace and name.
+        lists: Of each kind the label selector of its watch, and the version that was read.
         orphans: Namespace and name of jobs that no file declares any more, each with the set of
             jobs that it was applied with.
     """
 
     job: str | None
     namespace: str | None
-    objects: dict[Key, LiveObject] = field(default_factory=dict)
-    events: dict[Key, LiveObject] = field(default_factory=dict)
-    sources: list[Source] = field(default_factory=list)
+    objects: dict[tuple[str, str, str], LiveObject] = field(default_factory=dict)
+    lists: list[tuple[Resource, str, str]] = field(default_factory=list)
     orphans: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def statuses(self) -> list[JobStatus]:
         """The status of each job, by namespace and name."""
         return [
             structs.replace(job, orphan_of=self.orphans.get((job.namespace, job.name), ""))
-            for job in statuses(self.objects.values(), self.events.values())
+            for job in statuses(self.objects.values())
         ]
-
-    def concerns(self, value: LiveObject) -> bool:
-        """Whether an object belongs to the jobs."""
-        metadata = value["metadata"]
-        if value["kind"] == "Event":
-            return True
-        name: str = metadata["name"]
-        if value["kind"] == "ConfigMap" and name.endswith(_WATCHERS):
-            return self.job is None or name in {self.job + end for end in _WATCHERS}
-        label = (metadata.get("labels") or {}).get(JOB_LABEL)
-        return label is not None and (self.job is None or label == self.job)
 
     def put(self, value: LiveObject) -> None:
         """Takes in an object as it is now."""
-        self._of(value)[key(value)] = value
+        metadata = value["metadata"]
+        self.objects[value["kind"], metadata["namespace"], metadata["name"]] = value
 
-    def drop(self, value: LiveObject) -> None:
-        """Takes out an object that is gone."""
-        self._of(value).pop(key(value), None)
-
-    def _of(self, value: LiveObject) -> dict[Key, LiveObject]:
-        return self.events if value["kind"] == "Event" else self.objects
-
-
-def key(value: LiveObject) -> Key:
-    """What tells the objects of a status apart."""
-    metadata = value["metadata"]
-    return value["kind"], metadata["namespace"], metadata["name"]
+    def take_in(self, change: Event | ClusterError) -> None:
+        """Takes in a change, if it is of these jobs; raises what ended a watch."""
+        if isinstance(change, ClusterError):
+            raise change
+        kind, metadata = change.object["kind"], change.object["metadata"]
+        name, label = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
+        if change.type == "DELETED":
+            self.objects.pop((kind, metadata["namespace"], name), None)
+        elif kind == "ConfigMap" and name.endswith(_WATCHERS):
+            if self.job is None or name in {self.job + end for end in _WATCHERS}:
+                self.put(change.object)
+        elif kind == "Event" or (label is not None and self.job in (None, label)):
+            self.put(change.object)
 
 
 def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
@@ -140,47 +96,103 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
         NoSuchJobError: no job of that name is there.
         ClusterError: something cannot be read.
     """
-    snapshot = Seen(job, namespace)
-    selector = JOB_LABEL if job is None else f"{JOB_LABEL}={job}"
-    for version, kind in _KINDS:
-        _take_in(snapshot, cluster, cluster.resource(version, kind), selector)
-    configs = [value for value in snapshot.objects.values() if is_config(value)]
-    if job is not None and not configs:
-        raise NoSuchJobError(job, namespace, _known(cluster, namespace))
-    of_watchers = [
-        ObjectRef("v1", "ConfigMap", config["metadata"]["namespace"], name + end)
+    view = _read(cluster, job, namespace)
+    if job is not None and not any(map(is_config, view.objects.values())):
+        raise _no_such_job(cluster, job, namespace)
+    return view
+
+
+def _read(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
+    view = Seen(job, namespace)
+    for version, kind in _KINDS if job is None else (*_KINDS, ("v1", "Event")):
+        labels = JOB_LABEL if job is None else f"{JOB_LABEL}={job}"
+        resource = cluster.resource(version, kind)
+        listing = cluster.list(resource, namespace, labels="" if kind == "Event" else labels)
+        for value in listing.items:
+            view.put(value)
+        # The watcher's ConfigMaps need not carry a label: all are watched, and others passed over.
+        followed = "" if kind in ("ConfigMap", "Event") else labels
+        view.lists.append((resource, followed, listing.resource_version))
+    configs = [value["metadata"] for value in view.objects.values() if is_config(value)]
+    records = [
+        ObjectRef("v1", "ConfigMap", config["namespace"], config["labels"][JOB_LABEL] + end)
         for config in configs
-        for name in [config["metadata"]["labels"][JOB_LABEL]]
         for end in _WATCHERS
     ]
-    for value in Live(cluster).get(of_watchers):
-        snapshot.put(dict(value))
+    for record in Live(cluster).get(records):
+        view.put(dict(record))
     parents = cluster.list(
         cluster.resource("v1", "ConfigMap"), namespace, labels=applysets.SET, metadata_only=True
     )
-    snapshot.orphans = applysets.orphans(parents.items)
-    if job is not None:
-        _take_in(snapshot, cluster, cluster.resource(*_EVENT), "")
-    return snapshot
+    view.orphans = applysets.orphans(parents.items)
+    return view
 
 
-def _take_in(snapshot: Seen, cluster: Cluster, resource: Resource, selector: str) -> None:
-    listing = cluster.list(resource, snapshot.namespace, labels=selector)
-    for value in listing.items:
-        snapshot.put(value)
-    snapshot.sources.append(Source(resource, selector, listing.resource_version))
-
-
-def _known(cluster: Cluster, namespace: str | None) -> list[tuple[str, str]]:
-    """The jobs that there are, wherever this user may look."""
+def _no_such_job(cluster: Cluster, job: str, namespace: str | None) -> NoSuchJobError:
+    """The error for a job that is not there, with the names that may be meant."""
     resource = cluster.resource("v1", "ConfigMap")
-    for where in dict.fromkeys((None, namespace)):
-        try:
+    jobs: list[tuple[str, str]] = []
+    for where in dict.fromkeys((None, namespace)):  # wherever this user may look
+        with contextlib.suppress(ClusterError):
             listing = cluster.list(resource, where, labels=JOB_LABEL, metadata_only=True)
+            about = [value["metadata"] for value in listing.items]
+            jobs = sorted({(each["namespace"], each["labels"][JOB_LABEL]) for each in about})
+            break
+    here = [name for place, name in jobs if namespace in (None, place)]
+    elsewhere = [place for place, name in jobs if name == job]
+    if elsewhere:
+        advice = f"it is in namespace '{elsewhere[0]}': add -n {elsewhere[0]}"
+    elif close := probably(job, here):
+        advice = f"did you mean '{close}'?"
+    elif here:
+        advice = f"jobs there: {', '.join(dict.fromkeys(here[:8]))}"
+    else:
+        advice = "there are no jobs at all: has it been applied, and is this the right cluster?"
+    place = f"namespace '{namespace}'" if namespace else "any namespace"
+    facts = {"job": job, "where": place, "advice": advice}
+    return NoSuchJobError(diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts))
+
+
+def follow(cluster: Cluster, view: Seen, *, every: float | None = None) -> Iterator[Seen]:
+    """Keeps what was seen up to date, and yields it after each change.
+
+    Args:
+        view: What was seen; it is changed in place.
+        every: Seconds after which it is yielded although nothing has changed; None for never.
+
+    Raises:
+        ClusterError: a watch ended for good.
+    """
+    while True:
+        changes: queue.Queue[Event | ClusterError] = queue.Queue()
+        watches = [
+            cluster.watch(resource, version, view.namespace, labels=labels)
+            for resource, labels, version in view.lists
+        ]
+        for watch in watches:
+            threading.Thread(target=_listen, args=(watch, changes), daemon=True).start()
+        try:
+            while True:
+                with contextlib.suppress(queue.Empty):
+                    view.take_in(changes.get(timeout=every))
+                    end = time.monotonic() + _TOGETHER
+                    while (left := end - time.monotonic()) > 0:
+                        view.take_in(changes.get(timeout=left))
+                yield view
         except ClusterError as error:
-            if error.status != 403:
+            if not error.expired:
                 raise
-            continue
-        jobs = [value["metadata"] for value in listing.items]
-        return sorted({(metadata["namespace"], metadata["labels"][JOB_LABEL]) for metadata in jobs})
-    return []
+            fresh = _read(cluster, view.job, view.namespace)
+            view.objects, view.lists = fresh.objects, fresh.lists
+        finally:
+            for watch in watches:
+                watch.close()
+
+
+def _listen(watch: Watch, changes: "queue.Queue[Event | ClusterError]") -> None:
+    try:
+        for event in watch:
+            if event.type != "BOOKMARK":
+                changes.put(event)
+    except ClusterError as error:
+        changes.put(error)

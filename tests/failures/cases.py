@@ -89,7 +89,7 @@ def explained(case: dict[str, Any]) -> Explanation:
                 **{key: event[key] for key in ("type", "reason", "message")},
             }
         )
-    [why] = explanations(values, events)
+    [why] = explanations([*values, *events])
     return why
 
 

@@ -38,7 +38,7 @@ def script(case: dict[str, Any]) -> list[str]:
 def said(cluster: Cluster) -> Explanation:
     with connect(kubeconfig=KUBECONFIG, namespace=cluster.namespace) as api:
         found = seen(api, "train", cluster.namespace)
-    [why] = explanations(found.objects.values(), found.events.values())
+    [why] = explanations(found.objects.values())
     return why
 
 

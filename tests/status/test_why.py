@@ -97,12 +97,12 @@ def test_a_container_that_was_ended_for_its_probe_is_told_by_its_events(killing:
     begun = {"firstTimestamp": "2026-11-23T10:00:00Z", "lastTimestamp": "2026-11-23T10:08:00Z"}
     repeated = [{**event, **begun} for event in events]
     for told, first in ((events, busy), (events[:1], peer), (old, peer)):
-        [found] = explanations([*values, record(values, log, phase="Running")], told)
+        [found] = explanations([*values, record(values, log, phase="Running"), *told])
         assert found.last is not None
         assert found.last.first.pod == first.pod
-    [found] = explanations([*values, record(values, log, phase="Running")], repeated)
+    [found] = explanations([*values, record(values, log, phase="Running"), *repeated])
     assert {f.cause.name for f in (found.last.first, *found.last.others)} >= {"ProbeFailed"}
-    [found] = explanations([*values, record(values, log, phase="Running")], events)
+    [found] = explanations([*values, record(values, log, phase="Running"), *events])
     text = explanation_text(found, NOW)
     assert (
         "container pytorch was killed because a probe failed (ProbeFailed, exit code 143, SIGTERM"
@@ -126,7 +126,7 @@ def test_a_pod_whose_image_has_no_python_is_said_to_be_unsupervised() -> None:
         "message": "this image has no Python 3.8 or newer",
         "type": "Warning",
     }
-    [found] = explanations(values, [event])
+    [found] = explanations([*values, event])
     told = explanation_text(found, NOW)
     assert "mnist-master-0: Running, NotReady: unsupervised: this image has no Python" in told
     assert "mnist-worker-0: Running, NotReady: unsupervised" not in told

@@ -37,5 +37,5 @@ def test_each_form_names_the_same_first_cause(deployed, pod_is, control_plane, n
     page = why("--output", "html")
     check_page(page)
     assert "RuntimeError: &lt;b&gt;no&lt;/b&gt; loss</pre>" in page
-    assert "mnist-launcher: it " in page
+    assert '<p class="lead">mnist-launcher' in page
     assert "<pre" not in why("--output", "html", "--lines", "0")

@@ -142,7 +142,7 @@ def gang(place: Place, watching: Any) -> Any:
         eventually(lambda: FIRST in place.data("mnist-etcompile-status").get("failures", ""))
         eventually(lambda: not place.pods())
         found = seen(place.cluster, "mnist", place.namespace)
-        [why] = explanations(found.objects.values(), found.events.values())
+        [why] = explanations(found.objects.values())
         return why
 
     return explained
@@ -219,7 +219,7 @@ def test_what_keeps_a_pod_from_starting_is_told_in_its_own_words(
     pods, status = place.cluster.resource("v1", "Pod"), NEVER_RAN[scenario]
     place.cluster.patch(pods, "mnist-worker-0", {"status": status}, subresource="status")
     found = seen(place.cluster, "mnist", place.namespace)
-    [why] = explanations(found.objects.values(), found.events.values())
+    [why] = explanations(found.objects.values())
     [held] = [held for held in why.held if "mnist-worker-0" in held.names]
     words = [*status["conditions"], *status.get("containerStatuses", [])][-1]
     told = words.get("state", {}).get("waiting", words)
@@ -246,5 +246,5 @@ def test_a_quota_is_told_in_the_words_of_the_server(place: Place, watching: Any)
     place.fails("mnist-worker-1", 137)
     eventually(lambda: any("exceeded quota" in (e.get("message") or "") for e in place.events()))
     found = seen(place.cluster, "mnist", place.namespace)
-    [why] = explanations(found.objects.values(), found.events.values())
+    [why] = explanations(found.objects.values())
     assert "exceeded quota: few" in explanation_text(why, clock())
