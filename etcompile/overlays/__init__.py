@@ -7,30 +7,4 @@ know of one. What only a run with overlays needs (`overlay_files`, `overlay_sett
 `document_patches`, `object_patches`, `unmatched`) is imported from its module, then.
 """
 
-from etcompile.overlays.overlay import (
-    SCHEMA,
-    Edit,
-    Overlay,
-    OverlayInput,
-    PatchedObject,
-    PatchedObjects,
-    Placement,
-    is_overlay,
-    overlay_of,
-    stored_edits,
-    stored_patch,
-)
-
-__all__ = [
-    "SCHEMA",
-    "Edit",
-    "Overlay",
-    "OverlayInput",
-    "PatchedObject",
-    "PatchedObjects",
-    "Placement",
-    "is_overlay",
-    "overlay_of",
-    "stored_edits",
-    "stored_patch",
-]
+from etcompile.overlays.overlay import *
