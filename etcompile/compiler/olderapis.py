@@ -5,12 +5,11 @@ mpi-operator before their kinds became `kubeflow.org/v1`. A document that has to
 compiled, with a warning of its version. Any other is an error, which names the fields that moved.
 
 Older operators, and tools that still write for them, have the run policy's fields directly under
-`spec`. The Training Operator's API drops them there; here they are put where they belong, with a
-warning.
+`spec`. The Training Operator's API drops them there. Here they are moved, with a warning.
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ from etcompile import frontends
 from etcompile.check.document_rules import schema_rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.diagnostics.diagnostic import Fix, Replace
-from etcompile.diagnostics.spelling import bare
 from etcompile.frontends import Kind
-from etcompile.k8s.path import dotted, value_at, with_value, without_value
+from etcompile.k8s.path import mapping_at
 from etcompile.load import Document
 from etcompile.load.document import relocated
 
@@ -61,12 +59,6 @@ _MOVED: Mapping[str, str] = {
     **dict.fromkeys(("tfImage", "pytorchImage", "mxImage"), _NOTHING),
 }
 """The fields of `spec` that former versions had, and what they are today."""
-
-_SPEC: ValuePath = ("spec",)
-_POLICY: ValuePath = ("spec", "runPolicy")
-_SCHEDULING: ValuePath = (*_POLICY, "schedulingPolicy")
-_OF_OTHERS = frozenset({"successPolicy", "mpiDistribution"})
-"""Fields that other versions or kinds have: where a kind has none, it does nothing with them."""
 
 
 class Placed(Struct, frozen=True):
@@ -158,141 +150,61 @@ def _moved_fields(document: Document) -> list[str]:
 # Fields -------------------------------------------------------------------------------------------
 
 
-class _Move(Struct, frozen=True):
-    before: ValuePath
-    after: ValuePath | None
-    """None for a field that the kind does not have."""
-    is_set: bool = False
-    """There is another value where it belongs."""
-
-    @property
-    def words(self) -> str:
-        """What is done, for people."""
-        if self.after is not None and not self.is_set:
-            return f"{dotted(self.before)} moves to {dotted(self.after)}"
-        return f"{dotted(self.before)} is left out: {self.reason}"
-
-    @property
-    def reason(self) -> str:
-        """Why the field is left out."""
-        return f"{dotted(self.after)} counts" if self.after else "this kind has no such field"
-
-
 def placed(document: Document, kind: Kind) -> Placed:
-    """A document of a Kubeflow kind with run-policy fields that stand elsewhere in `runPolicy`.
+    """A document of a Kubeflow kind with the run policy's fields in `runPolicy`, not beside it.
 
-    What stands where it belongs wins. The names of the fields, and where each belongs, are those
-    of the kind's schema (reference/training-operator.md 1.1, 1.2). The document need not be valid.
+    What stands where it belongs wins. The names of the fields are those of the kind's schema
+    (reference/training-operator.md 1.1, 1.2). The document need not be valid.
     """
-    homes = _homes(kind.schema)
-    data: dict[str, Any] = document.data
-    strays = [*_strays(data, homes, kind)]
-    moves: list[_Move] = []
-    sources: dict[ValuePath, ValuePath] = {}
-    # A whole mapping before the fields that go into it.
-    for before, home in sorted(strays, key=lambda stray: len(stray[1] or ())):
-        if home is None or not _is_open(data, home):
-            continue
-        value, data = value_at(data, before), without_value(data, before)
-        if before[:-1] in (_POLICY, _SCHEDULING) and not value_at(data, before[:-1]):
-            data = without_value(data, before[:-1])
-        after = (*home, before[-1]) if home else None
-        is_set = after is not None and value_at(data, after) is not None
-        moves.append(_Move(before, after, is_set))
-        if after is not None and not is_set:
-            above = (after[:length] for length in range(2, len(after) + 1))
-            sources |= {path: before for path in above if value_at(data, path) is None}
-            data = with_value(data, after, value)
-    if not moves:
+    spec = mapping_at(document.data, ("spec",))
+    fields = _policy_fields(kind.schema)
+    names = [name for name in spec if name in fields]
+    before = spec.get("runPolicy", {})
+    if not names or not isinstance(before, Mapping):
         return Placed(document)
-    places = [path for path, _ in strays]
-    moves.sort(key=lambda move: places.index(move.before))
-    return Placed(
-        relocated(document, data, sources),
-        tuple(move.words for move in moves),
-        (_warning(document, kind, moves),),
-    )
-
-
-def _strays(
-    data: Mapping[str, Any], homes: Mapping[ValuePath, frozenset[str]], kind: Kind
-) -> Iterator[tuple[ValuePath, ValuePath | None]]:
-    """The fields that stand where the kind has none of their name, and where each belongs.
-
-    That is empty for nowhere in this kind, None for a field that no kind knows.
-    """
-
-    def home_of(name: str) -> ValuePath | None:
-        home = next((at for at, names in homes.items() if name in names), None)
-        if home == _SPEC and any(name == path[1] for path in kind.pod_templates):
-            return None  # the API server wants it in its place
-        return () if home is None and name in _OF_OTHERS else home
-
-    for at, names in homes.items():
-        fields = value_at(data, at)
-        for name in fields if isinstance(fields, Mapping) else ():
-            if name not in names:
-                yield (*at, name), home_of(name)
-    for path in kind.templates_of(data) if homes else ():
-        fields = value_at(data, path[:-1])
-        for name in fields if isinstance(fields, Mapping) else ():
-            # Not what the replicas of another type may have, too.
-            if name in homes[_POLICY]:
-                yield (*path[:-1], name), home_of(name)
-
-
-@functools.cache
-def _homes(schema: str | Path) -> Mapping[ValuePath, frozenset[str]]:
-    """The fields that a kind has in each place; empty for a kind without a `runPolicy`."""
-    whole = schema_rules(schema)
-    fields: dict[ValuePath, frozenset[str]] = {}
-    for home in (_SPEC, _POLICY, _SCHEDULING):
-        value = whole
-        for step in home:
-            value = value.get("properties", {}).get(step, {})
-            while reference := value.get("$ref"):
-                value = whole["$defs"][reference.rpartition("/")[2]]
-        fields[home] = frozenset(value.get("properties", ()))
-    return fields if fields[_POLICY] else {}
-
-
-def _is_open(data: Mapping[str, Any], home: ValuePath) -> bool:
-    """Whether a field can be put there: what is there is a mapping, or nothing.
-
-    A mapping that is there under a misspelt name is not made a second time.
-    """
-    for length in range(1, len(home) + 1):
-        value = value_at(data, home[:length])
-        if not isinstance(value, Mapping | None):
-            return False
-        if value is None:
-            siblings = value_at(data, home[: length - 1]) or {}
-            return all(bare(name) != bare(str(home[length - 1])) for name in siblings)
-    return True
-
-
-def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
-    moved = [
-        f"{dotted(move.before)} to {dotted(move.after)}"
-        for move in moves
-        if move.after and not move.is_set
-    ]
+    moved = {name: spec[name] for name in names if name not in before}
+    rest = {name: value for name, value in spec.items() if name not in names}
+    policy: ValuePath = ("spec", "runPolicy")
+    sources: dict[ValuePath, ValuePath] = {(*policy, name): ("spec", name) for name in moved}
+    if not before:
+        sources[policy] = ("spec", names[0])
+    data = {**document.data, "spec": {**rest, "runPolicy": {**before, **moved}}}
     advice = []
     if moved:
-        them = _listed(moved)
-        advice.append(f"move {them}; `etcompile migrate` does it for you")
-    rest = [move for move in moves if move.is_set or not move.after]
-    advice += [f"remove {dotted(move.before)}: {move.reason}" for move in rest]
-    is_one = len(moves) == 1
-    return diagnose(
+        places = _listed([f"spec.{name} to spec.runPolicy.{name}" for name in moved])
+        advice.append(f"move {places}; `etcompile migrate` does it for you")
+    is_left_out = {name: f"spec.runPolicy.{name} counts" for name in names if name not in moved}
+    advice += [f"remove spec.{name}: {reason}" for name, reason in is_left_out.items()]
+    is_one = len(names) == 1
+    warning = diagnose(
         codes.MISPLACED_POLICY,
-        document.locate(moves[0].before, key=True),
-        fields=_listed([dotted(move.before) for move in moves]),
+        document.locate(("spec", names[0]), key=True),
+        fields=_listed([f"spec.{name}" for name in names]),
         verb="stands" if is_one else "stand",
         operator=kind.operator.name if kind.operator else "operator",
         them="it" if is_one else "them",
         advice="; ".join(advice),
     )
+    changes = [
+        f"spec.{name} is left out: {is_left_out[name]}"
+        if name in is_left_out
+        else f"spec.{name} moves to spec.runPolicy.{name}"
+        for name in names
+    ]
+    return Placed(relocated(document, data, sources), tuple(changes), (warning,))
+
+
+@functools.cache
+def _policy_fields(schema: str | Path) -> frozenset[str]:
+    """The fields of a kind's `runPolicy` that its `spec` does not have, too."""
+    whole = value = schema_rules(schema)
+    above: frozenset[str] = frozenset()
+    for step in ("spec", "runPolicy"):
+        above = frozenset(value.get("properties", ()))
+        value = value.get("properties", {}).get(step, {})
+        while reference := value.get("$ref"):
+            value = whole["$defs"][reference.rpartition("/")[2]]
+    return frozenset(value.get("properties", ())) - above
 
 
 def _listed(words: list[str]) -> str:

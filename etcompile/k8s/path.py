@@ -63,23 +63,6 @@ def changed_at(
     return {**value, step: changed_at(inner, path[1:], change)}
 
 
-def with_value(value: Mapping[str, Any], path: ValuePath, field: Any) -> dict[str, Any]:
-    """A copy of a mapping with a field at a path of keys; mappings on the way are added."""
-    step = str(path[0])
-    inner = field
-    if len(path) > 1:
-        inner = with_value(mapping_at(value, (step,)), path[1:], field)
-    return {**value, step: inner}
-
-
-def without_value(value: Mapping[str, Any], path: ValuePath) -> dict[str, Any]:
-    """A copy of a mapping without the field at a path of keys, which it has."""
-    step = str(path[0])
-    if len(path) == 1:
-        return {key: inner for key, inner in value.items() if key != step}
-    return {**value, step: without_value(value[step], path[1:])}
-
-
 def value_path(value: Any, path: KeyedPath) -> ValuePath:
     """The steps of a path by keys as the keys and indexes of a value, as far as it has them."""
     steps: list[str | int] = []

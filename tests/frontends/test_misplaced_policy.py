@@ -82,31 +82,6 @@ def test_fields_that_a_kind_has_under_spec_are_left_there() -> None:
     assert told(job("MPIJob", cleanPodPolicy="All", slotsPerWorker=2)) == []
 
 
-def test_a_field_of_spec_inside_the_policy_is_found_too() -> None:
-    inside = kubeflow_job("TFJob", {"Worker": 2}, runPolicy={"successPolicy": "AllWorkers"})
-    beside = kubeflow_job("TFJob", {"Worker": 2}, successPolicy="AllWorkers")
-    assert len(told(inside)) == 1
-    assert [*compiled(inside).objects] == [*compiled(beside).objects]
-
-
-def test_a_field_that_only_other_kinds_have_is_left_out_and_told() -> None:
-    document = job("PyTorchJob", successPolicy="AllWorkers")
-    assert [*compiled(document).objects] == [*compiled(job("PyTorchJob")).objects]
-    (message,) = told(document)
-    assert "spec.successPolicy" in message
-
-
-def test_the_policy_of_a_replica_type_is_the_jobs() -> None:
-    document = job("MPIJob")
-    document["spec"]["mpiReplicaSpecs"] = {
-        "Launcher": {**ROLE, "schedulingPolicy": {"queue": "gold"}},
-        "Worker": ROLE,
-    }
-    expected = job("MPIJob", runPolicy={"schedulingPolicy": {"queue": "gold"}})
-    assert [*compiled(document).objects] == [*compiled(expected).objects]
-    assert "spec.mpiReplicaSpecs.Launcher.schedulingPolicy" in told(document)[0]
-
-
 def test_a_field_that_no_kind_knows_is_still_an_error() -> None:
     assert errors(job("PyTorchJob", cleanPodPolicies="All")) == ["ET2001"]
 
