@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import commands
 import interface
 import pages
+import published_schemas
 from contents import DOCS, ROOT, listed
 
-from etcompile.cli import schema
 from etcompile.cli.main import _etcompile as root
 
 _CODE = {ROOT / "etcompile" / "cli": "cli", ROOT / "etcompile" / "operations": "api"}
@@ -79,7 +79,7 @@ def publish_schemas(folder: Path) -> None:
     Args:
         folder: Where to.
     """
-    for name, text in schema.texts().items():
+    for name, text in published_schemas.texts().items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")

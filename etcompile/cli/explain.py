@@ -1,7 +1,5 @@
 """`etcompile explain`: the long form of a diagnostic, or of all of them."""
 
-from typing import Literal
-
 import click
 from msgspec import Struct
 
@@ -17,9 +15,6 @@ class ExplainOptions(Struct, frozen=True, kw_only=True):
 
     code: str | None = argument("[CODE]", shell_complete=completion.codes)
     all: bool = option(help="Explain all diagnostics.")
-    output: Literal["text", "markdown"] = option(
-        "-o", default="text", help="Text for a terminal, or Markdown."
-    )
 
 
 @subcommand("explain", ExplainOptions)
@@ -39,9 +34,6 @@ def command(_ctx: click.Context, options: ExplainOptions) -> None:
             known = f"the codes are {min(RULES)} to {max(RULES)}.{near}"
             problem = f"'{code}' is not a diagnostic; {known}"
             raise click.BadParameter(problem, param_hint="CODE")
-        explain = rule_text.as_text if options.output == "text" else rule_text.as_markdown
-        click.echo(explain(rule))
-    elif options.output == "text":
-        click.echo("\n\n\n".join(rule_text.as_text(rule) for rule in RULES.values()))
+        click.echo(rule_text.as_text(rule))
     else:
-        click.echo("\n".join(rule_text.pages(RULES.values()).values()), nl=False)
+        click.echo("\n\n\n".join(rule_text.as_text(rule) for rule in RULES.values()))

@@ -2,36 +2,9 @@
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
 
 from etcompile.diagnostics.catalogue import Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
-
-_GROUPS = {
-    "ET1": "Loading files",
-    "ET2": "The specification of a job",
-    "ET3": "Scaling",
-    "ET4": "Kubernetes objects",
-    "ET5": "Output",
-    "ET6": "Overlays",
-    "ET7": "Plans and capacity",
-    "ET8": "The cluster",
-    "ET9": "Advice about training",
-}
-"""What the first characters of a code stand for."""
-
-_INDEX = """\
-# Diagnostics
-
-`etcompile explain ET2003`, or `etcompile explain replicas-above-max`, prints a section of these
-pages.
-
-An error stops the run before anything is written. A warning does so only with `--strict`;
-[Checks](../checks.md) shows how to ignore one.
-
-| codes | about |
-|---|---|
-"""
 
 
 def page_of(code: str) -> str:
@@ -82,20 +55,6 @@ def as_markdown(rule: Rule) -> str:
 def sample(rule: Rule) -> Diagnostic:
     """A diagnostic of a rule as it is reported for the rule's example, or for an input like it."""
     return diagnose(rule.code, None, **rule.sample)
-
-
-def pages(rules: Iterable[Rule]) -> Mapping[str, str]:
-    """The pages of `docs/diagnostics` by their file names: the index, then one for each group."""
-    groups: dict[str, list[Rule]] = {}
-    for rule in rules:
-        groups.setdefault(rule.code[:3], []).append(rule)
-    rows = [f"| [{group}xxx]({page_of(group)}) | {_GROUPS[group]} |\n" for group in groups]
-    texts = {"README.md": _INDEX + "".join(rows)}
-    for group, members in groups.items():
-        # The code alone: the heading is the address of the section.
-        sections = [f"## {rule.code}\n\n{as_markdown(rule)}\n" for rule in members]
-        texts[page_of(group)] = "\n".join([f"# {group}xxx: {_GROUPS[group]}\n", *sections])
-    return texts
 
 
 def _prose(words: str) -> str:

@@ -6,12 +6,12 @@ import jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner
+from published_schemas import ALL, BASE, CATALOG, published
 
 import etcompile
 from consumers.schemas import stored_schema
 from etcompile import data, frontends
 from etcompile.cli import schema
-from etcompile.cli.schema import ALL, BASE, CATALOG, published
 from specs import elastic_job, kubeflow_job, scale_out, training_job
 
 PUBLISHED = published()
@@ -78,21 +78,6 @@ def test_the_schema_for_all_knows_each_kind():
 
 def test_the_schema_for_all_leaves_other_objects_alone():
     assert valid({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}) == []
-
-
-def test_the_command_writes_them_all(tmp_path):
-    done = CliRunner().invoke(schema.command, ["--all", "-d", str(tmp_path)])
-    assert done.exit_code == 0
-    files = {
-        path.relative_to(tmp_path).as_posix(): json.loads(path.read_text("utf-8"))
-        for path in tmp_path.rglob("*.json")
-    }
-    assert files == PUBLISHED
-
-
-@pytest.mark.parametrize("arguments", [[], ["--all"], ["TFJob", "--all", "-d", "x"], ["-d", "x"]])
-def test_a_use_that_means_nothing_is_refused(arguments):
-    assert CliRunner().invoke(schema.command, arguments).exit_code == 2
 
 
 def test_the_catalog_has_the_form_of_schemastores():

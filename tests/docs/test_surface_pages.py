@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from published_schemas import ALL, BASE, CATALOG, published
 
-from etcompile.cli.schema import ALL, BASE, CATALOG, published
 from specs import scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
