@@ -1,72 +1,66 @@
-"""Pods to what the scheduler asks of a node for them.
+"""Pods to what the scheduler asks of a node for them, after what the API server adds to them.
 
-Pods of a job are alike for the scheduler: a thousand workers are one `Needs` and a thousand names.
+Pods of a job are alike for the scheduler: a thousand workers are one `Role`.
+What a snapshot cannot tell is left out of them, and goes to `unknown`, so that what does not fit by
+the rest does not fit at all.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
+from etcompile.capacity.snapshot import (
+    DURING_SCHEDULING,
+    HOSTNAME,
+    Port,
+    Snapshot,
+    Taint,
+    ports_of,
+    units_of,
+)
 from etcompile.k8s.objects import Object
-from etcompile.k8s.requests import Amounts, requested
+from etcompile.k8s.requests import requested
+from etcompile.model.protocol import ROLE_LABEL
 
-HOSTNAME = "kubernetes.io/hostname"
-NODE_NAME = "metadata.name"
-"""The field that `matchFields` of a node affinity may name; it counts as a label here."""
-DURING_SCHEDULING = "requiredDuringSchedulingIgnoredDuringExecution"
-
-Port = tuple[str, str, int]
-"""Protocol, address and number of a port of the host."""
-Taint = tuple[str, str, str]
-"""Key, value and effect."""
 Expression = tuple[str, str, tuple[str, ...]]
 """Key, operator and values of one requirement of a selector."""
+_FIELDS = {"topologyKey", "labelSelector", "maxSkew", "whenUnsatisfiable"}
+Unknown = dict[str, None]
+"""Reasons, in their order and each of them once."""
 
 
-class Term(NamedTuple):
-    """The Pods that a selector matches (None: no Pod) in the domain of a label of nodes."""
+class Rule(NamedTuple):
+    """A rule about the Pods that a selector matches in the domain of a label of nodes.
 
+    Args:
+        kind: `spread`, `together`, or `apart`, where each node is a domain.
+        most: Of `spread`: the maximal skew.
+    """
+
+    kind: str
     key: str
-    selector: tuple[Expression, ...] | None
-
-
-class Spread(NamedTuple):
-    """A topology spread constraint that the scheduler must satisfy."""
-
-    term: Term
-    most: int
-    least_domains: int
-    by_affinity: bool
-    by_taints: bool
+    selector: tuple[Expression, ...]
+    most: int = 0
 
 
 class Needs(Struct, frozen=True):
     """What the scheduler asks of a node for a Pod: requests with `pods: 1`, and rules.
 
-    Of `node_terms` one must match, unless they are None. `labels` are the Pod's own.
+    Of `node_terms` one must match. `labels` are the Pod's own.
     """
 
     requests: Mapping[str, int]
     ports: frozenset[Port]
-    selector: tuple[Expression, ...]
-    node_terms: tuple[tuple[Expression, ...], ...] | None
+    node_terms: tuple[tuple[Expression, ...], ...]
     tolerations: tuple[Mapping[str, Any], ...]
-    spreads: tuple[Spread, ...]
-    affinity: tuple[Term, ...]
-    anti_affinity: tuple[Term, ...]
+    rules: tuple[Rule, ...]
     labels: Mapping[str, str]
-    namespace: str
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        """All terms that select Pods."""
-        return (*(spread.term for spread in self.spreads), *self.affinity, *self.anti_affinity)
 
     def is_affine(self, labels: Mapping[str, str]) -> bool:
         """Whether its node selector and node affinity match the labels of a node."""
-        terms = ((),) if self.node_terms is None else self.node_terms
-        return matches(self.selector, labels) and any(matches(term, labels) for term in terms)
+        return any(matches(term, labels) for term in self.node_terms)
 
     def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
         """The first taint that keeps the Pod away."""
@@ -83,122 +77,143 @@ class Needs(Struct, frozen=True):
 
 
 class Role(NamedTuple):
-    """Pods that are alike for the scheduler, by name, in the order of their creation."""
+    """Pods that are alike for the scheduler."""
 
     needs: Needs
-    pods: tuple[str, ...]
+    title: str
+    number: int
 
 
-def units(amounts: Amounts) -> dict[str, int]:
-    """Amounts as the scheduler counts them: rounded up to thousandths of a CPU or whole units."""
-    return {n: int(-(-(a * 1000 if n == "cpu" else a) // 1)) for n, a in amounts.items()}
+def admitted(snapshot: Snapshot, pod: Object, unknown: Unknown) -> Object:
+    """A Pod with what the plugins Priority and RuntimeClass add to it."""
+    classes, spec = snapshot.of_kind("PriorityClass"), dict(pod["spec"])
+    default = next((each["value"] for each in classes.values() if each.get("globalDefault")), 0)
+    if (name := spec.get("priorityClassName")) and name not in classes:
+        unknown[f"the snapshot has no PriorityClass {name}"] = None
+    spec["priority"] = classes.get(name or "", {"value": spec.get("priority", default)})["value"]
+    if name := spec.get("runtimeClassName"):
+        if (runtime := snapshot.of_kind("RuntimeClass").get(name)) is None:
+            unknown[f"the snapshot has no RuntimeClass {name}"] = None
+        both = (spec, (runtime or {}).get("scheduling") or {})
+        selectors = [owner.get("nodeSelector") or {} for owner in both]
+        tolerations = [owner.get("tolerations") or () for owner in both]
+        spec |= {"nodeSelector": selectors[0] | selectors[1], "tolerations": [*chain(*tolerations)]}
+        spec["overhead"] = ((runtime or {}).get("overhead") or {}).get("podFixed") or {}
+    return {**pod, "spec": spec}
 
 
-def taint_of(written: Mapping[str, Any]) -> Taint:
-    """A taint as nodes and flavors of Kueue declare it."""
-    return written["key"], written.get("value") or "", written["effect"]
+def roles_of(
+    snapshot: Snapshot, pods: Sequence[Object], jobs: Collection[str], unknown: Unknown
+) -> list[Role]:
+    """Pods in groups that are alike for the scheduler, in the order of their first Pods.
 
-
-def ports_of(spec: Mapping[str, Any]) -> frozenset[Port]:
-    """The ports of the host that a Pod takes."""
-    starting = spec.get("initContainers") or ()
-    sidecars = [each for each in starting if each.get("restartPolicy") == "Always"]
-    ports = [p for c in (*spec["containers"], *sidecars) for p in c.get("ports") or ()]
-    numbers = [p.get("hostPort") or (spec.get("hostNetwork") and p["containerPort"]) for p in ports]
-    return frozenset(
-        (port.get("protocol") or "TCP", port.get("hostIP") or "", number)
-        for port, number in zip(ports, numbers, strict=True)
-        if number
-    )
-
-
-def collide(ports: frozenset[Port], taken: frozenset[Port]) -> bool:
-    """Whether one of some ports of the host is taken already."""
-    every = ("", "0.0.0.0")  # noqa: S104 - nothing is bound here
-    return any(
-        (protocol, number) == (other[0], other[2])
-        and (address == other[1] or address in every or other[1] in every)
-        for protocol, address, number in ports
-        for other in taken
-    )
-
-
-def needs_of(pod: Object) -> Needs:
-    """What the scheduler asks of a node for a Pod."""
-    spec, metadata = pod["spec"], pod["metadata"]
-    labels, namespace = metadata.get("labels") or {}, metadata.get("namespace") or ""
-    affinity = spec.get("affinity") or {}
-    required = (affinity.get("nodeAffinity") or {}).get(DURING_SCHEDULING)
-    # A term without requirements matches no node.
-    node_terms = [
-        tuple(map(_expression, (*(t.get("matchExpressions") or ()), *(t.get("matchFields") or ()))))
-        or ((NODE_NAME, "In", ()),)
-        for t in (required or {}).get("nodeSelectorTerms") or ()
-    ]
-    return Needs(
-        requests={**units(requested(spec)), "pods": 1},
-        ports=ports_of(spec),
-        selector=equal(spec.get("nodeSelector") or {}),
-        node_terms=None if required is None else tuple(node_terms),
-        tolerations=tuple(spec.get("tolerations") or ()),
-        spreads=tuple(
-            Spread(
-                Term(written["topologyKey"], selector_of(written, labels)),
-                most=written["maxSkew"],
-                least_domains=written.get("minDomains") or 1,
-                by_affinity=written.get("nodeAffinityPolicy") != "Ignore",
-                by_taints=written.get("nodeTaintsPolicy") == "Honor",
-            )
-            for written in spec.get("topologySpreadConstraints") or ()
-            if written.get("whenUnsatisfiable") != "ScheduleAnyway"
-        ),
-        affinity=_terms(affinity.get("podAffinity"), labels, namespace),
-        anti_affinity=_terms(affinity.get("podAntiAffinity"), labels, namespace),
-        labels=labels,
-        namespace=namespace,
-    )
-
-
-def roles_of(pods: Sequence[Object]) -> list[Role]:
-    """Pods in groups that are alike for the scheduler, in the order of their first Pods."""
-    needs = [needs_of(pod) for pod in pods]
-    terms = sorted({term for need in needs for term in need.terms}, key=repr)
-    groups: dict[str, tuple[Needs, list[str]]] = {}
+    Args:
+        jobs: These jobs, `namespace/name`: a rule that names their Pods is not about others.
+    """
+    needs = [_needs(snapshot, pod, jobs, unknown) for pod in pods]
+    rules = sorted({rule for need in needs for rule in need.rules})
+    groups: dict[str, Role] = {}
     for pod, need in zip(pods, needs, strict=True):
-        # Of its labels it matters which terms select them.
-        seen = {str(n): "" for n, term in enumerate(terms) if matches(term.selector, need.labels)}
+        # Of its labels it matters which rules select them.
+        seen = {str(n): "" for n, rule in enumerate(rules) if matches(rule.selector, need.labels)}
         key = repr(structs.replace(need, labels=seen))
-        groups.setdefault(key, (need, []))[1].append(pod["metadata"]["name"])
-    return [Role(need, tuple(names)) for need, names in groups.values()]
+        title = need.labels.get(ROLE_LABEL) or pod["metadata"]["name"]
+        role = groups.get(key, Role(need, title, 0))
+        groups[key] = role._replace(number=role.number + 1)
+    return [*groups.values()]
 
 
-def _terms(written: Any, labels: Mapping[str, str], namespace: str) -> tuple[Term, ...]:
-    """The required terms of a Pod affinity or anti-affinity, where they reach its own namespace."""
-    result = []
-    for term in (written or {}).get(DURING_SCHEDULING) or ():
-        reaches = namespace in (term.get("namespaces") or (namespace,))
-        reaches = reaches or term.get("namespaceSelector") == {}
-        result.append(Term(term["topologyKey"], selector_of(term, labels) if reaches else None))
-    return tuple(result)
+def _needs(snapshot: Snapshot, pod: Object, jobs: Collection[str], unknown: Unknown) -> Needs:
+    spec, metadata = pod["spec"], pod["metadata"]
+    labels, affinity = metadata.get("labels") or {}, spec.get("affinity") or {}
+    namespace = metadata.get("namespace") or ""
+    unknown |= dict.fromkeys(_undecidable(snapshot, spec, namespace))
+    required = (affinity.get("nodeAffinity") or {}).get(DURING_SCHEDULING)
+    written = [{}] if required is None else required["nodeSelectorTerms"]
+    node_terms = []
+    for term in written:
+        expressions = [
+            *equal(spec.get("nodeSelector") or {}),
+            *map(_expression, term.get("matchExpressions") or ()),
+        ]
+        hidden = [e for e in expressions if e[0] in snapshot.unique_labels and "In" in e[1]]
+        if hidden or term.get("matchFields"):
+            name = hidden[0][0] if hidden else "the names of nodes"
+            unknown[f"the snapshot leaves out {name}, which its node selector names"] = None
+        # A term without requirements matches no node.
+        if term or required is None:
+            node_terms.append(tuple(e for e in expressions if e not in hidden))
+    keys = {*snapshot.pod_labels.get(namespace, ())}
+    names = {job.partition("/")[2] for job in jobs}
+    rules = []
+    for rule, unclear in _rules(spec):
+        # Whether it can match only Pods of the job itself.
+        is_own = any(
+            operator in ("In", "Exists") and (key not in keys or (values and names >= {*values}))
+            for key, operator, values in rule.selector
+        )
+        if is_own and not unclear:
+            rules.append(rule)
+        else:
+            foreign = "its rules may be about Pods of others, whose labels are not known"
+            unknown[f"{unclear} is not looked at here" if unclear else foreign] = None
+    for own in snapshot.anti_affinity:
+        reaches = own["namespace"] == namespace or own["term"].keys() - _FIELDS
+        selector = selector_of(own["term"])
+        if own["job"] not in jobs and reaches and matches(selector, labels):
+            unknown["the anti-affinity of Pods that run keeps it away from them"] = None
+    requests = {**units_of(requested(spec)), "pods": 1}
+    tolerations = tuple(spec.get("tolerations") or ())
+    return Needs(requests, ports_of(spec), tuple(node_terms), tolerations, tuple(rules), labels)
 
 
-def selector_of(
-    written: Mapping[str, Any], labels: Mapping[str, str]
-) -> tuple[Expression, ...] | None:
-    """The selector of a term, with what its `matchLabelKeys` add from the Pod's own labels."""
+def _undecidable(snapshot: Snapshot, spec: Object, namespace: str) -> Iterator[str]:
+    """What decides about a Pod that no snapshot holds."""
+    if (scheduler := spec.get("schedulerName") or "default-scheduler") != "default-scheduler":
+        yield f"{scheduler} schedules it, by rules of its own"
+    for volume in spec.get("volumes") or ():
+        if "ephemeral" in volume or "persistentVolumeClaim" in volume:
+            yield f"on which nodes the volume {volume['name']} can be is not known"
+    if spec.get("resourceClaims"):
+        yield "which nodes have devices for its resource claims is not known"
+    limited = {key.partition("/")[0] for key in snapshot.of_kind("LimitRange")}
+    if namespace in limited:
+        yield "the LimitRange of its namespace may change or refuse its Pods"
+    if not namespace and (limited or snapshot.of_kind("ResourceQuota")):
+        yield "the job names no namespace, so its quotas are not known"
+    if spec.get("nodeName"):
+        yield "it names its node, so the scheduler does not place it"
+
+
+def _rules(spec: Object) -> Iterator[tuple[Rule, str]]:
+    """The rules about other Pods, each with what it has that no rule holds."""
+    for written in spec.get("topologySpreadConstraints") or ():
+        selector = selector_of(written)
+        # An empty selector counts no Pods: countPodsMatchSelector in the plugin's common.go.
+        if written.get("whenUnsatisfiable") != "ScheduleAnyway" and selector:
+            rule = Rule("spread", written["topologyKey"], selector, written["maxSkew"])
+            yield rule, " and ".join(sorted(written.keys() - _FIELDS))
+    for kind, field in (("together", "podAffinity"), ("apart", "podAntiAffinity")):
+        terms = (spec.get("affinity") or {}).get(field) or {}
+        for term in terms.get(DURING_SCHEDULING) or ():
+            rule = Rule(kind, term["topologyKey"], selector_of(term))
+            unclear = " and ".join(sorted(term.keys() - _FIELDS))
+            if kind == "apart" and rule.key != HOSTNAME:
+                unclear = f"its anti-affinity by {rule.key}"
+            yield rule, unclear
+
+
+def selector_of(written: Mapping[str, Any]) -> tuple[Expression, ...]:
+    """The selector of a rule about Pods; one that matches none if it has none."""
     if (selector := written.get("labelSelector")) is None:
-        return None
-    result = [*equal(selector.get("matchLabels") or {})]
-    result += map(_expression, selector.get("matchExpressions") or ())
-    for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-        own = (key for key in written.get(field) or () if key in labels)
-        result += [(key, operator, (labels[key],)) for key in own]
-    return tuple(result)
+        return (("", "In", ()),)
+    expressions = map(_expression, selector.get("matchExpressions") or ())
+    return (*equal(selector.get("matchLabels") or {}), *expressions)
 
 
-def matches(selector: Iterable[Expression] | None, labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy all requirements of a selector of Pods or nodes; None matches none."""
-    return selector is not None and all(_satisfies(labels.get(e[0]), e[1], e[2]) for e in selector)
+def matches(selector: Iterable[Expression], labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy all requirements of a selector of Pods or nodes."""
+    return all(_satisfies(labels.get(key), operator, values) for key, operator, values in selector)
 
 
 def _satisfies(value: str | None, operator: str, values: Sequence[str]) -> bool:

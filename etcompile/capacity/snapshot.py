@@ -15,76 +15,80 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from etcompile.capacity.packing import Node
-from etcompile.capacity.pod_needs import (
-    DURING_SCHEDULING,
-    HOSTNAME,
-    NODE_NAME,
-    ports_of,
-    taint_of,
-    units,
-)
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import Object
 from etcompile.k8s.quantity import number
-from etcompile.k8s.quota_usage import total_usage
 from etcompile.k8s.requests import requested, written
 from etcompile.model.protocol import JOB_LABEL
 
-KIND = "CapacitySnapshot"
+HOSTNAME = "kubernetes.io/hostname"
+DURING_SCHEDULING = "requiredDuringSchedulingIgnoredDuringExecution"
+STAYS = 2**31 - 1
+"""The priority of what no priority ends: Pods of DaemonSets and of nodes themselves."""
+KINDS = {
+    "PriorityClass": "scheduling.k8s.io",
+    "RuntimeClass": "node.k8s.io",
+    "ResourceQuota": "",
+    "LimitRange": "",
+    "LocalQueue": "kueue.x-k8s.io",
+    "ClusterQueue": "kueue.x-k8s.io",
+    "ResourceFlavor": "kueue.x-k8s.io",
+    "Cohort": "kueue.x-k8s.io",
+}
+"""The API groups of the other objects of a snapshot, by kind."""
+_FIELDS = ("spec", "value", "globalDefault", "overhead", "scheduling")
 _MOST_STATES = 500
 """Of all groups together, so that a snapshot of 5,000 nodes has less than 200 kB."""
-_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints of nodes that are not ready now, under pressure or cordoned."""
-_OTHERS = (
-    *("priorityClasses", "runtimeClasses", "limitRanges", "resourceQuotas"),
-    *("localQueues", "clusterQueues", "resourceFlavors", "cohorts"),
-)
-_FIELDS = ("spec", "value", "globalDefault", "overhead", "scheduling")
+
+Port = tuple[str, str, int]
+"""Protocol, address and number of a port of the host."""
+Taint = tuple[str, str, str]
+"""Key, value and effect."""
 
 
-class Use(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+class _Part(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """A part of the file."""
+
+
+class Use(_Part, frozen=True):
     """What Pods of one priority use on a node.
 
     Args:
         requests: The sum of their requests, with `pods`.
-        host_ports: The ports of the host that they take: protocol, address and number.
         job: The job of etcompile whose Pods they are, `namespace/name`; "" for all others.
-        stays: They are of a DaemonSet or of the node itself.
     """
 
     requests: dict[str, str]
     priority: int = 0
-    host_ports: tuple[tuple[str, str, int], ...] = ()
+    host_ports: tuple[Port, ...] = ()
     job: str = ""
-    stays: bool = False
 
 
-class State(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class State(_Part, frozen=True):
     """How many nodes of a group are used in the same way."""
 
     count: int
     used: tuple[Use, ...] = ()
 
+    def used_by(self, counts: Callable[[Use], bool]) -> tuple[Counter[str], frozenset[Port]]:
+        """What those Pods use that count, as the scheduler counts it, and their host ports."""
+        total, ports = Counter[str](), set[Port]()
+        for use in filter(counts, self.used):
+            total.update(units_of(use.requests))
+            ports.update(use.host_ports)
+        return total, frozenset(ports)
 
-class Group(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+
+class Group(_Part, frozen=True):
     """Nodes that have the same."""
 
     allocatable: dict[str, str]
     states: tuple[State, ...]
     labels: dict[str, str] = {}
-    taints: tuple[tuple[str, str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
 
 
-class Snapshot(
-    Struct,
-    frozen=True,
-    rename="camel",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag=KIND,
-):
+class Snapshot(_Part, frozen=True, tag_field="kind", tag="CapacitySnapshot"):
     """What a cluster has, and what uses it.
 
     Args:
@@ -92,44 +96,27 @@ class Snapshot(
         unique_labels: Labels of nodes that are left out, because they differ from node to node.
         pod_labels: By namespace, the keys of the labels of Pods that run.
         anti_affinity: Required anti-affinity terms of Pods that run, with `namespace` and `job`.
+        objects: Other objects by kind, of those that `KINDS` has.
     """
 
     nodes: tuple[Group, ...]
     api_version: Literal["etcompile.dev/v1alpha1"] = "etcompile.dev/v1alpha1"
     taken: str = ""
     rounded: bool = False
-    unique_labels: tuple[str, ...] = (HOSTNAME, NODE_NAME)
+    unique_labels: tuple[str, ...] = ()
     pod_labels: dict[str, tuple[str, ...]] = {}
     anti_affinity: tuple[dict[str, Any], ...] = ()
-    priority_classes: tuple[dict[str, Any], ...] = ()
-    runtime_classes: tuple[dict[str, Any], ...] = ()
-    limit_ranges: tuple[dict[str, Any], ...] = ()
-    resource_quotas: tuple[dict[str, Any], ...] = ()
-    local_queues: tuple[dict[str, Any], ...] = ()
-    cluster_queues: tuple[dict[str, Any], ...] = ()
-    resource_flavors: tuple[dict[str, Any], ...] = ()
-    cohorts: tuple[dict[str, Any], ...] = ()
+    objects: dict[str, tuple[dict[str, Any], ...]] = {}
+
+    def of_kind(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The other objects of a kind by name, or by `namespace/name`."""
+        own = ((value["metadata"], value) for value in self.objects.get(kind, ()))
+        return {"/".join(filter(None, (m.get("namespace"), m["name"]))): value for m, value in own}
 
     @property
     def uses(self) -> list[tuple[Use, int]]:
         """All uses, each with the number of nodes."""
         return [(use, s.count) for group in self.nodes for s in group.states for use in s.used]
-
-    def packing_nodes(self, counts: Callable[[Use], bool], *, healthy: bool = False) -> list[Node]:
-        """The nodes with what is used by those Pods that count; `healthy`: as if all were ready."""
-        result = []
-        for group in self.nodes:
-            lasting = tuple(t for t in group.taints if not (healthy and t[0].startswith(_PASSING)))
-            has = units_of(group.allocatable)
-            for state in group.states:
-                used: Counter[str] = Counter()
-                for use in filter(counts, state.used):
-                    used.update(units_of(use.requests))
-                ports = frozenset(
-                    port for use in state.used if counts(use) for port in use.host_ports
-                )
-                result.append(Node(has, group.labels, lasting, used, ports, state.count))
-        return result
 
 
 def of_objects(
@@ -138,18 +125,15 @@ def of_objects(
     others: Mapping[str, Iterable[Object]] | None = None,
     *,
     taken: str = "",
-    keep: Collection[str] = (),
+    is_portable: bool = True,
 ) -> Snapshot:
     """The snapshot of a cluster.
 
     Args:
         pods: Those that are on no node, or have ended, use nothing.
-        others: Other objects by kind: `resourceQuotas`, `limitRanges`, `priorityClasses`,
-            `runtimeClasses`, and those of Kueue: `localQueues`, `clusterQueues`,
-            `resourceFlavors`, `cohorts`.
+        others: Other objects by kind.
         taken: When they were read, RFC 3339.
-        keep: Labels of nodes to keep though they differ from node to node; `metadata.name` for
-            the names of nodes.
+        is_portable: Whether labels that tell nodes from each other are left out.
     """
     nodes = list(nodes)
     running = [p for p in pods if p["spec"].get("nodeName") and not pod_status.has_ended(p)]
@@ -164,47 +148,36 @@ def of_objects(
         for term in affinity.get(DURING_SCHEDULING) or ():
             own = {"namespace": metadata["namespace"], "job": job_of(pod), "term": term}
             terms[repr(own)] = own
-    unique = _unique(nodes) - {*keep}
-    groups: dict[str, Group] = {}
-    states: dict[str, Counter[str]] = defaultdict(Counter)
-    uses: dict[str, tuple[Use, ...]] = {}
+    unique = _unique(nodes) if is_portable else set()
+    groups: dict[str, tuple[Group, dict[str, State]]] = {}
     for node in nodes:
-        group = _group(node, unique)
-        used = _uses(by_node[node["metadata"]["name"]])
-        groups[repr(group)], uses[repr(used)] = group, used
-        states[repr(group)][repr(used)] += 1
-    extras: dict[str, Any] = {
-        kind: tuple(sorted(map(_trimmed, (others or {}).get(kind, ())), key=repr))
-        for kind in _OTHERS
+        group, used = _group(node, unique), _uses(by_node[node["metadata"]["name"]])
+        _, states = groups.setdefault(repr(group), (group, {}))
+        count = states[repr(used)].count if repr(used) in states else 0
+        states[repr(used)] = State(count + 1, used)
+    objects = {
+        kind: tuple(sorted(map(_trimmed, values), key=repr))
+        for kind, values in sorted((others or {}).items())
     }
-    for quota in extras["resourceQuotas"]:
-        own_pods: dict[str, list[Object]] = defaultdict(list)
-        for pod in running:
-            if pod["metadata"]["namespace"] == quota["metadata"]["namespace"] and job_of(pod):
-                own_pods[job_of(pod)].append({"apiVersion": "v1", "kind": "Pod", **pod})
-        usage = {j: written(total_usage(own, quota["spec"])) for j, own in sorted(own_pods.items())}
-        quota["status"]["jobs"] = usage
     return Snapshot(
         nodes=tuple(
-            structs.replace(
-                group, states=tuple(State(n, uses[key]) for key, n in sorted(states[name].items()))
-            )
-            for name, group in sorted(groups.items())
+            structs.replace(group, states=tuple(state for _, state in sorted(states.items())))
+            for _, (group, states) in sorted(groups.items())
         ),
         taken=taken,
         unique_labels=tuple(sorted(unique)),
         pod_labels={namespace: tuple(sorted(keys)) for namespace, keys in sorted(labels.items())},
         anti_affinity=tuple(own for _, own in sorted(terms.items())),
-        **{"".join(f"_{c.lower()}" if c.isupper() else c for c in k): v for k, v in extras.items()},
+        objects=objects,
     )
 
 
 def to_document(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot as JSON values; equal snapshots give equal text."""
-    number = sum(len(group.states) for group in snapshot.nodes)
-    if number > _MOST_STATES:
+    count = sum(len(group.states) for group in snapshot.nodes)
+    if count > _MOST_STATES:
         nodes = tuple(
-            _merged(g, -(-_MOST_STATES * len(g.states) // number)) for g in snapshot.nodes
+            _rounded(g, -(-_MOST_STATES * len(g.states) // count)) for g in snapshot.nodes
         )
         snapshot = structs.replace(snapshot, nodes=nodes, rounded=True)
     result: dict[str, Any] = msgspec.to_builtins(snapshot)
@@ -223,13 +196,32 @@ def job_of(pod: Object) -> str:
 
 
 def units_of(amounts: Mapping[str, Any]) -> dict[str, int]:
-    """Quantities as the scheduler counts them."""
-    return units({name: number(amount) or Decimal(0) for name, amount in amounts.items()})
+    """Quantities as the scheduler counts them: thousandths of a CPU or whole units, rounded up."""
+    numbers = {name: number(amount) or Decimal(0) for name, amount in amounts.items()}
+    return {n: int(-(-(a * 1000 if n == "cpu" else a) // 1)) for n, a in numbers.items()}
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     """The same as quantities, without those that are zero."""
     return written({k: Decimal(v) / 1000 if k == "cpu" else Decimal(v) for k, v in amounts.items()})
+
+
+def taint_of(taint: Mapping[str, Any]) -> Taint:
+    """A taint as nodes and flavors of Kueue declare it."""
+    return taint["key"], taint.get("value") or "", taint["effect"]
+
+
+def ports_of(spec: Mapping[str, Any]) -> frozenset[Port]:
+    """The ports of the host that a Pod takes."""
+    starting = spec.get("initContainers") or ()
+    sidecars = [each for each in starting if each.get("restartPolicy") == "Always"]
+    ports = [p for c in (*spec["containers"], *sidecars) for p in c.get("ports") or ()]
+    numbers = [p.get("hostPort") or (spec.get("hostNetwork") and p["containerPort"]) for p in ports]
+    return frozenset(
+        (port.get("protocol") or "TCP", port.get("hostIP") or "", number)
+        for port, number in zip(ports, numbers, strict=True)
+        if number
+    )
 
 
 def _unique(nodes: Sequence[Object]) -> set[str]:
@@ -239,34 +231,33 @@ def _unique(nodes: Sequence[Object]) -> set[str]:
         for key, value in (node["metadata"].get("labels") or {}).items():
             values[key][value] += 1
     many = (key for key, counts in values.items() if len(counts) > max(20, counts.total() // 2))
-    return {HOSTNAME, NODE_NAME, *many}
+    return {HOSTNAME, *many}
 
 
 def _group(node: Object, unique: Collection[str]) -> Group:
-    spec, metadata = node.get("spec") or {}, node["metadata"]
+    spec, labels = node.get("spec") or {}, node["metadata"].get("labels") or {}
     taints = {*map(taint_of, spec.get("taints") or ())}
     if spec.get("unschedulable"):
         taints.add(("node.kubernetes.io/unschedulable", "", "NoSchedule"))
-    labels = {**(metadata.get("labels") or {}), NODE_NAME: metadata["name"]}
-    labels = {key: value for key, value in sorted(labels.items()) if key not in unique}
-    if HOSTNAME in (metadata.get("labels") or {}):
-        labels.setdefault(HOSTNAME, "")  # it is enough to know that it has one
+    kept = {key: value for key, value in sorted(labels.items()) if key not in unique}
+    if HOSTNAME in labels:
+        kept.setdefault(HOSTNAME, "")  # it is enough to know that it has one
     amounts = units_of((node.get("status") or {}).get("allocatable") or {})
-    return Group(quantities(amounts), (), labels, tuple(sorted(taints)))
+    return Group(quantities(amounts), (), kept, tuple(sorted(taints)))
 
 
 def _uses(pods: Iterable[Object]) -> tuple[Use, ...]:
     """What Pods use on a node, by priority and job."""
-    amounts: dict[tuple[int, str, bool], Counter[str]] = defaultdict(Counter)
-    ports: dict[tuple[int, str, bool], set[tuple[str, str, int]]] = defaultdict(set)
+    amounts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    ports: dict[tuple[int, str], set[Port]] = defaultdict(set)
     for pod in pods:
         owners = pod["metadata"].get("ownerReferences") or ()
         stays = any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
-        key = pod["spec"].get("priority") or 0, job_of(pod), stays
-        amounts[key].update({**units(requested(pod["spec"])), "pods": 1})
+        key = STAYS if stays else pod["spec"].get("priority") or 0, job_of(pod)
+        amounts[key].update({**units_of(requested(pod["spec"])), "pods": 1})
         ports[key] |= ports_of(pod["spec"])
     return tuple(
-        Use(quantities(amounts[key]), key[0], tuple(sorted(ports[key])), key[1], key[2])
+        Use(quantities(amounts[key]), key[0], tuple(sorted(ports[key])), key[1])
         for key in sorted(amounts)
     )
 
@@ -281,7 +272,7 @@ def _trimmed(value: Object) -> dict[str, Any]:
     }
 
 
-def _merged(group: Group, most: int) -> Group:
+def _rounded(group: Group, most: int) -> Group:
     """A group with few states: of states that are near each other, the most that one of them uses.
 
     How much Pods of some priority and all higher ones use together is what stays true: the sum of
@@ -289,31 +280,25 @@ def _merged(group: Group, most: int) -> Group:
     """
     has = units_of(group.allocatable)
 
-    def place(state: State) -> tuple[Any, ...]:
+    def place(state: State) -> tuple[int, ...]:
         """States that use as many devices, about as many CPUs, and as much memory are near."""
-        used = Counter[str]()
-        for use in state.used:
-            used.update(units_of(use.requests))
+        used, _ = state.used_by(lambda _: True)
         devices = [used[name] for name in sorted(has) if "/" in name]
-        return (*devices, 8 * used["cpu"] // (has.get("cpu") or 1), used["memory"], used["cpu"])
+        return (*devices, 8 * used["cpu"] // (has.get("cpu") or 1), used["memory"])
+
+    def above(lowest: int) -> Callable[[Use], bool]:
+        return lambda use: use.priority >= lowest
 
     ordered, states = sorted(group.states, key=place), []
     size = -(-len(ordered) // most)
-    for start in range(0, len(ordered), size):
-        near = ordered[start : start + size]
-        keys = sorted({(not u.stays, -u.priority) for s in near for u in s.used})
-        used, below = [], Counter[str]()
-        for key in keys:
-            upto, ports = Counter[str](), set()
-            for state in near:
-                higher = [u for u in state.used if (not u.stays, -u.priority) <= key]
-                own = Counter[str]()
-                for use in higher:
-                    own.update(units_of(use.requests))
-                    ports |= {*use.host_ports}
-                upto |= own
-            requests = quantities(upto - below)
-            used.append(Use(requests, -key[1], tuple(sorted(ports)), stays=not key[0]))
+    for near in (ordered[start : start + size] for start in range(0, len(ordered), size)):
+        merged, below = [], Counter[str]()
+        for lowest in sorted({use.priority for s in near for use in s.used}, reverse=True):
+            uses = [s.used_by(above(lowest)) for s in near]
+            upto, ports = Counter[str](), frozenset[Port]().union(*(ports for _, ports in uses))
+            for used, _ in uses:
+                upto |= used
+            merged.append(Use(quantities(upto - below), lowest, tuple(sorted(ports))))
             below = upto
-        states.append(State(sum(state.count for state in near), tuple(used)))
+        states.append(State(sum(state.count for state in near), tuple(merged)))
     return structs.replace(group, states=tuple(states))

@@ -30,14 +30,12 @@ def capacity_of(
         if name.partition(":")[0] == "cluster":
             connection = Connection(context=name.partition(":")[2] or None, kubeconfig=None)
             with cluster_errors(ctx, options), connection.connect() as cluster:
-                shot, _ = cluster_capacity.read_cluster(cluster, compilation.objects)
+                shot, _ = cluster_capacity.read_cluster(cluster)
         elif name:
             shot = cluster_capacity.read_file(name)
     except cluster_capacity.SnapshotError as error:
         report(error.diagnostics, options)
         ctx.exit(REFUSED)
-    if shot and notices(options) and (words := cluster_capacity.age(shot)):
-        click.echo(f"{name} is {words}", err=True)
     prices = {name: float(price) for name, _, price in (p.partition("=") for p in chosen.prices)}
     return cluster_capacity.job_capacities(compilation, shot, prices), shot
 
@@ -66,7 +64,7 @@ def _snapshot(ctx: click.Context, options: SnapshotOptions) -> None:
     from etcompile.operations.cluster_capacity import read_cluster
 
     with cluster_errors(ctx, options), options.connection.connect() as cluster:
-        shot, unread = read_cluster(cluster)
+        shot, unread = read_cluster(cluster, is_portable=True)
     if unread and notices(options):
         click.echo(f"left out, because you may not list them: {', '.join(unread)}", err=True)
     write(emit.to_yaml(to_document(shot)))

@@ -1,15 +1,60 @@
 """What objects count for in the ResourceQuotas of their namespace."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
-from etcompile.k8s import jobs, pods
+from etcompile.k8s import jobs, pods, quantity
 from etcompile.k8s.objects import Object
 from etcompile.k8s.requests import Amounts, limits_of, requested
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
+
+
+class Shortage(NamedTuple):
+    """A resource of which a quota has too little: less is free now than new objects need.
+
+    Args:
+        quota: The name of the quota.
+        free: What is left, or less than nothing.
+        freed: How much deletions give back.
+    """
+
+    quota: str
+    resource: str
+    most: Decimal
+    free: Decimal
+    wanted: Decimal
+    freed: Decimal
+
+    @property
+    def lasts(self) -> bool:
+        """Whether there is too little even after the deletions."""
+        return self.wanted > max(self.free + self.freed, Decimal(0))
+
+    def __str__(self) -> str:
+        left, needed = plain(self.free), plain(self.wanted)
+        return f"the quota {self.quota} has {left} {self.resource} left, and {needed} are needed"
+
+
+def shortages(quota: Object, wanted: Iterable[Object], freed: Amounts) -> Iterator[Shortage]:
+    """What a ResourceQuota lacks for new objects, if deletions give something back."""
+    spec, status = quota.get("spec") or {}, quota.get("status") or {}
+    used, needs = status.get("used") or {}, total_usage(wanted, spec)
+    for resource, hard in (status.get("hard") or spec.get("hard") or {}).items():
+        most = quantity.number(hard)
+        if most is not None and resource in needs:
+            free = most - (quantity.number(used.get(resource, 0)) or 0)
+            if needs[resource] > max(free, Decimal(0)):
+                back = freed.get(resource, Decimal(0))
+                name = quota["metadata"]["name"]
+                yield Shortage(name, resource, most, free, needs[resource], back)
+
+
+def plain(amount: Decimal) -> str:
+    """An amount for people; nothing is less than zero."""
+    return f"{max(amount, Decimal(0)).normalize():f}"
 
 
 def total_usage(values: Iterable[Object], spec: Mapping[str, Any]) -> Amounts:

@@ -1,33 +1,21 @@
 """A cluster or a snapshot of one, and compiled jobs, to whether each fits, and what it costs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from etcompile.capacity import answers, queue_rules, snapshot
 from etcompile.capacity.answers import Answer
-from etcompile.capacity.pod_needs import HOSTNAME, NODE_NAME
-from etcompile.capacity.snapshot import Snapshot
+from etcompile.capacity.snapshot import KINDS, Snapshot
 from etcompile.compiler import Compilation, JobObjects
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
-from etcompile.k8s.objects import Object, seconds, timestamp
+from etcompile.k8s.objects import Object, timestamp
 from etcompile.k8s.requests import Amounts, requested, total
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.load import access, parse
 
-_OTHERS = {
-    "priorityClasses": ("scheduling.k8s.io", "PriorityClass"),
-    "runtimeClasses": ("node.k8s.io", "RuntimeClass"),
-    "resourceQuotas": ("", "ResourceQuota"),
-    "limitRanges": ("", "LimitRange"),
-    "localQueues": ("kueue.x-k8s.io", "LocalQueue"),
-    "clusterQueues": ("kueue.x-k8s.io", "ClusterQueue"),
-    "resourceFlavors": ("kueue.x-k8s.io", "ResourceFlavor"),
-    "cohorts": ("kueue.x-k8s.io", "Cohort"),
-}
 _VERDICTS = {
     answers.FITS: ("fits now", None),
     answers.DEPENDS: ("may fit now", codes.MAY_NOT_FIT),
@@ -38,7 +26,6 @@ _VERDICTS = {
     queue_rules.UNKNOWN: ("cannot be told", None),
 }
 """Each verdict in a few words, and the code of its diagnostic."""
-_SELECTING = ("nodeSelector", "affinity")
 
 
 class SnapshotError(Exception):
@@ -63,11 +50,11 @@ class JobCapacity(NamedTuple):
         return _VERDICTS[self.answer.verdict][0]
 
 
-def read_cluster(cluster: Cluster, objects: Iterable[Object] = ()) -> tuple[Snapshot, list[str]]:
+def read_cluster(cluster: Cluster, *, is_portable: bool = False) -> tuple[Snapshot, list[str]]:
     """The snapshot of a cluster, and the kinds that could not be read for it.
 
     Args:
-        objects: Compiled objects; the nodes have names if their Pods select them by name.
+        is_portable: Whether it is for a file, which names no nodes.
 
     Raises:
         ClusterError: it does not show its Nodes and Pods, of which nothing can be left out.
@@ -76,18 +63,17 @@ def read_cluster(cluster: Cluster, objects: Iterable[Object] = ()) -> tuple[Snap
         cluster.list(cluster.resource("v1", kind), None).items for kind in ("Node", "Pod")
     )
     others, unread = {}, []
-    for name, (group, kind) in _OTHERS.items():
+    for kind, group in KINDS.items():
         try:
             if resource := cluster.served(group, kind):
-                others[name] = cluster.list(resource, None).items
+                others[kind] = cluster.list(resource, None).items
         except ClusterError as error:
             if error.status != 403:
                 raise
             unread.append(f"{kind}s")
     taken = timestamp(cluster.now())
-    rules = [[v["spec"].get(f) for f in _SELECTING] for v in objects if v["kind"] == "Pod"]
-    keep = {name for name in (HOSTNAME, NODE_NAME) if any(name in repr(rule) for rule in rules)}
-    return snapshot.of_objects(nodes, pods, others, taken=taken, keep=keep), unread
+    shot = snapshot.of_objects(nodes, pods, others, taken=taken, is_portable=is_portable)
+    return shot, unread
 
 
 def read_file(file: str) -> Snapshot:
@@ -151,7 +137,7 @@ def waits_for(cluster: Cluster, pods: Sequence[Object]) -> str:
     Empty if who asks may not list nodes.
     """
     try:
-        shot, _ = read_cluster(cluster, pods)
+        shot, _ = read_cluster(cluster)
     except ClusterError:
         return ""
     return sentence(answers.fit(shot, pods, are_new=False))
@@ -187,13 +173,6 @@ def _advice(answer: Answer) -> str:
     return "; ".join(words)
 
 
-def age(shot: Snapshot) -> str:
-    """How old a snapshot is, in words; empty if it is less than two days old."""
-    taken = seconds(shot.taken)
-    days = 0 if taken is None else int((datetime.now(UTC).timestamp() - taken) // 86400)
-    return f"{days} days old" if days > 1 else ""
-
-
 def cost(group: JobObjects, prices: Mapping[str, float]) -> str:
     """The GPU-hours of a run and their price, as far as deadlines and prices are known."""
     pods = [value["spec"] for value in group.objects if value["kind"] == "Pod"]
@@ -222,6 +201,5 @@ def capacity_markdown(capacities: Sequence[JobCapacity], shot: Snapshot | None) 
         )
     counts = Counter(each.words for each in order[20:])
     rows += [f"| {count} more | {words} | |" for words, count in counts.items()]
-    old = f" ({age(shot)})" if shot and age(shot) else ""
-    rows += ["", f"Capacity: snapshot of {shot.taken}{old}."] if shot and shot.taken else []
+    rows += ["", f"Capacity: snapshot of {shot.taken}."] if shot and shot.taken else []
     return "\n".join([*rows, ""])

@@ -8,43 +8,18 @@ this, because it looks at one Pod at a time.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from etcompile.k8s import quantity
 from etcompile.k8s.objects import Object
-from etcompile.k8s.quota_usage import total_usage, usage
+from etcompile.k8s.quota_usage import plain, shortages, total_usage, usage
 from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import ObjectKey, Plan, Reason, Step
 
 Read = Callable[[str, Object], Sequence[Object]]
 """Reads the ResourceQuotas of a namespace. Where that is not allowed: those that have no room for
 an object that is to be created there."""
-
-
-class _Shortage(Struct, frozen=True):
-    """A resource of which a quota has too little: less is free now than new objects need.
-
-    Args:
-        freed: How much the plan's deletions give back.
-    """
-
-    quota: str
-    resource: str
-    free: Decimal
-    wanted: Decimal
-    freed: Decimal
-
-    @property
-    def lasts(self) -> bool:
-        """Whether there is too little even when everything is deleted."""
-        return self.wanted > self.free + self.freed
-
-    def __str__(self) -> str:
-        left, needed = _plain(self.free), _plain(self.wanted)
-        return f"the quota {self.quota} has {left} {self.resource} left, and {needed} are needed"
 
 
 def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
@@ -70,7 +45,11 @@ def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> P
         wanted = [step.manifest for step in created[namespace] if step.manifest is not None]
         freed = [live[step.ref.key] for step in deleted[namespace] if step.ref.key in live]
         quotas = read(namespace, workloads[0].manifest or {})
-        short = [*_shortages(quotas, wanted, freed if first else ())]
+        short = [
+            each
+            for quota in quotas
+            for each in shortages(quota, wanted, total_usage(freed if first else (), quota["spec"]))
+        ]
         if not short:
             continue
         if not first:
@@ -91,7 +70,7 @@ def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> P
             }
             worst = next(shortage for shortage in short if shortage.lasts)
             words = (
-                f"the plan frees only {_plain(worst.freed)}, so the old Pods would be deleted for"
+                f"the plan frees only {plain(worst.freed)}, so the old Pods would be deleted for"
                 " new ones that cannot be created"
             )
         for step in workloads:
@@ -138,26 +117,5 @@ def _deleted_first(steps: Mapping[str, Step], first: Sequence[Step], why: str) -
     return result
 
 
-def _shortages(
-    quotas: Iterable[Object], wanted: Iterable[Object], freed: Iterable[Object]
-) -> Iterator[_Shortage]:
-    for quota in quotas:
-        spec, status = quota.get("spec") or {}, quota.get("status") or {}
-        used = status.get("used") or {}
-        needs, gives = (total_usage(values, spec) for values in (wanted, freed))
-        for resource, most in (status.get("hard") or spec.get("hard") or {}).items():
-            limit = quantity.number(most)
-            if limit is not None and resource in needs:
-                free = limit - (quantity.number(used.get(resource, 0)) or 0)
-                if needs[resource] > max(free, Decimal(0)):
-                    name = quota["metadata"]["name"]
-                    freed_here = gives.get(resource, Decimal(0))
-                    yield _Shortage(name, resource, free, needs[resource], freed_here)
-
-
 def _is_workload(step: Step) -> bool:
     return (step.ref.group, step.ref.kind) in (("", "Pod"), ("batch", "Job"))
-
-
-def _plain(amount: Decimal) -> str:
-    return f"{max(amount, Decimal(0)).normalize():f}"

@@ -11,12 +11,12 @@ from real_scheduler import Truth
 from etcompile.capacity import answers, snapshot
 
 OTHERS = {
-    "resourceQuotas": "ResourceQuota",
-    "limitRanges": "LimitRange",
-    "localQueues": "LocalQueue",
-    "clusterQueues": "ClusterQueue",
-    "resourceFlavors": "ResourceFlavor",
-    "cohorts": "Cohort",
+    "ResourceQuota": "ResourceQuota",
+    "LimitRange": "LimitRange",
+    "LocalQueue": "LocalQueue",
+    "ClusterQueue": "ClusterQueue",
+    "ResourceFlavor": "ResourceFlavor",
+    "Cohort": "Cohort",
 }
 """Other objects of a case that a snapshot has, by the name that they have there."""
 
@@ -68,7 +68,7 @@ def answer(case: Case, truth: Truth) -> answers.Answer:
     """What a snapshot of the cluster, written and read, answers about the job."""
     found = truth.cluster
     others = {name: found.get(kind, ()) for name, kind in OTHERS.items()}
-    others |= {"priorityClasses": PRIORITY_CLASSES, "runtimeClasses": RUNTIME_CLASSES}
+    others |= {"PriorityClass": PRIORITY_CLASSES, "RuntimeClass": RUNTIME_CLASSES}
     shot = snapshot.of_objects(found["Node"], found.get("Pod", ()), others)
     text = yaml.safe_dump(snapshot.to_document(shot))
     return answers.fit(snapshot.of_document(yaml.safe_load(text)), case.objects)

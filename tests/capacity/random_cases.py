@@ -209,7 +209,7 @@ class Jobs:
         if chance.random() < 0.2:
             affinity["nodeAffinity"] = self._node_affinity()
         pick = chance.random()
-        key = chance.choice((HOST, HOST, ZONE, RACK, "pool"))
+        key = chance.choice((*(HOST,) * 15, ZONE))
         if pick < 0.08:
             affinity["podAntiAffinity"] = required([term(key, "team")])
         elif pick < 0.12:
@@ -266,9 +266,9 @@ class Jobs:
                 "whenUnsatisfiable": chance.choice(("DoNotSchedule",) * 3 + ("ScheduleAnyway",)),
                 "labelSelector": {"matchLabels": {"team": "vision"}},
             }
-            if one["whenUnsatisfiable"] == "DoNotSchedule" and chance.random() < 0.15:
+            if one["whenUnsatisfiable"] == "DoNotSchedule" and chance.random() < 0.04:
                 one["minDomains"] = chance.choice((2, 3))
-            if chance.random() < 0.2:
+            if chance.random() < 0.04:
                 one["nodeTaintsPolicy"] = "Honor"
             found.append(one)
         return found
@@ -279,7 +279,7 @@ class Jobs:
         self.case.others = [
             pod for pod in self.case.others if pod["metadata"]["namespace"] != namespace
         ]
-        kind = chance.choice(("ResourceQuota", "ResourceQuota", "LimitRange"))
+        kind = chance.choice((*("ResourceQuota",) * 7, "LimitRange"))
         if kind == "LimitRange":
             limit = {"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "1"}}
             if chance.random() < 0.5:

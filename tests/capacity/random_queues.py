@@ -112,7 +112,7 @@ class QueueDrawing:
         }
         if cohort:
             spec["cohortName"] = f"cohort-{case.namespace}"
-        if chance.random() < 0.2:
+        if chance.random() < 0.05:
             spec["flavorFungibility"] = {"whenCanBorrow": "TryNextFlavor"}
         case.queues.append(self._object("ClusterQueue", owner, spec))
         local = {"clusterQueue": f"{owner}-{case.namespace}"}

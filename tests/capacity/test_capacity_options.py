@@ -1,7 +1,5 @@
 """`check --capacity`, `diff` and `capacity snapshot` as people use them, with a cluster, too."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 import yaml
 
@@ -115,12 +113,6 @@ def test_says_where_a_file_is_no_snapshot(folder, old, new, place):
     assert done.returncode == 2
     assert "error[ET7014]" in done.stderr
     assert place in done.stderr
-
-
-def test_says_how_old_a_snapshot_is(folder):
-    ago = datetime.now(UTC) - timedelta(days=9)
-    edit(folder, "2026-11-26T08:00:00Z", ago.strftime("%Y-%m-%dT%H:%M:%SZ"), "capacity.yaml")
-    assert "capacity.yaml is 9 days old" in check(folder).stderr
 
 
 def test_says_of_an_empty_cluster_that_it_has_no_node(folder):

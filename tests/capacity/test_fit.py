@@ -46,7 +46,7 @@ def test_names_the_lowest_priority_that_would_have_to_end():
     answer = fit([node("a", gpus=4)], workers(1, gpus=2), others)
     assert [*answer.would_end] == [0]
     assert not answer.preempts
-    classes = {"priorityClasses": [{"metadata": {"name": "high"}, "value": 500}]}
+    classes = {"PriorityClass": [{"metadata": {"name": "high"}, "value": 500}]}
     answer = fit([node("a", gpus=4)], workers(1, gpus=2, priorityClassName="high"), others, classes)
     assert answer.preempts
 
@@ -118,11 +118,11 @@ def test_keeps_pods_apart_together_and_spread():
     assert verdict(zones("x", "y"), workers(2, **apart)) == "fits"
     assert verdict(zones("x", "y"), workers(3, **apart)) == "never"
     assert verdict(zones("x", "y"), workers(8, **together)) == "fits"
-    assert verdict(zones("x", "y"), workers(9, **together)) == "never"
+    assert verdict(zones("x", "y"), workers(9, **together)) == "not-now"
     # If the first goes to the smaller zone, the others do not fit beside it.
     assert verdict(zones("x", "y", "y"), workers(9, **together)) == "depends"
     assert verdict(zones("x", "y", "y"), workers(17, **spread("zone", **job))) == "fits"
-    assert verdict(zones("x", "y", "y"), workers(18, **spread("zone", **job))) == "never"
+    assert verdict(zones("x", "y", "y"), workers(18, **spread("zone", **job))) == "not-now"
 
 
 def test_does_not_say_that_it_fits_if_the_scheduler_may_choose_badly():
@@ -163,7 +163,7 @@ def test_takes_resource_quotas_into_account():
             "used": {"requests.nvidia.com/gpu": "3"},
         },
     }
-    answer = fit([node("a", gpus=8)], workers(1, gpus=2), extras={"resourceQuotas": [quota]})
+    answer = fit([node("a", gpus=8)], workers(1, gpus=2), extras={"ResourceQuota": [quota]})
     assert answer.verdict == "queue-full"
     assert answer.reasons == (
         "needs requests.nvidia.com/gpu: 2, and the ResourceQuota ml/team has 1 left",
@@ -191,12 +191,12 @@ def queues(nominal, used="0", borrowing=None, cohort=None, others=()):
 
     local = {"metadata": {"namespace": "ml", "name": "main"}, "spec": {"clusterQueue": "gpus"}}
     return {
-        "localQueues": [local],
-        "clusterQueues": [
+        "LocalQueue": [local],
+        "ClusterQueue": [
             queue("gpus", nominal, used, borrowing),
             *(queue(f"other-{i}", *other, None) for i, other in enumerate(others)),
         ],
-        "resourceFlavors": [{"metadata": {"name": "default"}, "spec": {}}],
+        "ResourceFlavor": [{"metadata": {"name": "default"}, "spec": {}}],
     }
 
 
