@@ -49,5 +49,5 @@ def hold(scheduling: Scheduling, draw: Callable[[int], Case], count: int) -> Non
     assert not agreement.unsound, report
     # Between nodes of the same score the scheduler draws lots.
     assert len(agreement.wrong) <= max(2, agreement.known // 100), report
-    assert len(agreement.unknown) <= max(3, count // 20), report
+    assert len(agreement.unknown) <= max(6, count // 15), report
     assert 0.25 * count < agreement.fitting < 0.7 * count, report
