@@ -1,6 +1,7 @@
 """`etcompile init`: a repository to start from, whose checks pass."""
 
 import contextlib
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -11,7 +12,6 @@ import click
 from etcompile.cli.command_line import argument, converted, option, subcommand
 from etcompile.cli.options import KUBERNETES_VERSION, ReportOptions, namespace_name
 from etcompile.cli.reporting import notices, report
-from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import REFUSED
 from etcompile.k8s.names import is_label
 
@@ -56,52 +56,29 @@ class InitOptions(ReportOptions, frozen=True, kw_only=True):
         help="Owner of production files in CODEOWNERS.",
     )
     kubernetes_version: str = KUBERNETES_VERSION
-    keep: bool = option(help="Keep existing files as they are, and add the others.")
 
 
 @subcommand("init", InitOptions, flags=("kubernetes-version", "color"))
 def command(ctx: click.Context, options: InitOptions) -> None:
     """Create a repository to start from: a job, an overlay, CI, and the files of a GitOps tool.
 
-    Existing files are not overwritten. The new files render as they are, and their checks pass.
+    Existing files stay as they are. The new files render as they are, and their checks pass.
     """
     from etcompile.cli.render import command as render
-    from etcompile.emit.files import refused
-    from etcompile.integrations.scaffold import (
-        JOBS,
-        OUTPUT,
-        OVERLAY,
-        existing,
-        repository_files,
-        write,
-    )
+    from etcompile.emit.files import refused, write_files
+    from etcompile.integrations.scaffold import JOBS, OUTPUT, OVERLAY, repository_files
 
-    folder = options.folder
-    files = repository_files(_plan(options))
-    try:
-        there = existing(folder, files)
-        if there.other and not options.keep:
-            problems = [
-                diagnose(codes.SCAFFOLD_IN_THE_WAY, None, file=folder / path)
-                for path in there.other
-            ]
-            report(problems, options)
-            if notices(options):
-                click.echo("nothing was written; --keep leaves these and adds the rest", err=True)
-            ctx.exit(REFUSED)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        path = error.filename or folder
-        report([diagnose(codes.WRITE_FAILED, None, path=path, reason=reason)], options)
-        ctx.exit(REFUSED)
-    missing = {p: t for p, t in files.items() if p not in {*there.same, *there.other}}
+    folder, files = options.folder, repository_files(_plan(options))
+    new = {path: text for path, text in files.items() if not os.path.lexists(folder / path)}
+    contents = {path: text.encode() for path, text in new.items()}
     # The folder of manifests is written, too, when the files are there.
-    if refusals := refused(folder, [*missing, OUTPUT]) or write(folder, missing):
+    refusals = refused(folder, [*new, OUTPUT]) or write_files(folder, contents, only_new=True)
+    if refusals:
         report(refusals, options)
         ctx.exit(REFUSED)
     if notices(options):
         for path in files:
-            done = "wrote" if path in missing else "kept "
+            done = "wrote" if path in new else "kept "
             click.echo(f"{done} {folder / path}", err=True)
     # `etcompile render`, as the files say it.
     words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-d", str(folder / OUTPUT)]

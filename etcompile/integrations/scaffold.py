@@ -4,16 +4,11 @@ It is a table from templates to paths. The rendered manifests are not among them
 writes those. Nothing here ends up in a job.
 """
 
-import os
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 from etcompile._version import __version__
-from etcompile.diagnostics import Diagnostic
-from etcompile.emit.files import write_files
 from etcompile.pages import text
 
 GitOps = Literal["argocd", "flux", "none"]
@@ -82,50 +77,3 @@ def repository_files(plan: NewRepository) -> dict[str, str]:
     for path, templates in _OF_TOOL[plan.gitops].items():
         files[path] = "---\n".join(text(template, **values) for template in templates)
     return files
-
-
-class Existing(Struct, frozen=True):
-    """Which of some files exist.
-
-    Args:
-        same: Those with the same text.
-        other: Those with another text, and what cannot be a folder.
-    """
-
-    same: frozenset[str]
-    other: tuple[str, ...]
-
-
-def existing(folder: Path, files: Mapping[str, str]) -> Existing:
-    """Which of the files exist in a folder.
-
-    Raises:
-        OSError: the system does not let us look.
-    """
-    same: set[str] = set()
-    other: dict[str, None] = {}
-    for path, content in files.items():
-        place = folder / path
-        folders = reversed(Path(path).parents[:-1])
-        # A file, or a link that leads nowhere.
-        in_the_way = [
-            f for f in folders if os.path.lexists(folder / f) and not (folder / f).is_dir()
-        ]
-        if in_the_way:
-            other[in_the_way[0].as_posix()] = None
-        elif place.is_file() and place.read_bytes() == content.encode():
-            same.add(path)
-        elif os.path.lexists(place):
-            other[path] = None
-    return Existing(frozenset(same), tuple(other))
-
-
-def write(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
-    """Writes files that do not exist, and their folders.
-
-    Returns:
-        ET5023 for each link in the way; ET5003 if one exists after all, or the system refuses.
-    """
-    return write_files(
-        folder, {path: content.encode() for path, content in files.items()}, only_new=True
-    )

@@ -199,21 +199,11 @@ def test_the_repository_is_the_remote_origin_without_anybodys_token(tmp_path):
 # ---- what is there stays -------------------------------------------------------------------------
 
 
-def test_nothing_is_written_over_and_all_that_is_in_the_way_is_listed(tmp_path):
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs/hello.yaml").write_text("mine\n")
+def test_what_is_there_stays_and_the_rest_is_added(tmp_path):
     (tmp_path / "README.md").write_text("mine\n")
-    before = files(tmp_path)
     done = etcompile("init", cwd=tmp_path)
-    assert done.returncode == 2
-    assert re.findall(r"error\[ET5017\]: (\S+)", done.stderr) == ["README.md", "jobs/hello.yaml"]
-    assert files(tmp_path) == before
-
-
-def test_with_keep_the_rest_is_added(tmp_path):
-    (tmp_path / "README.md").write_text("mine\n")
-    done = etcompile("init", "--keep", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert "kept  README.md" in done.stderr
     assert set(files(tmp_path)) == COMMON | RENDERED
     assert (tmp_path / "README.md").read_text() == "mine\n"
 
@@ -225,18 +215,16 @@ def test_twice_is_as_once(tmp_path):
     assert files(tmp_path) == before
 
 
-@pytest.mark.parametrize("way", ["file", "nowhere", "folder"])
+@pytest.mark.parametrize("way", ["file", "nowhere"])
 def test_what_stands_where_a_folder_should_be_is_in_the_way(tmp_path, way):
     if way == "file":
         (tmp_path / "overlays").write_text("mine\n")
-    elif way == "nowhere":
-        (tmp_path / "overlays").symlink_to("/no/such")
     else:
-        (tmp_path / "jobs/hello.yaml").mkdir(parents=True)
+        (tmp_path / "overlays").symlink_to("/no/such")
     done = etcompile("init", cwd=tmp_path)
     assert done.returncode == 2
-    assert "ET5017" in done.stderr
-    assert not (tmp_path / "README.md").exists()
+    assert "overlays" in done.stderr
+    assert ("ET5003" if way == "file" else "ET5023") in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
