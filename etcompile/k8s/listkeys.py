@@ -45,7 +45,6 @@ _PATCHED: dict[tuple[str, ValuePath], str] = {
     ("ValidatingWebhookConfiguration", ("webhooks",)): "name",
 }
 _DEFAULTS = {"protocol": "TCP"}
-_SETS = frozenset({"finalizers"})
 _IN_ORDER = frozenset({"containers", "env", "initContainers"})
 """Lists whose order means something, although their items have keys."""
 _ONE = frozenset(
@@ -172,11 +171,6 @@ def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
     inside = step[1:-1]
     is_index = not names and inside.isdigit() and int(inside) < len(items)
     return int(inside) if is_index else None
-
-
-def is_set(path: tuple[str, ...]) -> bool:
-    """Whether a list is a set: its items are identified by what they are."""
-    return path[-1] in _SETS
 
 
 def is_one(path: tuple[str, ...]) -> bool:

@@ -15,7 +15,7 @@ from etcompile.model.protocol import JOB_LABEL, MANAGER
 from etcompile.plan import owners
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import NOBODY, compared
-from etcompile.plan.field_values import ABSENT, Raw, differing
+from etcompile.plan.field_values import ABSENT, Raw
 from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.scope import Rights, is_named
 from etcompile.plan.step import (
@@ -282,7 +282,7 @@ def _changes(
     kind: str = desired["kind"]
     refused = [change.path for change in limits if change.verdict == "refused"]
     fields = []
-    for place in differing(places):
+    for place in places:
         how: How = (
             "added" if place.before is ABSENT else "removed" if place.after is ABSENT else "changed"
         )

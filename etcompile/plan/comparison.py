@@ -112,9 +112,8 @@ def _mapping(
         # somebody patched in makes the patcher the owner of all of it.
         inside: list[Raw] = []
         result = _mapping(path, desired, live, (kind, _ALL, (), inside))
-        if not inside:
-            return live
-        _note(path, live, result, around)
+        managers = tuple(dict.fromkeys(name for name, _ in others))
+        places += [Raw(place.path, place.before, place.after, managers) for place in inside]
         return result
     result = dict(live)
     before = len(places)
@@ -219,18 +218,6 @@ def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around)
             left = _list(path, desired, written, around)
             added = [toleration for toleration in live if toleration not in written]
             return live if left is written else [*left, *added]
-    if listkeys.is_set(path):
-        gone = [
-            item
-            for item in live
-            if item not in desired and (ours is _ALL or (ours and f'v:"{item}"' in ours))
-        ]
-        new = [item for item in desired if item not in live]
-        if not gone and not new:
-            return live
-        items = [item for item in live if item not in gone] + new
-        _note(path, live or ABSENT, items or ABSENT, around)
-        return items
     names = listkeys.keys(path, desired or live, ours, *(fields for _, fields in others))
     wanted, present = _by_key(desired, names), _by_key(live, names)
     if names and wanted is not None and present is not None:

@@ -8,7 +8,7 @@ a row is; `etcompile.plan.updates` judges changes by it.
 import base64
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -106,27 +106,6 @@ def same(path: KeyedPath, one: Any, other: Any) -> bool:
     return before is not None and before == after
 
 
-def differing(places: tuple[Raw, ...]) -> Iterator[Raw]:
-    """The same places, in which a list or mapping that changes is split into what changes in it."""
-    for place in places:
-        if not all(isinstance(value, Mapping | list) for value in (place.before, place.after)):
-            yield place
-            continue
-        # Heavy, and here only: most runs have nothing to split.
-        from deepdiff import DeepDiff  # noqa: PLC0415
-
-        difference = DeepDiff(place.before, place.after, view="tree", verbose_level=2)
-        for kind, levels in difference.items():
-            for level in levels:
-                steps = tuple(
-                    f"[{step}]" if isinstance(step, int) else str(step)
-                    for step in level.path(output_format="list")
-                )
-                before = ABSENT if kind.endswith("_added") else level.t1
-                after = ABSENT if kind.endswith("_removed") else level.t2
-                yield Raw((*place.path, *steps), before, after, place.managers)
-
-
 def encoded(secret: Object) -> dict[str, Any]:
     """The Secret with its texts as the API server stores them."""
     texts = secret.get("stringData") or {}
@@ -143,7 +122,6 @@ class Row(Struct, frozen=True):
 
     kind: str
     fields: tuple[str, ...]
-    rule: str
     group: str = ""
     accepts: str = ""
     restarts: bool = False

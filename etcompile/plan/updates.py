@@ -26,7 +26,6 @@ class Change(Struct, frozen=True):
         path: The field, in steps.
         old: Its value, or its default; None if it has none.
         secret: The values must not be shown.
-        rule: The function of Kubernetes that decides it, and what it demands.
     """
 
     verdict: Literal["refused", "restarts"]
@@ -34,7 +33,6 @@ class Change(Struct, frozen=True):
     old: Any
     new: Any
     secret: bool
-    rule: str
 
     @property
     def field(self) -> str:
@@ -101,7 +99,7 @@ def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> li
                 value is not None and masked(old["kind"], shown, value) != value
                 for value in (before, after)
             )
-            change = Change(verdict, shown, before, after, secret, row.rule)
+            change = Change(verdict, shown, before, after, secret)
             result.setdefault((shown, verdict), change)
     return list(result.values())
 
@@ -138,8 +136,7 @@ def _tolerations_added(old: Any, new: Any, *_: Object) -> bool:
 
 
 def _grown(old: Any, new: Any, *_: Object) -> bool:
-    before = None if old is None else quantity.number(old)
-    after = None if new is None else quantity.number(new)
+    before, after = quantity.number(old), quantity.number(new)
     return before is not None and after is not None and after >= before
 
 
@@ -155,30 +152,17 @@ def _elastic(old: Any, new: Any, before: Object, after: Object) -> bool:
     )
 
 
-def _external_name(_old: Any, _new: Any, *objects: Object) -> bool:
-    return any(value.get("spec", {}).get("type") == "ExternalName" for value in objects)
-
-
-def _first_item_kept(old: Any, new: Any, *objects: Object) -> bool:
-    """The first entry is the primary family's, which stays; so does what a removal leaves."""
-    return (old or [])[:1] == (new or [])[:1] or _external_name(old, new, *objects)
-
-
 _ACCEPTS: dict[str, Callable[[Any, Any, Object, Object], bool]] = {
     "": lambda *_: False,
     # Not one that comes or goes with its container.
     "changed": lambda old, new, *_: bool(old and new),
     "elastic": _elastic,
-    "external_name": _external_name,
-    "first_item_kept": _first_item_kept,
+    "external_name": lambda _old, _new, *objects: any(
+        value.get("spec", {}).get("type") == "ExternalName" for value in objects
+    ),
     "grown": _grown,
     "items_removed": lambda old, new, *_: all(item in (old or ()) for item in new or ()),
     "lowered": lambda old, new, *_: old is None or (new is not None and new <= old),
-    "negative_to_one": lambda old, new, *_: isinstance(old, int) and old < 0 and new == 1,
-    "other_service_type": lambda _old, _new, *objects: any(
-        value.get("spec", {}).get("type") != "LoadBalancer" for value in objects
-    ),
-    "set": lambda _old, new, *_: bool(new),
     "since_beta": lambda _old, _new, _, after: "/v1alpha" not in after["apiVersion"],
     "suspended": lambda _old, _new, job, _: job.get("spec", {}).get("suspend") is True,
     "tolerations_added": _tolerations_added,

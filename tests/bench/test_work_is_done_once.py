@@ -21,7 +21,7 @@ _ONLY_FOR_COMPLAINTS = {"difflib", "etcompile.diagnostics.output.terminal"}
 _ONLY_FOR_FOLDERS = {"ctypes", "etcompile.emit.directory"}
 _ONLY_FOR_OWN_TEMPLATES = {"jinja2", "etcompile.backend.jinja"}
 MOST_FUNCTIONS, MOST_MODULES = 500, 100
-_NEVER = {"kubernetes", "kubernetes_validate", "jsonschema", "ruamel", "deepdiff", "rich"}
+_NEVER = {"kubernetes", "kubernetes_validate", "jsonschema", "ruamel", "rich"}
 
 
 def _imported(*arguments: object) -> set[str]:
