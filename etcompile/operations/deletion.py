@@ -10,13 +10,13 @@ from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.objects import Object
-from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.kubeapi import Cluster
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.applysets import of_other_set, other_set
 from etcompile.plan.owners import config_of_others, is_member, other_job
-from etcompile.plan.removal import EMPTY_INVENTORY, left_behind, named_by, removal
+from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.scope import Rights
-from etcompile.plan.step import JobSet, ObjectRef, Plan, Step, deletion, reference
+from etcompile.plan.step import JobSet, ObjectRef, Step, deletion, reference
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import belongings, inventory_of, pods_of
 
@@ -48,7 +48,6 @@ def delete_proposal(
     """
     groups = compilation.groups if compilation else ()
     compiled = [value for group in groups if group.name for value in group.objects]
-    loose = [value for group in groups if not group.name for value in group.objects]
     jobs = [*jobs, *((group.namespace, group.name) for group in groups if group.name)]
     live: list[tuple[str, Object]] = []
     unknown: list[Diagnostic] = []
@@ -91,8 +90,7 @@ def delete_proposal(
         namespace=cluster.namespace,
         read_pods=partial(pods_of, cluster),
     )
-    used = _used(cluster, [*values, *compiled], plan, loose)
-    plan = structs.replace(plan, steps=(*plan.steps, *extra, *used, *foreign))
+    plan = structs.replace(plan, steps=(*plan.steps, *extra, *foreign))
     stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
     return Proposal(
         plan=plan,
@@ -100,26 +98,6 @@ def delete_proposal(
         remaining={title: [ref for ref in refs if ref in stays] for title, refs in members.items()},
         versions=versions,
     )
-
-
-def _used(
-    cluster: Cluster, values: Sequence[Object], plan: Plan, others: Sequence[Object]
-) -> Iterator[Step]:
-    """What the jobs used and leave behind, as far as it exists."""
-    refs = (*(step.ref for step in plan.steps), *map(reference, others))
-    known = {(ref.kind, ref.namespace or cluster.namespace, ref.name) for ref in refs}
-    for ref in named_by(values, cluster.namespace):
-        if (ref.kind, ref.namespace, ref.name) in known:
-            continue
-        resource = cluster.resource(ref.api_version, ref.kind)
-        try:
-            live = cluster.get(resource, ref.name, ref.namespace, metadata_only=True)
-        except ClusterError as error:
-            if error.status != 403:
-                raise
-            continue  # who may not read it cannot see whether it exists
-        if live is not None:
-            yield left_behind({**live, "apiVersion": ref.api_version, "kind": ref.kind})
 
 
 def _others(

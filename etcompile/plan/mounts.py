@@ -19,7 +19,7 @@ from etcompile.plan.schedule import Draft
 from etcompile.plan.step import DESTROYS, ObjectKey, Reason, Step, conflict
 
 _CLAIM = "PersistentVolumeClaim"
-SHARED = frozenset({"ConfigMap", _CLAIM, "Secret", "ServiceAccount"})
+_SHARED = frozenset({"ConfigMap", _CLAIM, "Secret", "ServiceAccount"})
 """The kinds of objects that Pods of several jobs may use."""
 _SHOWN = 3
 """How many Pods a message names."""
@@ -59,7 +59,7 @@ class Mounts:
                     ended=pods.has_ended(value),
                 )
                 for used in references(value):
-                    if used.kind in SHARED:
+                    if used.kind in _SHARED:
                         self._users[used.kind, where, used.name][metadata["name"]] = user
             yield value
 
@@ -87,7 +87,7 @@ class Mounts:
     def _refused(
         self, step: Step, going: set[ObjectKey], jobs: Mapping[ObjectKey, str | None]
     ) -> Step:
-        if step.action not in DESTROYS or step.ref.kind not in SHARED or step.needs:
+        if step.action not in DESTROYS or step.ref.kind not in _SHARED or step.needs:
             return step
         where = step.ref.namespace or self._namespace
         if self._read is not None and where not in self._complete:

@@ -14,16 +14,14 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import structs
 
 from etcompile.k8s.objects import Object
-from etcompile.k8s.references import references
 from etcompile.model.protocol import config_names
 from etcompile.plan import owners
 from etcompile.plan.classes import created
-from etcompile.plan.mounts import SHARED, Mounts, ReadPods
+from etcompile.plan.mounts import Mounts, ReadPods
 from etcompile.plan.schedule import Draft, Wave, in_turn, ordered
 from etcompile.plan.step import (
     REMOVES,
     ObjectKey,
-    ObjectRef,
     Plan,
     Reason,
     Remedy,
@@ -35,9 +33,6 @@ from etcompile.plan.step import (
 )
 
 _ADOPT = Remedy("adopt", "--adopt deletes it anyway")
-_EVERYWHERE = frozenset({"default", "kube-root-ca.crt"})
-"""A ServiceAccount and a ConfigMap that each namespace has."""
-
 EMPTY_INVENTORY = "nothing of the job is left in this inventory"
 """Why the parent of an ApplySet is deleted by a step of its own."""
 
@@ -121,34 +116,6 @@ def _removed(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -
     if annotation := owners.keep_annotation(live):
         return unmanaged(step, f"it has the annotation {annotation}")
     return owners.spared(step, live)
-
-
-def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
-    """What the objects of a job name and may leave behind: Secrets, claims, ConfigMaps, accounts.
-
-    Args:
-        values: The objects, live or declared.
-        namespace: The namespace of those that name none.
-
-    Returns:
-        Each once, without those that every namespace has. Whether they exist is not known.
-    """
-    refs = (
-        ObjectRef(
-            "v1", named.kind, named.namespace or reference(value).namespace or namespace, named.name
-        )
-        for value in values
-        for named in references(value)
-        if named.kind in SHARED and not named.group and named.name not in _EVERYWHERE
-    )
-    return list(dict.fromkeys(refs))
-
-
-def left_behind(live: Object) -> Step:
-    """The step of an object that jobs used, and that is not theirs."""
-    tool = owners.tracker(live)
-    words = f"{tool} manages it" if tool else "etcompile did not create it"
-    return unmanaged(deletion(live), f"the job used it, and {words}")
 
 
 # Running a job again ------------------------------------------------------------------------------

@@ -187,52 +187,6 @@ def test_a_job_that_is_not_there_is_said_not_to_be(run, job, namespace):
     assert run("delete").returncode == 2
 
 
-def test_whatever_the_job_used_and_leaves_is_named(
-    run, write, kubelet, control_plane, namespace, objects
-):
-    root = f"/api/v1/namespaces/{namespace}"
-    helm = {"meta.helm.sh/release-name": "web"}
-    for kind, value in (
-        ("secrets", {"metadata": {"name": "wandb"}, "stringData": {"key": "x"}}),
-        ("configmaps", {"metadata": {"name": "settings", "annotations": helm}}),
-        ("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": CLAIM["spec"]}),
-        ("secrets", {"metadata": {"name": "nobodys"}, "stringData": {"key": "x"}}),
-    ):
-        control_plane.ask("POST", f"{root}/{kind}", value)
-    document = training_job(replicas=1)
-    spec = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-    spec["containers"][0]["env"] = [
-        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "wandb", "key": "key"}}}
-    ]
-    spec["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
-    spec["volumes"] = [
-        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
-        {"name": "gone", "configMap": {"name": "not-there", "optional": True}},
-    ]
-    write(document)
-    assert run("apply", "jobs").returncode == 0
-    told = run("delete", "jobs", "--dry-run").stdout
-    assert f"left alone: Secret {namespace}/wandb" in told
-    done = run("delete", "--job", "mnist", "--output", "json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    kept = {
-        (one["object"]["kind"], one["object"]["name"]): one["reason"]
-        for one in events
-        if one.get("status") == "kept"
-    }
-    ours = "the job used it, and etcompile did not create it"
-    assert kept == {
-        ("Secret", "wandb"): ours,
-        ("PersistentVolumeClaim", "data"): ours,
-        ("ConfigMap", "settings"): "the job used it, and Helm release web manages it",
-    }
-    # Its files still name it when the job itself is gone.
-    again = run("delete", "jobs")
-    assert f"kept: Secret {namespace}/wandb ({ours})" in again.stderr
-    assert {"Secret/wandb", "ConfigMap/settings", "PersistentVolumeClaim/data"} <= objects().keys()
-
-
 def test_copies_with_the_labels_of_a_job_that_is_not_there_are_kept(
     run, write, control_plane, namespace, writes
 ):
