@@ -139,6 +139,7 @@ _ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
 
 
 _KNOWN = msgspec.json.Decoder(Known)
+_SIGNAL_NUMBERS = frozenset(number.value for number in Signals)
 
 
 @functools.cache
@@ -182,25 +183,15 @@ def names() -> frozenset[str]:
     return frozenset(_causes())
 
 
-class Missing(Struct, frozen=True):
-    """An object that a Pod needs and that is not there, or lacks a key.
+def missing_object(message: str) -> Mapping[str, str] | None:
+    """What a Pod lacks by the words of a kubelet or scheduler; None if they name nothing.
 
-    Args:
-        kind: In lower case: `secret`, `persistentvolumeclaim`.
-        key: The key that an object lacks; empty if the object itself is missing.
+    Returns:
+        `kind` in lower case, `name`, and `key` if the object lacks that.
     """
-
-    kind: str
-    name: str
-    key: str = ""
-
-
-def missing_object(message: str) -> Missing | None:
-    """The object that is missing by the words of a kubelet or scheduler; None if none is."""
-    if match := _shape("missing object").search(message[:_LONGEST_LINE]):
-        return Missing(match["kind"].lower(), match["name"])
-    if match := _shape("missing key").search(message[:_LONGEST_LINE]):
-        return Missing(match["kind"].lower(), match["name"], match["key"])
+    for shape in ("missing object", "missing key"):
+        if match := _shape(shape).search(message[:_LONGEST_LINE]):
+            return {**match.groupdict(), "kind": match["kind"].lower()}
     return None
 
 
@@ -243,7 +234,7 @@ def cause_of(
         return causes[reason]
     spoken = _spoken(tail, job) if code != 0 else None
     signal = signal or (code - 128 if code is not None and 128 < code < 160 else 0)
-    name = known().signals.get(Signals(signal).name, "") if signal in _SIGNALS else ""
+    name = known().signals.get(Signals(signal).name, "") if signal in _SIGNAL_NUMBERS else ""
     name = name or known().codes.get(code if code is not None else -1, "")
     if spoken is not None and (name in ("", "Aborted") or spoken.name in _MORE.get(name, _RANK)):
         return spoken
@@ -252,9 +243,6 @@ def cause_of(
     if code is None:
         return causes["Unknown"]
     return structs.replace(causes["ExitCode"], text=f"ended with exit code {code}")
-
-
-_SIGNALS = frozenset(number.value for number in Signals)
 
 
 @functools.lru_cache(maxsize=2048)  # peers say the same

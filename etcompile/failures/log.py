@@ -104,32 +104,21 @@ class Failure(Struct, frozen=True, omit_defaults=True):
         return cause_of(self.reason, self.code, self.signal, self.message, self.tail, job)
 
     @property
-    def how(self) -> str:
-        """How it ended in the words of Kubernetes: `OOMKilled, exit code 137, SIGKILL`."""
-        return ", ".join(self._how())
-
-    @property
     def in_words(self) -> str:
         """What became of it, and in parentheses how it ended, but for what that says already.
 
         `ran out of memory (OOMKilled, exit code 137, SIGKILL)`, `ended with exit code 3`.
         """
+        parts = [] if self.reason in ("", "Error", COMMAND_ENDED) else [self.reason]
+        if self.code is not None:
+            parts.append(f"exit code {self.code}")
+            if number := self.signal or (self.code - 128 if 128 < self.code < 160 else 0):
+                parts.append(_SIGNALS.get(number, f"signal {number}"))
+        if self.message and (self.code is None or self.reason == PROBE_FAILED):
+            parts.append(self.message)
         text = self.cause.text
-        how = ", ".join(part for part in self._how() if part not in text)
+        how = ", ".join(part for part in parts if part not in text)
         return f"{text} ({how})" if how else text
-
-    def _how(self) -> Iterator[str]:
-        if self.reason not in ("", "Error", COMMAND_ENDED):
-            yield self.reason
-        if self.code is None:
-            if self.message:
-                yield self.message
-            return
-        yield f"exit code {self.code}"
-        if number := self.signal or (self.code - 128 if 128 < self.code < 160 else 0):
-            yield _SIGNALS.get(number, f"signal {number}")
-        if self.reason == PROBE_FAILED and self.message:
-            yield self.message
 
 
 def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
@@ -176,6 +165,10 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
             continue
         if name in sidecars and all(map(pods.terminated, containers)):
             continue  # the kubelet ends them when all others have ended
+        # Where commands restart in place, lines of earlier ones may say how those ended.
+        lines = str(how.get("message") or "").splitlines()
+        last = max((n for n, line in enumerate(lines) if _SUPERVISOR.match(line)), default=-1)
+        last_epoch = "\n".join(lines[last + 1 :])
         yield structs.replace(
             base,
             uid=f"{uid}.{name}.{pods.ends(container)}",
@@ -184,7 +177,7 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
             code=how["exitCode"],
             signal=how.get("signal") or 0,
             reason=shown(how.get("reason") or "", _LONGEST_REASON),
-            tail=tail_of(_of_last_epoch(str(how.get("message") or ""))),
+            tail=tail_of(last_epoch),
             is_sidecar=name in sidecars,
         )
     if disruption is not None:
@@ -199,16 +192,6 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
         at = seconds(metadata.get("creationTimestamp"))
         message = _message(status.get("message") or "")
         yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
-
-
-def _of_last_epoch(text: str) -> str:
-    """The lines of the last command that a container has run, where it restarts in place.
-
-    Those before may say how the command ended that the container ran before that.
-    """
-    lines = text.splitlines()
-    last = max((n for n, line in enumerate(lines) if _SUPERVISOR.match(line)), default=-1)
-    return text if last < 0 else "\n".join(lines[last + 1 :])
 
 
 def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
@@ -331,21 +314,13 @@ def _bounded(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[
     them may say that another one was the first. Then come the first of older attempts, and what
     happened late in the newest.
     """
-    firsts = {id(failure) for failure in first_causes(failures).values()}
     newest = max((failure.attempt for failure in failures), default=0)
-    others = sorted(
-        (f for f in failures if f.attempt == newest and id(f) not in firsts),
-        key=lambda failure: _likelihood(failure)[3],
-    )
-    early = {id(failure) for failure in others[:_OTHERS]}
-
-    def priority(failure: Failure) -> tuple[bool, bool, bool, int, float]:
-        is_first, is_newest = id(failure) in firsts, failure.attempt == newest
-        is_needed = is_newest and (is_first or id(failure) in early)
-        at = _likelihood(failure)[3]
-        return not is_needed, not is_first, not is_newest, -failure.attempt, at
-
-    kept = {id(failure) for failure in sorted(failures, key=priority)[:MOST]}
+    firsts = first_causes(failures)
+    others = [failure for failure in failures if failure is not firsts[failure.attempt]]
+    others.sort(key=lambda failure: (-failure.attempt, _likelihood(failure)[3]))
+    late = min(_OTHERS, sum(failure.attempt == newest for failure in others))
+    in_order = [firsts[number] for number in sorted(firsts, reverse=True)]
+    kept = {id(failure) for failure in (*others[:late], *in_order, *others[late:])[:MOST]}
     left_out = Counter(failure.attempt for failure in failures if id(failure) not in kept)
     return tuple(failure for failure in failures if id(failure) in kept), left_out
 

@@ -434,10 +434,10 @@ def _memory_limit(failure: Failure, job: Job | None, its_pods: Mapping[str, Live
 
 def _of_held(held: Held, namespace: str, job: Job | None) -> Iterator[str]:
     """What to do about what keeps a Pod from being ready."""
-    if (missing := missing_object(held.message)) is not None and missing.key:
-        yield f"add the key {missing.key} to the {missing.kind} {missing.name}"
+    if (missing := missing_object(held.message)) is not None and "key" in missing:
+        yield "add the key {key} to the {kind} {name}".format_map(missing)
     elif missing is not None:
-        command = _CREATE[missing.kind].format(name=missing.name, namespace=namespace)
+        command = _CREATE[missing["kind"]].format(name=missing["name"], namespace=namespace)
         yield f"create it: {command}"
     elif held.reason in _HELD:
         yield _HELD[held.reason]
