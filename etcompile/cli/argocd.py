@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from etcompile import emit
 from etcompile._version import __version__
 from etcompile.cli.command_line import Group, argument, option, subcommand
-from etcompile.cli.configured import INPUTS, BoundedCommand, bounded, of
+from etcompile.cli.configured import INPUTS, CompilingCommand, bounded, of
 from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
 from etcompile.cli.reporting import refuses, report, write
 from etcompile.compiler import compile  # noqa: A004
@@ -32,8 +32,10 @@ class GenerateOptions(CompileOptions, frozen=True, kw_only=True):
     paths: tuple[str, ...] = OPTIONAL_PATHS
 
 
-class _Plugin(BoundedCommand):
+class _Plugin(CompilingCommand):
     """A command that takes options from the variables of Argo CD, too."""
+
+    for_others = True
 
     def repository(self) -> str:
         from etcompile.integrations.argocd_plugin import repository

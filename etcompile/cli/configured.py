@@ -20,7 +20,6 @@ from etcompile.cli.command_line import (
     Setting,
     did_you_mean,
     filled,
-    long_name,
     parameters,
 )
 from etcompile.cli.options import (
@@ -41,25 +40,11 @@ if TYPE_CHECKING:
     from etcompile.plan.step import JobSet
 
 ENVIRONMENTS = "environments"
-EACH_TIME = {
-    "output-dir": "where the result goes is said where it is wanted",
-    "output": "its form is said where it is wanted",
-    "check": "it makes another command of render",
-    "force": "it destroys what somebody has edited",
-    "replace": "it is consent, which counts once",
-    "fix": "it changes files",
-    "unsafe-fixes": "it changes files in a way that somebody has to look at",
-    "diff": "it makes another command of check",
-    "environment": "the file holds all environments, and the command line chooses",
-    "config": "it names the file itself",
-    "isolated": "it leaves the file out",
-}
-"""Options that are no settings, each with the reason."""
 REPOSITORY_NAME = "repository-name"
 """The setting that is no option of a command."""
 _META = f"{__name__}.configured"
-_OWN = f"{__name__}.own"
-"""Where a `BoundedCommand` keeps the files that its own command line names."""
+_NAMED = f"{__name__}.named"
+"""Where a command keeps the absolute paths that its command line names."""
 INPUTS = f"{__name__}.inputs"
 """Where a command keeps the inputs that its command line does not name."""
 
@@ -110,7 +95,12 @@ class CompilingCommand(SectionedCommand):
     """A command that compiles, whose options have their defaults from the configuration file."""
 
     for_others = False
-    """It runs for whoever can write to a repository, on a machine of somebody else."""
+    """It runs for whoever can write to a repository, on a machine of somebody else.
+
+    `argocd generate` and `krm` do. They open nothing outside of the repository, except what their
+    own command line names by absolute paths, since whoever installed them wrote that. A relative
+    path lies in the repository, and may be a link of somebody else's.
+    """
 
     def repository(self) -> str | None:
         """The folder at which the search ends; None if it is the repository of the input."""
@@ -118,41 +108,49 @@ class CompilingCommand(SectionedCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the file before the options that it has the defaults of."""
-        if not ctx.resilient_parsing:
-            first = click.Context(self, parent=ctx.parent, resilient_parsing=True)
-            click.Command.parse_args(self, first, list(args))
-            files, overrides = [], {}
-            known = {param.key for param in self.params if isinstance(param, Setting)}
-            for word in first.params.get("config") or ():
-                key, sign, value = word.partition("=")
-                if not (sign and re.fullmatch("[a-z-]+", key)):
-                    files.append(word)
-                elif key in known:
-                    overrides[key] = value
-                else:
-                    problem = f"--config {word}: there is no such setting."
-                    raise click.UsageError(f"{problem}{did_you_mean(key, known)}", ctx)
-            if len(files) > 1:
-                problem = "--config names one file, and settings as KEY=VALUE"
-                raise click.UsageError(problem, ctx)
-            ctx.meta[OVERRIDES] = overrides
-            if files and first.params.get("isolated"):
-                problem = "--config names a file, and --isolated reads none: give one of them."
-                raise click.UsageError(problem, ctx)
-            settings_of_file = ctx.meta[_META] = configured(
-                ctx.meta.get(INPUTS) or first.params.get("paths") or (),
-                environment=first.params.get("environment"),
-                file=files[0] if files else None,
-                isolated=bool(first.params.get("isolated")),
-                root=self.repository(),
-                for_others=self.for_others,
-            )
-            names = {long_name(param): param.name for param in self.params if param.name}
-            ctx.default_map = {
-                names[name]: value.default
-                for name, value in settings_of_file.settings.items()
-                if name in names
-            }
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        first = click.Context(self, parent=ctx.parent, resilient_parsing=True)
+        click.Command.parse_args(self, first, list(args))
+        given = first.params
+        settings_here = {param.key: param for param in self.params if isinstance(param, Setting)}
+        files, overrides = [], {}
+        for word in given.get("config") or ():
+            key, sign, value = word.partition("=")
+            if not (sign and re.fullmatch("[a-z-]+", key)):
+                files.append(word)
+            elif key in settings_here:
+                overrides[key] = value
+            else:
+                problem = f"--config {word}: there is no such setting."
+                raise click.UsageError(f"{problem}{did_you_mean(key, settings_here)}", ctx)
+        if len(files) > 1:
+            raise click.UsageError("--config names one file, and settings as KEY=VALUE", ctx)
+        if files and given.get("isolated"):
+            problem = "--config names a file, and --isolated reads none: give one of them."
+            raise click.UsageError(problem, ctx)
+        ctx.meta[OVERRIDES] = overrides
+        named = [*(given.get("paths") or ())]
+        for param in settings_here.values():
+            if param.is_file and (value := given.get(param.name or "")):
+                named += map(str, value) if param.multiple else [str(value)]
+        # What is wrong with it is reported when the options are read.
+        with contextlib.suppress(ValueError):
+            named.append(secret_mode(given.get("secret") or "").file or "")
+        ctx.meta[_NAMED] = tuple(file for file in named if os.path.isabs(file))  # noqa: PTH117
+        result = ctx.meta[_META] = configured(
+            ctx.meta.get(INPUTS) or given.get("paths") or (),
+            environment=given.get("environment"),
+            file=files[0] if files else None,
+            isolated=bool(given.get("isolated")),
+            root=self.repository(),
+            for_others=self.for_others,
+        )
+        ctx.default_map = {
+            str(settings_here[key].name): value.default
+            for key, value in result.settings.items()
+            if key in settings_here
+        }
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -164,38 +162,9 @@ class CompilingCommand(SectionedCommand):
         return super().invoke(ctx)
 
 
-class BoundedCommand(CompilingCommand):
-    """A command that runs for whoever can write to a repository.
-
-    `argocd generate` and `krm` run on a machine that does not belong to those people. They open
-    nothing outside of the repository, except what their own command line names, since whoever
-    installed them wrote that.
-    """
-
-    for_others = True
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Notes the files and folders that the command line names by absolute paths.
-
-        What it names by relative paths lies in the repository: it may be a link of somebody else's.
-        """
-        first = click.Context(self, resilient_parsing=True)
-        click.Command.parse_args(self, first, list(args))
-        files: list[str] = [*(first.params.get("paths") or ())]
-        for param in self.params:
-            value = first.params.get(param.name or "")
-            if isinstance(param, Setting) and param.is_file and value:
-                files += map(str, value) if param.multiple else [str(value)]
-        # What is wrong with it is reported when the options are read.
-        with contextlib.suppress(ValueError):
-            files.append(secret_mode(first.params.get("secret") or "").file or "")
-        ctx.meta[_OWN] = [file for file in files if os.path.isabs(file)]  # noqa: PTH117
-        return super().parse_args(ctx, args)
-
-
 def bounded(ctx: click.Context, options: Options, root: str) -> Options:
-    """The options of a `BoundedCommand`, which opens nothing outside of the folder `root`."""
-    boundary = Boundary(root, tuple(ctx.meta[_OWN]))
+    """The options of a command for others, which opens nothing outside of the folder `root`."""
+    boundary = Boundary(root, ctx.meta[_NAMED])
     return structs.replace(options, limits=structs.replace(options.limits, boundary=boundary))
 
 
@@ -222,32 +191,27 @@ def configured(
         root: The folder at which the search ends; the root of the repository of the input if None.
         for_others: Settings that run programs or let Secrets pass are refused.
     """
-    missing = "--isolated leaves the configuration file out"
     result: Configuration | Diagnostic | None = None
-    if not isolated:
-        missing = "there is no configuration file"
-        result = _named(file) if file is not None else _nearest(paths or (".",), root)
+    if file is not None:
+        repository = configuration.root_of(os.path.dirname(os.path.realpath(file)))  # noqa: PTH120
+        problem = "it has no table [tool.etcompile]"
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            result = configuration.read(file, repository)
+        if result is None and not os.path.exists(file):  # noqa: PTH110
+            problem = "there is no such file"
+        result = result or diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
+    elif not isolated:
+        result = _nearest(paths or (".",), root)
     if isinstance(result, Configuration):
-        return _Reading(result, environment, for_others=for_others).read()
+        return _read(result, environment, for_others=for_others)
     if isinstance(result, Diagnostic):
         return Configured(diagnostics=(result,))
     if environment is None:
         return Configured()
-    advice = f"{missing}; an environment is a table [environments.{environment}] of it"
-    unknown = diagnose(codes.UNKNOWN_ENVIRONMENT, None, name=environment, advice=advice)
-    return Configured(diagnostics=(unknown,))
-
-
-def _named(file: str) -> Configuration | Diagnostic:
-    """The file of `--config`."""
-    root = configuration.root_of(os.path.dirname(os.path.realpath(file)))  # noqa: PTH120
-    problem = "it has no table [tool.etcompile]"
-    try:
-        if (result := configuration.read(file, root)) is not None:
-            return result
-    except (FileNotFoundError, NotADirectoryError):
-        problem = "there is no such file"
-    return diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
+    missing = "--isolated leaves it out" if isolated else "there is none"
+    advice = f"an environment is a table [environments.{environment}] of the configuration file;"
+    facts = {"name": environment, "advice": f"{advice} {missing}"}
+    return Configured(diagnostics=(diagnose(codes.UNKNOWN_ENVIRONMENT, None, **facts),))
 
 
 def _nearest(paths: Sequence[str], root: str | None) -> Configuration | Diagnostic | None:
@@ -322,139 +286,120 @@ def configured_options(path: str | os.PathLike[str], *words: str) -> Options:
         return compiler_options(filled(SettingOptions, ctx.params))
 
 
-class _Reading:
-    """Reads the settings of a file, and collects what is wrong with them."""
+# The values of a file -----------------------------------------------------------------------------
 
-    def __init__(self, file: Configuration, environment: str | None, *, for_others: bool) -> None:
-        self.file = file
-        self.environment = environment
-        self.for_others = for_others
-        self.known = settings()
-        self.problems: list[Diagnostic] = []
 
-    def read(self) -> Configured:
-        """The settings that hold. Environments that were not chosen are checked, too."""
-        values = self.file.values
-        held = self._table({k: v for k, v in values.items() if k != ENVIRONMENTS}, ())
-        environments = values.get(ENVIRONMENTS, {})
-        if not isinstance(environments, dict):
-            self._wrong((ENVIRONMENTS,), "it is no table of environments", "[environments.prod]")
-            environments = {}
-        for name, table in environments.items():
-            place = (ENVIRONMENTS, name)
-            if not isinstance(table, dict):
-                self._wrong(place, "it is no table", f"[environments.{name}]")
-                continue
-            chosen = self._table(table, place)
-            if name == self.environment:
-                held |= chosen
-        if self.environment is not None and self.environment not in environments:
-            known = ", ".join(environments) or "none"
-            advice = f"it has {known}" if environments else "it has no environments"
-            where = Location(self.file.file)
-            name = self.environment
-            self.problems.append(
-                diagnose(codes.UNKNOWN_ENVIRONMENT, where, name=name, advice=advice)
-            )
-        return Configured(configuration=self.file, settings=held, diagnostics=tuple(self.problems))
+class _WrongValueError(Exception):
+    """A value cannot be that of its setting."""
 
-    def _table(self, table: Mapping[str, Any], above: Place) -> dict[str, FileValue]:
-        held = {}
+    def __init__(self, place: Place, problem: str, advice: str = "") -> None:
+        super().__init__(problem)
+        self.place, self.problem, self.advice = place, problem, advice
+
+
+def _read(file: Configuration, environment: str | None, *, for_others: bool) -> Configured:
+    """The settings that hold. Environments that were not chosen are checked, too."""
+    from etcompile.diagnostics.spelling import probably
+
+    known = settings()
+    held: dict[str, FileValue] = {}
+    problems: list[Diagnostic] = []
+
+    def wrong(place: Place, problem: str, advice: str) -> None:
+        name = ".".join(key for key in place if isinstance(key, str))
+        facts = {"name": name, "problem": problem, "advice": advice}
+        problems.append(diagnose(codes.WRONG_SETTING, file.location(place), **facts))
+
+    environments = file.values.get(ENVIRONMENTS, {})
+    if not isinstance(environments, dict):
+        wrong((ENVIRONMENTS,), "it is no table of environments", "[environments.prod]")
+        environments = {}
+    tables: list[tuple[Place, Any]] = [((), file.values)]
+    tables += (((ENVIRONMENTS, name), table) for name, table in environments.items())
+    for above, table in tables:
+        if not isinstance(table, dict):
+            wrong(above, "it is no table", f"[environments.{above[-1]}]")
+            continue
         for key, value in table.items():
             place = (*above, key)
-            if key not in self.known:
-                advice = self._advice(key)
-                where = self.file.location(place)
-                self.problems.append(
-                    diagnose(codes.UNKNOWN_SETTING, where, name=key, advice=advice)
-                )
-            elif self.for_others and value and (danger := self.known[key].danger):
-                problem = f"this runs for whoever can write to the repository, and {danger}"
-                self._wrong(place, problem, "let who installs it give the option")
-            elif (default := self._default(self.known[key], value, place)) is not None:
-                held[key] = FileValue(value, place, default)
-        return held
-
-    def _advice(self, key: str) -> str:
-        """What to do about a key that is no setting."""
-        from etcompile.diagnostics.spelling import probably
-
-        if key in EACH_TIME:
-            return f"--{key} is given on the command line: {EACH_TIME[key]}"
-        written = key.replace("_", "-")
-        names = {*self.known, ENVIRONMENTS}
-        near = written if written in names else probably(written, names)
-        if near is None and f"{written[:-1]}" in names:
-            near = written[:-1]
-        return f"did you mean '{near}'?" if near else "`etcompile config` lists the settings"
-
-    def _default(self, param: Setting, value: Any, place: Place) -> Any:
-        """The value as a default of the option; None if the option refuses it."""
-        if problem := _wrong_type(param, value):
-            self._wrong(place, *problem)
-            return None
-        items: list[tuple[Place, Any]] = [(place, value)]
-        if param.multiple:
-            items = [((*place, number), item) for number, item in enumerate(value)]
-        ctx = click.Context(click.Command("etcompile"), info_name="etcompile")
-        defaults = []
-        for where, item in items:
-            default = self._path(param, item, where) if isinstance(item, str) else item
-            if default is None:
+            if place == (ENVIRONMENTS,):
+                continue
+            if key not in known:
+                near = probably(key.replace("_", "-"), {*known, ENVIRONMENTS})
+                advice = f"did you mean '{near}'?" if near else "see `etcompile config`"
+                facts = {"name": key, "advice": advice}
+                problems.append(diagnose(codes.UNKNOWN_SETTING, file.location(place), **facts))
                 continue
             try:
-                param.process_value(ctx, [default] if param.multiple else default)
-            except click.BadParameter as error:
-                self._wrong(where, error.message.rstrip("."), "")
-            else:
-                defaults.append(default)
-        if len(defaults) < len(items):
-            return None
-        return defaults if param.multiple else defaults[0]
-
-    def _path(self, param: Setting, value: str, place: Place) -> str | None:
-        """A text, with its path as seen from the working directory; None if that leads out."""
-        from etcompile.overlays.overlay_files import shipped
-
-        scheme, name = "", value
-        if param.key == "secret":
-            head, _, name = value.rpartition(":")
-            scheme = f"{head}:"
-            names_file = value.startswith("sealed:")
-        else:
-            names_file = param.is_file and not (param.key == "overlay" and value in shipped())
-            is_cluster = param.key == "capacity" and value.partition(":")[0] == "cluster"
-            names_file = names_file and not is_cluster
-        if not names_file:
-            return value
-        path = os.path.join(self.file.folder, name)  # noqa: PTH118
-        try:
-            access.resolved(path, Boundary(self.file.root))
-        except access.OutsideError:
-            problem = f"it leads out of {self.file.root}"
-            self._wrong(place, problem, "name such a file on the command line")
-            return None
-        except OSError:
-            pass  # reported when it is opened
-        return scheme + os.path.relpath(path)
-
-    def _wrong(self, place: Place, problem: str, advice: str) -> None:
-        name = ".".join(key for key in place if isinstance(key, str))
-        where = self.file.location(place)
-        wrong = diagnose(codes.WRONG_SETTING, where, name=name, problem=problem, advice=advice)
-        self.problems.append(wrong)
+                default = _default(known[key], value, place, file, for_others=for_others)
+            except _WrongValueError as error:
+                wrong(error.place, error.problem, error.advice)
+                continue
+            if not above or above[-1] == environment:
+                held[key] = FileValue(value, place, default)
+    if environment is not None and environment not in environments:
+        names = ", ".join(environments)
+        facts = {"name": environment, "advice": f"it has {names or 'no environments'}"}
+        problems.append(diagnose(codes.UNKNOWN_ENVIRONMENT, Location(file.file), **facts))
+    return Configured(configuration=file, settings=held, diagnostics=tuple(problems))
 
 
-def _wrong_type(param: Setting, value: Any) -> tuple[str, str] | None:
-    """Why the type of a value cannot be that of the option, and what to write; None if it can."""
-    if param.is_flag:
-        return None if isinstance(value, bool) else ("it must be true or false", "")
+def _default(
+    param: Setting, value: Any, place: Place, file: Configuration, *, for_others: bool
+) -> Any:
+    """A value of the file as a default of the option.
+
+    Raises:
+        _WrongValueError: the option refuses it.
+    """
+    if for_others and value and param.danger:
+        problem = f"this runs for whoever can write to the repository, and {param.danger}"
+        raise _WrongValueError(place, problem, "let who installs it give the option")
+    if param.is_flag and not isinstance(value, bool):
+        raise _WrongValueError(place, "it must be true or false")
     if param.multiple:
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return None
-        example = f'["{value}"]' if isinstance(value, str) else '["a", "b"]'
-        return "it must be a list of strings", f"write {example}"
-    if isinstance(param.type, click.IntRange):
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        return None if is_number else ("it must be a number", "")
-    return None if isinstance(value, str) else ("it must be a string", "write it in quotes")
+        if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+            example = f'["{value}"]' if isinstance(value, str) else '["a", "b"]'
+            raise _WrongValueError(place, "it must be a list of strings", f"write {example}")
+    elif isinstance(param.type, click.IntRange):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise _WrongValueError(place, "it must be a number")
+    elif not (param.is_flag or isinstance(value, str)):
+        raise _WrongValueError(place, "it must be a string", "write it in quotes")
+    ctx = click.Context(click.Command("etcompile"), info_name="etcompile")
+    defaults = []
+    for number, item in enumerate(value if param.multiple else [value]):
+        where = (*place, number) if param.multiple else place
+        default = _from_here(param, item, where, file) if isinstance(item, str) else item
+        try:
+            param.process_value(ctx, [default] if param.multiple else default)
+        except click.BadParameter as error:
+            raise _WrongValueError(where, error.message.rstrip(".")) from error
+        defaults.append(default)
+    return defaults if param.multiple else defaults[0]
+
+
+def _from_here(param: Setting, value: str, place: Place, file: Configuration) -> str:
+    """A text of the file, with its path as seen from the working directory."""
+    from etcompile.overlays.overlay_files import shipped
+
+    scheme, name = "", value
+    names_file = param.is_file
+    if param.key == "secret":
+        head, _, name = value.rpartition(":")
+        scheme, names_file = f"{head}:", value.startswith("sealed:")
+    elif param.key == "capacity":
+        names_file = value.partition(":")[0] != "cluster"
+    elif param.key == "overlay":
+        names_file = value not in shipped()
+    if not names_file:
+        return value
+    path = os.path.join(file.folder, name)  # noqa: PTH118
+    try:
+        access.resolved(path, Boundary(file.root))
+    except access.OutsideError:
+        advice = "name such a file on the command line"
+        raise _WrongValueError(place, f"it leads out of {file.root}", advice) from None
+    except OSError:
+        pass  # reported when it is opened
+    return scheme + os.path.relpath(path)

@@ -6,14 +6,14 @@ from pathlib import Path
 import click
 
 from etcompile.cli.command_line import subcommand
-from etcompile.cli.configured import BoundedCommand, bounded
+from etcompile.cli.configured import CompilingCommand, bounded
 from etcompile.cli.options import SettingOptions, compiler_options
 from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED
 
 
-class _Function(BoundedCommand):
-    """A command that is run in the repository."""
+class _Function(CompilingCommand):
+    for_others = True
 
     def repository(self) -> str:
         return _root()

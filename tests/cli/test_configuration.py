@@ -16,7 +16,6 @@ from commandline import etcompile
 from etcompile import data
 from etcompile.cli import argocd, krm
 from etcompile.cli.configured import (
-    EACH_TIME,
     ENVIRONMENTS,
     ConfigurationError,
     settings,
@@ -295,6 +294,12 @@ def test_no_file_ends_in_a_traceback(tree, content):
     assert done.returncode == 2
     assert "ET1050" in done.stderr
     assert "internal error" not in done.stderr
+
+
+EACH_TIME = {
+    *("output-dir", "output", "check", "force", "replace", "fix", "unsafe-fixes", "diff"),
+    *("environment", "config", "isolated"),
+}
 
 
 @pytest.mark.parametrize("name", sorted(EACH_TIME))
