@@ -1,8 +1,5 @@
 """click as this command line uses it: commands, and parameters that are declared once.
 
-Every command has `-h`, and names the nearest command or value for a misspelt one. The help of a
-command that compiles has its thirty options in sections.
-
 The parameters of a command are the fields of a frozen struct:
 
     class LogsOptions(ReportOptions, frozen=True, kw_only=True):
@@ -42,11 +39,7 @@ _SECTIONS = {
     "Diagnostics": "--strict --ignore --select --output-format --color --quiet",
 }
 """The flags by section, both in the order in which they are shown."""
-_PLACES = {
-    flag: (title, place)
-    for title, flags in _SECTIONS.items()
-    for place, flag in enumerate(flags.split())
-}
+_SECTION_OF = {flag: title for title, flags in _SECTIONS.items() for flag in flags.split()}
 OTHER = "Other options"
 
 
@@ -66,15 +59,7 @@ def refuse_without(needed: str, **options: object) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} needs {needed}")
 
 
-class Helped(click.Command):
-    """A command or a group that has `-h`, also where it is read ahead without its group."""
-
-    def get_help_option_names(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The flags that show the help."""
-        return ["-h", "--help"]
-
-
-class Command(Helped):
+class Command(click.Command):
     """A command with `--dry-run` and settings as this command line has them."""
 
     def make_context(
@@ -107,56 +92,21 @@ class SectionedCommand(Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, each under the title of its section."""
-        shown = [
-            (param, record)
-            for param in self.get_params(ctx)
-            if isinstance(param, click.Option) and (record := param.get_help_record(ctx))
-        ]
+        order = [*_SECTION_OF]
+        sections: dict[str, list[tuple[int, tuple[str, str]]]] = {}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+                place = next((order.index(flag) for flag in param.opts if flag in order), 0)
+                sections.setdefault(section_of(param), []).append((place, record))
         for title in (*_SECTIONS, OTHER):
-            listed = [
-                (_place(param)[1], record) for param, record in shown if section_of(param) == title
-            ]
-            if listed:
+            if title in sections:
                 with formatter.section(title):
-                    formatter.write_dl([record for _, record in sorted(listed)])
+                    formatter.write_dl([record for _, record in sorted(sections[title])])
 
 
 def section_of(param: click.Parameter) -> str:
     """The title of the section that an option belongs to."""
-    return _place(param)[0]
-
-
-def _place(param: click.Parameter) -> tuple[str, int]:
-    """The section of an option, and its place there."""
-    return next((_PLACES[flag] for flag in param.opts if flag in _PLACES), (OTHER, 0))
-
-
-class Group(Helped, click.Group):
-    """A group that names the nearest of its commands."""
-
-    command_class = Command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments name; a usage error if there is none."""
-        name = args[0]
-        known = self.list_commands(ctx)
-        if name not in known and not name.startswith("-"):
-            ctx.fail(f"No such command '{name}'.{did_you_mean(name, known)}")
-        return super().resolve_command(ctx, args)
-
-
-class Choice(click.Choice[str]):
-    """One of a few values; the error names the nearest."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The value; a usage error if it is not one of them."""
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter as error:
-            words = f"{error.message}{did_you_mean(str(value), self.choices)}"
-            raise click.BadParameter(words, ctx, param) from None
+    return next((_SECTION_OF[flag] for flag in param.opts if flag in _SECTION_OF), OTHER)
 
 
 T = TypeVar("T", bound=Struct)
@@ -325,7 +275,7 @@ def _type_attributes(kind: Any) -> dict[str, Any]:
     if get_origin(kind) is tuple:
         return {**_type_attributes(get_args(kind)[0]), "multiple": True, "default": ()}
     if get_origin(kind) is Literal:
-        return {"type": Choice([*get_args(kind)])}
+        return {"type": click.Choice([*get_args(kind)])}
     return {"type": kind} if kind in (int, float) else {}
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from etcompile._version import __version__
-from etcompile.cli.command_line import Group
+from etcompile.cli.command_line import did_you_mean
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _OF_A_STREAM = frozenset({errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, err
 """What writing to an open stream fails with; no file that is opened by its name."""
 
 
-class _Commands(Group):
+class _Commands(click.Group):
     """A group whose commands are imported one at a time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -80,6 +80,14 @@ class _Commands(Group):
         module = importlib.import_module(f"etcompile.cli.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name; a usage error names the nearest."""
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command '{args[0]}'.{did_you_mean(args[0], _COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """The commands by their names: nothing is imported to tell what each does."""
@@ -98,7 +106,7 @@ class _Commands(Group):
                 formatter.write_dl(list(commands.items()))
 
 
-@click.group(cls=_Commands)
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=PROGRAM)
 def _etcompile() -> None:
     """Compile training jobs to plain Kubernetes manifests.

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from etcompile.cli import completion
-from etcompile.cli.command_line import Choice, argument, converted, option, setting
+from etcompile.cli.command_line import argument, converted, option, setting
 from etcompile.compiler import Options
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label
@@ -243,7 +243,7 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     )
     gang: str = setting(
         default=_DEFAULTS.gang,
-        type=Choice(GANGS),
+        type=click.Choice(GANGS),
         help="Gang scheduler of the cluster, which starts all Pods of a job or none of them.",
     )
     gang_scheduler: str | None = setting(
