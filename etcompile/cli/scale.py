@@ -14,7 +14,7 @@ from etcompile.exitcodes import REFUSED
 
 if TYPE_CHECKING:
     from etcompile.scaling import Proposal
-    from etcompile.scaling.intents import Request
+    from etcompile.scaling.scaled_files import Request
 
 _NAMES = 4
 """So many of the Pods that come or go are named."""
@@ -106,7 +106,7 @@ def command(ctx: click.Context, options: ScaleOptions) -> None:
 
 def _request(options: ScaleOptions) -> "Request":
     """How many workers there are to be; a usage error if the options contradict each other."""
-    from etcompile.scaling.intents import Request
+    from etcompile.scaling.scaled_files import Request
 
     ways = [*options.ways()]
     if len(ways) != 1:

@@ -4,8 +4,8 @@ Mistakes in other jobs are not reported, and a folder may hold YAML that is no m
 cannot be read is reported if it names the job, because it may hold one of its intents.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import json
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -26,14 +26,12 @@ class Chosen(Struct, frozen=True):
     Args:
         documents: It and its intents, in the order of the input.
         names: Namespace and name of all scale intents of the input.
-        versioned: Another version of its kind has a job of its name, too.
         runtimes: The runtimes of the input that it names, if it is a TrainJob.
     """
 
     job: Document
     documents: tuple[Document, ...]
     names: frozenset[tuple[str, str]]
-    versioned: bool = False
     runtimes: tuple[Document, ...] = ()
 
 
@@ -47,8 +45,7 @@ def chosen(
         kind: Its kind, in any case, perhaps with the version: `MPIJob`, `mpijob.v2beta1`.
     """
     loaded = compiler.loaded(paths, options, None)
-    problems = [diagnostic for diagnostic in loaded.diagnostics if _matters(diagnostic, name)]
-    if problems:
+    if problems := [problem for problem in loaded.diagnostics if _matters(problem, name)]:
         return None, problems
     jobs: list[Document] = []
     intents: list[Document] = []
@@ -56,29 +53,56 @@ def chosen(
         if known := frontends.find(document.api_version, document.kind):
             (jobs if known.pod_templates else intents).append(document)
     named = [
-        document
-        for document in jobs
-        if document.name == name
-        and (options.namespace is None or document.namespace in (None, options.namespace))
+        job
+        for job in jobs
+        if job.name == name
+        and (options.namespace is None or job.namespace in (None, options.namespace))
     ]
-    meant = [document for document in named if kind is None or _is_of_kind(document, kind)]
+    meant = [job for job in named if kind is None or _is_of_kind(job, kind)]
     if not meant:
         return None, [_none(name, jobs, named, options, kind)]
     if len(meant) > 1:
-        return None, [_several(name, meant)]
-    job = meant[0]
-    selecting = [intent for intent in intents if _selects(intent, job, options)]
-    order = {id(document): place for place, document in enumerate(loaded.documents)}
-    documents = sorted((job, *selecting), key=lambda document: order[id(document)])
-    names = frozenset((intent.namespace or "default", intent.name or "") for intent in intents)
-    twins = [document for document in named if document is not job and document.kind == job.kind]
+        namespaces = {job.namespace or "default" for job in meant}
+        advice = "choose one with --kind, or name its file"
+        if len(namespaces) > 1:
+            advice = f"choose one with -n: {', '.join(sorted(namespaces))}"
+        titles = ", ".join(f"{job.label} ({job.file})" for job in meant)
+        facts = {"job": name, "count": len(meant), "jobs": titles, "advice": advice}
+        return None, [diagnose(codes.WHICH_JOB, meant[0].locate(("metadata", "name")), **facts)]
+    (job,) = meant
+    own = {id(job), *(id(intent) for intent in intents if _selects(intent, job, options))}
     wanted = named_runtimes([job])
-    runtimes = [
-        document
-        for document in loaded.documents
-        if is_runtime(document) and document.name in wanted
-    ]
-    return Chosen(job, tuple(documents), names, bool(twins), tuple(runtimes)), []
+    return Chosen(
+        job,
+        tuple(document for document in loaded.documents if id(document) in own),
+        frozenset((intent.namespace or "default", intent.name or "") for intent in intents),
+        tuple(item for item in loaded.documents if is_runtime(item) and item.name in wanted),
+    ), []
+
+
+def _none(
+    name: str, jobs: list[Document], named: list[Document], options: Options, kind: str | None
+) -> Diagnostic:
+    where = "the input"
+    if options.namespace is not None:
+        where = f"namespace '{options.namespace}' of the input"
+    others = {job.name for job in jobs if job.name}
+    if named:
+        advice = f"it is a {named[0].kind}: leave out --kind {kind}"
+    elif same := [job for job in jobs if job.name == name]:
+        advice = f"it is in namespace '{same[0].namespace}': -n {same[0].namespace}"
+    elif close := probably(name, others):
+        advice = f"did you mean '{close}'?"
+    elif others:
+        advice = f"jobs there: {', '.join(sorted(others)[:_LISTED])}"
+    else:
+        advice = "there are no jobs: name the folder that holds them"
+    return diagnose(codes.NO_JOB_TO_SCALE, None, job=name, where=where, advice=advice)
+
+
+def _is_of_kind(job: Document, kind: str) -> bool:
+    version = (job.api_version or "").rpartition("/")[2]
+    return kind.strip().lower() in (f"{job.kind}".lower(), f"{job.kind}.{version}".lower())
 
 
 def _matters(problem: Diagnostic, name: str) -> bool:
@@ -93,20 +117,14 @@ def _matters(problem: Diagnostic, name: str) -> bool:
         return True
 
 
-def _is_of_kind(document: Document, kind: str) -> bool:
-    name, api_version = (document.kind or "").lower(), (document.api_version or "").lower()
-    group, _, version = api_version.rpartition("/")
-    names = {name, f"{name}.{version}", f"{name}.{group}", f"{name}.{version}.{group}"}
-    return kind.strip().lower() in names
-
-
 def _selects(intent: Document, job: Document, options: Options) -> bool:
     """Whether an intent selects the job, as `fold.by_job` will see it.
 
     One that cannot be read counts if it names the job, so that what is wrong with it is reported.
     """
     here = options.namespace or "default"
-    if not _names(intent.data, job.name) or (intent.namespace or here) != (job.namespace or here):
+    names_it = json.dumps(job.name) in json.dumps(intent.data)
+    if not names_it or (intent.namespace or here) != (job.namespace or here):
         return False
     lowered = lower([intent], options.settings.kubernetes_version)
     if has_errors(lowered.diagnostics):
@@ -115,52 +133,3 @@ def _selects(intent: Document, job: Document, options: Options) -> bool:
         read.job == job.name and read.of[1] == job.kind and read.of[0] in (None, job.api_version)
         for read in lowered.intents
     )
-
-
-def _names(value: Any, name: str | None) -> bool:
-    """Whether a text inside a JSON value is the name."""
-    if isinstance(value, dict):
-        return any(_names(inner, name) for inner in value.values())
-    if isinstance(value, list):
-        return any(_names(inner, name) for inner in value)
-    return bool(value == name)
-
-
-def _none(
-    name: str,
-    jobs: Iterable[Document],
-    named: Sequence[Document],
-    options: Options,
-    kind: str | None,
-) -> Diagnostic:
-    where = "the input"
-    if options.namespace is not None:
-        where = f"namespace '{options.namespace}' of the input"
-    others = {job.name for job in jobs if job.name}
-    same = [job for job in jobs if job.name == name]
-    if named:
-        advice = f"it is a {named[0].kind}: leave out --kind {kind}"
-    elif same:
-        advice = f"it is in namespace '{same[0].namespace}': -n {same[0].namespace}"
-    elif close := probably(name, others):
-        advice = f"did you mean '{close}'?"
-    elif others:
-        advice = f"jobs there: {', '.join(sorted(others)[:_LISTED])}"
-    else:
-        advice = "there are no jobs: name the folder that holds them"
-    return diagnose(codes.NO_JOB_TO_SCALE, None, job=name, where=where, advice=advice)
-
-
-def _several(name: str, meant: Sequence[Document]) -> Diagnostic:
-    titles = [f"{job.label} ({job.file})" for job in meant]
-    namespaces = {job.namespace or "default" for job in meant}
-    if len(namespaces) == len(meant):
-        advice = f"choose one with -n: {', '.join(sorted(namespaces))}"
-    elif len({(job.kind, job.api_version) for job in meant}) == len(meant):
-        versions = [(job.api_version or "").rpartition("/")[2] for job in meant]
-        kinds = [f"{job.kind}.{version}" for job, version in zip(meant, versions, strict=True)]
-        advice = f"choose one with --kind: {', '.join(kinds)}"
-    else:
-        advice = "choose one with -n and --kind, or name its file"
-    facts = {"job": name, "count": len(meant), "jobs": ", ".join(titles), "advice": advice}
-    return diagnose(codes.WHICH_JOB, meant[0].locate(("metadata", "name")), **facts)

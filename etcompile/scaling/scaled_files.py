@@ -5,15 +5,17 @@ the same reasons. With `--in-place` the job's own file is edited as `check --fix
 number changes. A job that has intents keeps its number, because the intents count from there.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
 from etcompile import backend, emit, frontends
 from etcompile.compiler.build import job_objects
 from etcompile.compiler.choices import Options
-from etcompile.compiler.fold import by_job, fold_job
+from etcompile.compiler.fold import by_job, fold_job, ordered
 from etcompile.compiler.load import Environment, environment_of, library_of, texts_of
 from etcompile.compiler.lower import lower
 from etcompile.compiler.patch import patch
@@ -24,17 +26,32 @@ from etcompile.fixes import with_fix
 from etcompile.k8s.path import dotted, value_at
 from etcompile.load import Document, access, parse
 from etcompile.model import Intent, Job
-from etcompile.scaling.intents import (
-    Request,
-    change,
-    intent_document,
-    intent_name,
-    number_of,
-    place,
-)
+from etcompile.naming import natural
 from etcompile.scaling.job_documents import Chosen
 
+_SEQUENCE = "etcompile.dev/sequence"
+_OWN = "etcompile.dev/v1alpha1"
+_LABEL_LIMIT = 63
+"""Characters of a label's value: the Pods of a ScaleOut have its name in one."""
+_NUMBERED = re.compile(r"scale-(?P<number>\d{1,9})-(?:out|in)\.ya?ml", re.ASCII)
+_WIDTH = 3
 _MARK = "\ufeff"
+
+
+class Request(Struct, frozen=True):
+    """How many workers there are to be, said in one of four ways.
+
+    Args:
+        to: So many in all.
+        add: So many more.
+        remove: So many fewer, those with the highest indexes.
+        pods: Without these.
+    """
+
+    to: int | None = None
+    add: int | None = None
+    remove: int | None = None
+    pods: tuple[str, ...] = ()
 
 
 class Proposal(Struct, frozen=True):
@@ -68,10 +85,6 @@ class _Current(Struct, frozen=True):
     pods: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
-    @property
-    def workers(self) -> int:
-        return number_of(self.folded.scaled_role) if self.folded.scaled_role else 0
-
 
 def proposal(
     chosen: Chosen, request: Request, options: Options, *, said: str
@@ -97,40 +110,87 @@ def proposal(
         return None, problems
     if now.folded.scaled_role is None:
         return None, [_not_elastic(now.folded, chosen.job)]
-    wanted = change(now.folded, request)
-    if wanted is None:
-        return Proposal(None, "", "", now.workers, now.workers, (), ()), []
-    namespace = now.job.namespace or "default"
-    names = {
-        name.removeprefix(f"{now.job.name}-") for where, name in chosen.names if where == namespace
-    }
-    where = place(chosen.job, now.intents, wanted.way, names)
-    value = intent_document(
-        # As the job's file says it: the new one goes through the same options and overlays.
-        structs.replace(now.job, namespace=chosen.job.namespace),
-        wanted,
-        intent_name(now.job, where.stem),
-        where.sequence,
-        versioned=chosen.versioned,
-    )
+    before = _workers(now.folded)
+    more = (request.add or 0) - (request.remove or 0)
+    if request.to is not None:
+        more = request.to - before
+    spec: dict[str, Any] = {"toAdd": {"count": more}}
+    if request.pods:
+        # A worker that is named twice is deleted once.
+        spec = {"toDelete": {"podNames": [*dict.fromkeys(request.pods)]}}
+    elif more < 0:
+        spec = {"toDelete": {"count": -more}}
+    elif more == 0:
+        return Proposal(None, "", "", before, before, (), ()), []
+    path, value = _intent(chosen, now, spec)
     text = f"# Written by `{said}`.\n{emit.to_yaml(value)}"
-    new = parse(text, file=str(where.path)).documents
+    new = parse(text, file=str(path)).documents
     then, problems = _compiled((*documents, *new), options, environment, texts)
     if then is None:
         return None, problems
     return (
         Proposal(
-            path=where.path,
+            path=path,
             text=text,
             title=f"{value['kind']} {value['metadata']['name']}",
-            before=now.workers,
-            after=then.workers,
+            before=before,
+            after=_workers(then.folded),
             come=tuple(pod for pod in then.pods if pod not in now.pods),
             go=tuple(pod for pod in now.pods if pod not in then.pods),
             role=now.folded.scaled_role.name,
         ),
         [diagnostic for diagnostic in then.diagnostics if diagnostic not in now.diagnostics],
     )
+
+
+def _workers(job: Job) -> int:
+    """How many workers people say there are: those of the role, and those counted with them."""
+    role = job.scaled_role
+    return len(role.members) + (role.bounds.others if role.bounds else 0) if role else 0
+
+
+def _intent(chosen: Chosen, now: _Current, spec: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The ScaleOut or ScaleIn that changes a job, and its file, so that it counts last.
+
+    If all others have a sequence number, or were created in a cluster, the new one gets the next
+    number. An intent without a number counts after every one that has one, in the order of the
+    files. After such an intent, the new one needs a file whose name sorts later, and no number
+    (docs/scaling.md).
+    """
+    job, way = now.job, "out" if "toAdd" in spec else "in"
+    in_order, _ = ordered(now.intents)
+    last = in_order[-1].origin.locate().file if in_order else chosen.job.file
+    folder = Path(last).parent
+    files = {path.name for path in folder.iterdir()}
+    numbers = [match["number"] for name in files if (match := _NUMBERED.fullmatch(name))]
+    width = max(map(len, numbers), default=_WIDTH)
+    sequences = [intent.sequence for intent in now.intents if intent.sequence is not None]
+    number = max([0, *sequences, *map(int, numbers)]) + 1
+    used = {name for where, name in chosen.names if where == (job.namespace or "default")}
+    used |= {name.partition(".")[0] for name in files}
+    while any(name.endswith(f"scale-{number:0{width}}-{way}") for name in used):
+        number += 1
+    stem = f"scale-{number:0{width}}-{way}"
+    name = f"{job.name}-{stem}"
+    metadata: dict[str, Any] = {"name": name if len(name) <= _LABEL_LIMIT else stem}
+    # As the job's file says it: the new one goes through the same options and overlays.
+    if chosen.job.namespace is not None:
+        metadata["namespace"] = chosen.job.namespace
+    file = f"{stem}.yaml"
+    if all(intent.sequence is not None or intent.created is not None for intent in in_order):
+        metadata["annotations"] = {_SEQUENCE: str(number)}
+    elif natural(file) <= natural(Path(last).name):
+        # '_' comes after the dot of the other's suffix.
+        file = f"{Path(last).stem}_{file}"
+    # et-operator's own kind for its TrainingJob, etcompile's for any other.
+    is_own = job.kind != "TrainingJob"
+    selector = {"kind": job.kind, "name": job.name} if is_own else {"name": job.name}
+    return folder / file, {
+        "apiVersion": _OWN if is_own else job.api_version,
+        "kind": "ScaleOut" if way == "out" else "ScaleIn",
+        "metadata": metadata,
+        "spec": {"selector": selector, **spec},
+    }
 
 
 def in_place(chosen: Chosen, intent: Proposal) -> tuple[Proposal | None, list[Diagnostic]]:
@@ -167,22 +227,16 @@ def in_place(chosen: Chosen, intent: Proposal) -> tuple[Proposal | None, list[Di
     if value_at(job.data, path) is None:
         return refused(f"it does not have {where}", advice)
     title = f"{where}: {intent.before} -> {intent.after}"
-    text = _edited(job.file, Fix(title, (Replace(job.locate(path), intent.after),), is_safe=True))
-    if text is None:
-        return refused("its file cannot be edited at that place", advice)
-    file = Path(job.file)
-    return structs.replace(intent, path=file, text=text, title=title, replaces=True), []
-
-
-def _edited(file: str, fix: Fix) -> str | None:
-    """The text of a file after a correction; None if it cannot be edited."""
+    fix = Fix(title, (Replace(job.locate(path), intent.after),), is_safe=True)
     try:
-        text = access.content(file).decode()
+        text = access.content(job.file).decode()
+        after = with_fix(text.removeprefix(_MARK), fix)
     except (OSError, UnicodeDecodeError):
-        return None
-    mark = _MARK if text.startswith(_MARK) else ""
-    after = with_fix(text.removeprefix(_MARK), fix)
-    return None if after is None else f"{mark}{after}"
+        after = None
+    if after is None:
+        return refused("its file cannot be edited at that place", advice)
+    file, after = Path(job.file), _MARK * text.startswith(_MARK) + after
+    return structs.replace(intent, path=file, text=after, title=title, replaces=True), []
 
 
 def written(proposal: Proposal, places: Sequence[str]) -> list[Diagnostic]:

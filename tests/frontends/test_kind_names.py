@@ -11,7 +11,7 @@ NAMES = {kind.name for kind in frontends.kinds()} | {"TrainingRuntime", "Cluster
 ELSEWHERE = (
     "diagnostics/",  # examples of messages
     "integrations/",  # conversions from one kind to another
-    "scaling/intents.py",  # writes intents
+    "scaling/scaled_files.py",  # writes intents
     "compiler/olderapis.py",  # API versions of other times
     "compiler/runtimes.py",
 )
