@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from msgspec import structs
 
@@ -24,16 +23,8 @@ _CODES = {
     "conflict": codes.FOREIGN_OBJECT,
     "replace": codes.MUST_BE_REPLACED,
     "invalid": codes.OBJECT_REFUSED,
-    "cluster": codes.CLUSTER_REFUSES,
-    "namespace": codes.CLUSTER_REFUSES,
 }
-_HINTS = {
-    "replace-data": "save what it holds, then name it: --replace-data {object}",
-    "adopt": "--adopt takes it over",
-    "replace": "--replace deletes and recreates it; another ID in the annotation etcompile.dev/run"
-    " of its job creates new Pods instead",
-    "take-ownership": "--take-ownership {manager} takes the field over",
-}
+_ANOTHER_RUN = "another ID in the annotation etcompile.dev/run of its job creates new Pods instead"
 _LONGEST = 80
 _AT_ONCE = 16
 """Dry runs at a time, to look at a plan."""
@@ -132,13 +123,18 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
     if not against and not proposal.whole.refused:
         writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
         against = refusals(cluster, proposal.whole, writer, _AT_ONCE, accepted=proposal.accepted)
-    unusable = [
-        {"namespace": refusal.ref.name, "problem": refusal.clause, "advice": refusal.hint}
+    warnings = (
+        diagnose(
+            codes.UNUSABLE_NAMESPACE,
+            None,
+            namespace=refusal.ref.name,
+            problem=refusal.clause,
+            advice=refusal.hint,
+        )
         for refusal in against
         if refusal.cause == "namespace"
-    ]
+    )
     ours = (refusal for refusal in against if refusal.cause not in ("cluster", "namespace"))
-    warnings = (diagnose(codes.UNUSABLE_NAMESPACE, None, **facts) for facts in unusable)
     return (*_diagnostics(ours), *warnings)
 
 
@@ -167,46 +163,35 @@ def _of_steps(steps: Sequence[Step]) -> Diagnostic:
     step = steps[0]
     objects = listed(dict.fromkeys(other.ref for other in steps))
     changes = [change for change in step.changes if change.manager or change.immutable]
-    # The remedy is the hint's to say, which knows of more than one.
     problem = "; ".join((*(reason.text for reason in step.why), *map(both_values, changes)))
     if step.needs == "room":
         return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=objects, problem=problem)
-    managers = dict.fromkeys(change.manager for change in step.changes if change.manager)
-    hint = _HINTS.get(step.needs or "", "") if step.action != "conflict" or step.needs else ""
-    if step.needs == "adopt" and managers:
-        hint = "--adopt --take-ownership {manager} takes it over with its fields"
-    elif step.needs == "adopt":
-        hint = next((remedy.words for remedy in step.remedies), hint)
-    hint = hint.format(
-        manager=" --take-ownership ".join(managers), object=f"{step.ref.kind}/{step.ref.name}"
-    )
+    hints = [remedy.words for remedy in step.remedies]
+    hint = "; ".join((*hints, _ANOTHER_RUN) if step.needs == "replace" else hints)
     code = codes.FOREIGN_OBJECT if step.action == "conflict" else codes.MUST_BE_REPLACED
     return diagnose(code, None, object=objects, problem=problem, advice=hint)
 
 
-def _diagnostics(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
+def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
     """The diagnostics for what the API server refuses, one for all objects with the same words."""
     groups: dict[object, list[Refusal]] = {}
     for refusal in refusals:
         reasons = tuple(reason.replace(refusal.ref.name, "*") for reason in refusal.reasons)
         likeness = (refusal.cause, reasons, refusal.changes, refusal.hint)
         groups.setdefault(likeness, []).append(refusal)
-    return tuple(map(_diagnostic, groups.values()))
-
-
-def _diagnostic(refusals: Sequence[Refusal]) -> Diagnostic:
-    refusal = refusals[0]
-    refs = dict.fromkeys(other.ref for other in refusals)
-    values = [both_values(change) for change in refusal.changes if change.before is not None]
-    problem = "; ".join((*refusal.reasons, *values))
-    if len(refs) > 1:
-        problem = problem.replace(refusal.ref.name, "*")
-    objects = listed(refs)
-    facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
-    if refusal.cause in ("cluster", "namespace"):
-        facts["problem"] = f"{objects}: {problem}"
-        return diagnose(codes.CLUSTER_REFUSES, None, **facts)
-    return diagnose(_CODES[refusal.cause], None, object=objects, **facts)
+    for group in groups.values():
+        refusal, refs = group[0], dict.fromkeys(other.ref for other in group)
+        values = [both_values(change) for change in refusal.changes if change.before is not None]
+        problem = "; ".join((*refusal.reasons, *values))
+        if len(refs) > 1:
+            problem = problem.replace(refusal.ref.name, "*")
+        objects = listed(refs)
+        if refusal.cause in ("cluster", "namespace"):
+            words = f"{objects}: {problem}"
+            yield diagnose(codes.CLUSTER_REFUSES, None, problem=words, advice=refusal.hint)
+        else:
+            facts = {"object": objects, "problem": problem, "advice": refusal.hint}
+            yield diagnose(_CODES[refusal.cause], None, **facts)
 
 
 def both_values(change: FieldChange) -> str:

@@ -39,6 +39,7 @@ from etcompile.plan.updates import Change, changes
 PRUNE = Remedy("prune", "--prune deletes it")
 """What to do about an object that is left because nothing says to delete it."""
 _REPLACE = Remedy("replace", "--replace deletes and recreates it")
+_ADOPT = Remedy("adopt", "--adopt takes it over")
 
 
 class Difference(Struct, frozen=True):
@@ -173,14 +174,16 @@ def resolved(
     why: list[Reason] = []
     needs: Need | None = None
     if holder and not rights.adopt:
-        why.append(Reason(holder))
+        why.append(Reason(holder, _ADOPT))
         needs = "adopt"
-    for change in step.changes:
-        if change.manager:
-            why.append(Reason(f"{change.manager} owns {change.path}"))
-            needs = needs or "take-ownership"
+    for manager in dict.fromkeys(change.manager for change in step.changes if change.manager):
+        paths = ", ".join(change.path for change in step.changes if change.manager == manager)
+        option = f"--take-ownership {manager.replace(', ', ' --take-ownership ')}"
+        remedy = Remedy("take-ownership", f"{option} takes the field over")
+        why.append(Reason(f"{manager} owns {paths}", remedy))
+        needs = needs or "take-ownership"
     if why:
-        return conflict(step, *dict.fromkeys(why), needs=needs)
+        return conflict(step, *why, needs=needs)
     decided = _decided(step, limits, rights, holder, answer.immutable if answer else ())
     if decided.action != "replace":
         return decided
@@ -262,13 +265,13 @@ def _decided(
 
 def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
     """A replacement, unless the object is protected from being destroyed."""
+    # The fields that cannot change, without the option that would allow it.
+    immutable = Reason(step.why[-1].text)
     if owners.prevents_destruction(desired, live):
-        return conflict(step, *step.why, Reason(owners.FORBIDDEN))
+        return conflict(step, immutable, Reason(owners.FORBIDDEN))
     lost = owners.lost_with(live, desired)
     if lost is None:
         return step
-    # The fields that cannot change, without the option that would allow it.
-    immutable = Reason(step.why[-1].text)
     if is_named(reference(live), rights.replace_data):
         return structs.replace(step, why=(immutable, Reason(lost)), needs=None)
     words = f"--replace-data {step.ref.kind}/{step.ref.name} replaces it anyway"

@@ -157,19 +157,6 @@ def side(plan: Plan) -> str:
     return f"{plan.against} {plan.context}" if plan.context else plan.against
 
 
-def refusals(plan: Plan) -> list[str]:
-    """What apply would refuse, in words."""
-    needs = {step.needs for step in plan.refused if step.needs}
-    words = {
-        "replace": "--replace allows objects to be deleted and recreated",
-        "replace-data": "--replace-data KIND/NAME replaces an object that holds data",
-        "adopt": "--adopt takes objects over from the people and tools that manage them",
-        "take-ownership": "--take-ownership MANAGER takes fields over from another manager",
-        "room": "a quota must have room for the new Pods",
-    }
-    return [text for need, text in words.items() if need in needs]
-
-
 def destroyed(plan: Plan) -> list[Shown]:
     """What the plan deletes, for good or to create it again."""
     return [group for group in shown(plan) if group.first.action in DESTROYS]

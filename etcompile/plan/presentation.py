@@ -25,7 +25,6 @@ from etcompile.plan.groups import (
     gist,
     limited,
     lines,
-    refusals,
     shown,
     side,
     summary,
@@ -83,8 +82,6 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
                 yield _painted(f"      {_clean(reason)}", "2", color=color)
         yield ""
     yield _painted(f"{side(plan)}: {summary(plan)}", "1", color=color)
-    for words in refusals(plan):
-        yield f"refused as it is: {words}"
 
 
 def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str]:
@@ -152,11 +149,8 @@ def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
     """The plan as Markdown of at most `limit` bytes: a table, and the changes folded below it."""
     groups = shown(plan)
     head = [f"### Plan: {_escaped(summary(plan))}", "", f"Against {_escaped(side(plan))}.", ""]
-    head += [f"> **Refused as it is:** {_escaped(words)}" for words in refusals(plan)]
     if destroys := toll(plan):
-        head.append(f"> **{_escaped(destroys)}.**")
-    if refusals(plan) or destroys:
-        head.append("")
+        head += [f"> **{_escaped(destroys)}.**", ""]
     text = "\n".join(head) + "\n"
     rows: list[str] = []
     left = 0
@@ -250,7 +244,6 @@ def page(plan: Plan, yaml: Yaml) -> str:
         title=f"Plan: {summary(plan)}",
         summary=summary(plan),
         against=side(plan),
-        refusals=refusals(plan),
         turns=[columns[turn] for turn in sorted(columns)],
         steps=steps,
         actions={action: counts[action] for action in ACTIONS if counts[action]},

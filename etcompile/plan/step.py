@@ -56,7 +56,7 @@ Pod that is no longer on the host list, which shows in nothing, so that only its
 Need = Literal["replace", "replace-data", "adopt", "take-ownership", "room"]
 """The option without which a step is refused; or room in a quota, which no option gives."""
 
-Option = Literal["prune", "adopt", "replace", "replace-data"]
+Option = Literal["prune", "adopt", "replace", "replace-data", "take-ownership"]
 """The option, without its dashes, that does something about a reason."""
 
 How = Literal["added", "removed", "changed"]

@@ -63,11 +63,8 @@ CASES: dict[str, tuple[Plan, list[str], list[tuple[str, str]]]] = {
     ),
     "forbidden": (
         planned([pod("a:1", "new")], [live(pod("a:1", "old"), **PREVENTED)]),
-        [
-            f"{IMMUTABLE}; --replace deletes and recreates it",
-            FORBIDDEN,
-        ],
-        [("replace", "--replace deletes and recreates it")],
+        [IMMUTABLE, FORBIDDEN],
+        [],
     ),
     "adopt": (
         removal([("n/j", live(config(), **ARGO))], lambda _: 0),
