@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from etcompile.launch.shell import Word, commands, whole_number
+from etcompile.launch.shell import Command, Word, commands, whole_number
 
 
 class Option(NamedTuple):
@@ -65,25 +65,37 @@ def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
     Returns:
         The launches by mpirun, mpiexec and horovodrun, in the order of the text.
     """
-    result = []
-    for command in commands(container):
-        program = command.program
-        if not command.words[0].literal or program not in _OPTIONS:
-            continue
-        contexts: list[tuple[Option, ...]] = []
-        sure = command.sure
-        start = 1
-        ends = [n for n, word in enumerate(command.words) if word.text == ":"]
-        for end in (*(ends if program != "horovodrun" else ()), len(command.words)):
-            options, understood = _options(command.words[start:end], _OPTIONS[program])
-            contexts.append(options)
-            sure = sure and understood
-            start = end + 1
-        result.append(Launch(program, tuple(contexts), sure))
-    return tuple(result)
+    return tuple(
+        launch
+        for command in commands(container)
+        if command.words[0].literal and command.program in _OPTIONS
+        if (launch := _launch(command))
+    )
 
 
-def _options(words: Sequence[Word], values: Mapping[str, int]) -> tuple[tuple[Option, ...], bool]:
+def _launch(command: Command) -> Launch:
+    program = command.program
+    contexts: list[tuple[Option, ...]] = []
+    sure = command.sure
+    for words in _contexts(command.words[1:], splits=program != "horovodrun"):
+        options, understood = _options(words, _OPTIONS[program])
+        contexts.append(options)
+        sure = sure and understood
+    return Launch(program, tuple(contexts), sure)
+
+
+def _contexts(words: Sequence[Word], *, splits: bool) -> Iterator[Sequence[Word]]:
+    start = 0
+    for place, word in enumerate(words):
+        if splits and word.text == ":":
+            yield words[start:place]
+            start = place + 1
+    yield words[start:]
+
+
+def _options(
+    words: Sequence[Word], values: Mapping[str, int | None]
+) -> tuple[tuple[Option, ...], bool]:
     """The options up to the program, and whether all of them are understood."""
     options: list[Option] = []
     understood, place = True, 0
@@ -111,13 +123,13 @@ def _options(words: Sequence[Word], values: Mapping[str, int]) -> tuple[tuple[Op
     return tuple(options), understood
 
 
-def _table(values: Mapping[int, str], *dashes: str) -> Mapping[str, int]:
-    """Options, with dashes before their names, and how many values each has."""
+def _table(values: Mapping[int | None, str]) -> dict[str, int | None]:
+    """Options by their names with one dash and with two, as all implementations take them."""
     return {
-        f"{dash}{name}": count
+        f"{dashes}{name}": count
         for count, names in values.items()
         for name in names.split()
-        for dash in dashes
+        for dashes in ("-", "--")
     }
 
 
@@ -149,13 +161,12 @@ _MPI = _table(
         " order-nodes usize outfile-pattern outfile errfile-pattern errfile prepend-pattern"
         " nameserver gtool gtoolfile branch-count gpus-per-proc umask arch pmi-connect",
         2: "mca gmca prtemca gprtemca pmixmca gpmixmca omca gomca env genv",
-    },
-    "-",
-    "--",
+    }
 )
 
-_HOROVOD = _table(
-    {
+_HOROVOD: Mapping[str, int | None] = {
+    option: count
+    for count, options in {
         0: "-v --version -cb --check-build --disable-cache --verbose --autotune --no-autotune"
         " --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather"
         " --no-hierarchical-allgather --timeline-mark-cycles --no-timeline-mark-cycles"
@@ -174,11 +185,11 @@ _HOROVOD = _table(
         " --gloo-timeout-seconds"
         " --binding-args --log-level -H --hosts -hostfile --hostfile",
         2: "--blacklist-cooldown-range --cooldown-range",
-    },
-    "",
-)
+    }.items()
+    for option in options.split()
+}
 
-_OPTIONS: Mapping[str, Mapping[str, int]] = {
+_OPTIONS: Mapping[str, Mapping[str, int | None]] = {
     "mpirun": _MPI,
     "mpiexec": _MPI,
     "mpiexec.hydra": _MPI,

@@ -16,32 +16,12 @@ SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 
 _MOST_DIGITS = 18
 _DEEPEST = 4
-"""Scripts within scripts that are read, and brackets within brackets."""
+"""Scripts within scripts that are read."""
 
-
-def _balanced(opening: str, closing: str) -> str:
-    """A pattern of what stands between a pair of brackets, with pairs inside it."""
-    plain = rf"[^{opening}{closing}'\\]|'[^']*'|\\."
-    pattern = rf"\{opening}(?:{plain})*+\{closing}"
-    for _ in range(_DEEPEST):
-        pattern = rf"\{opening}(?:{plain}|{pattern})*+\{closing}"
-    return pattern
-
-
-_COMMAND = _balanced("(", ")")
-_EXPANSION = (
-    rf"(?>\$(?:{_COMMAND}|{_balanced('{', '}')}|'[^']*'|\w+|[@*#?$!-])|`[^`]*`|\$(?![({{]))"
-)
-_BLANK = r"(?:[ \t\r]|\\\n|#[^\n]*)+"
-_REDIRECT = r"(?:&>>?|[0-9]*(?:<<<|<<-?|<>|<&|>>|>&|>\||[<>](?!\()))[ \t]*"
-_OPERATOR = r"&&|\|\||;;|\|&|[;|&()\n]"
-_PART = (
-    rf"""(?as)(?P<plain>[^ \t\r\n;&|()<>'"\\$`*?{{]+)|'(?P<single>[^']*)'|\\(?P<escaped>.?)"""
-    rf"""|"(?P<double>(?:[^"\\$`]|\\.|{_EXPANSION})*+)"|(?P<expansion>{_EXPANSION}|[<>]{_COMMAND})"""
-    r"|(?P<pattern>[*?{])"
-)
-# Texts, which `re` compiles and keeps for the few jobs with a script.
-
+_OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")", "\n")
+_REDIRECTS = ("<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")
+_ORDINARY = re.compile(r"[^ \t\r\n;&|()<>'\"\\$`*?{]+")
+"""Characters of a word that mean nothing to the shell."""
 _OPENING = frozenset({"if", "while", "until", "for", "case", "select", "function"})
 _CLOSING = frozenset({"fi", "done", "esac"})
 _CLAUSES = frozenset({"then", "else", "elif", "do", "{", "}", "!"})
@@ -90,12 +70,10 @@ class Word(Struct, frozen=True):
     Args:
         text: The word without its quotes; expansions stand in it as they are written.
         literal: Whether the program gets exactly this text.
-        quoted: Whether any of it stands in quotes, so that it is no reserved word.
     """
 
     text: str
     literal: bool = True
-    quoted: bool = False
 
 
 class Command(Struct, frozen=True):
@@ -113,6 +91,13 @@ class Command(Struct, frozen=True):
     def program(self) -> str:
         """The program's file name."""
         return file_name(self.words[0].text)
+
+
+class _Token(Struct, frozen=True):
+    text: str
+    is_word: bool
+    literal: bool = True
+    quoted: bool = False
 
 
 def file_name(path: str) -> str:
@@ -155,7 +140,8 @@ def script_of(words: Sequence[str]) -> str | None:
 
 def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
     """The simple commands of a shell script; none if its quotes do not match."""
-    for command in _simple_commands(_tokens(script)):
+    tokens = _Lexer(script).tokens()
+    for command in _simple_commands(tokens) if tokens is not None else ():
         yield from _unwrapped(command, depth)
 
 
@@ -220,14 +206,11 @@ def _is_assignment(text: str) -> bool:
 # Grammar ----------------------------------------------------------------------------------------
 
 
-def _simple_commands(tokens: Sequence[Word | str]) -> Iterator[Command]:
+def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
     """The commands between the operators of a script."""
     depth, doubtful = 0, False
-    words: list[Word] = []
-    for operator in (*tokens, "\n"):
-        if isinstance(operator, Word):
-            words.append(operator)
-            continue
+    for line, operator in _between_operators(tokens):
+        words = list(line)
         tests = False
         is_header = False
         while words and not words[0].quoted and not is_header:
@@ -237,14 +220,16 @@ def _simple_commands(tokens: Sequence[Word | str]) -> Iterator[Command]:
                 is_header = first in _HEADERS
             elif first in _CLOSING:
                 depth = max(depth - 1, 0)
-            elif first not in _CLAUSES and not _is_assignment(first):
+            elif first not in _CLAUSES:
                 break
             tests = tests or first == "!"
             del words[0]
+        while words and not words[0].quoted and _is_assignment(words[0].text):
+            del words[0]
         if words and not is_header:
-            yield Command(tuple(words), sure=depth == 0 and not doubtful)
+            plain = tuple(Word(word.text, word.literal) for word in words)
+            yield Command(plain, sure=depth == 0 and not doubtful)
             tests = tests or file_name(words[0].text) in _TESTS
-        words = []
         if operator in ("(", ")"):  # a subshell, a function, a pattern of `case`
             depth += 1
         # Whether the command behind this operator may not run.
@@ -253,53 +238,181 @@ def _simple_commands(tokens: Sequence[Word | str]) -> Iterator[Command]:
         )
 
 
-def _tokens(script: str) -> list[Word | str]:
-    """The words and operators of a script, without redirections and comments.
-
-    There are none if a quote or a bracket is never closed.
-    """
-    blanks, redirects, operators = map(re.compile, (_BLANK, _REDIRECT, _OPERATOR))
-    tokens: list[Word | str] = []
-    here_documents: list[str] = []
-    at = 0
-    while at < len(script):
-        if blank := blanks.match(script, at):
-            at = blank.end()
-        elif redirect := redirects.match(script, at):
-            target, at = _word(script, redirect.end())
-            if target and redirect[0].strip() in ("<<", "<<-"):
-                here_documents.append(target.text)
-        elif operator := operators.match(script, at):
-            tokens.append(operator[0])
-            at = operator.end()
-            while operator[0] == "\n" and here_documents:
-                last = rf"(?m)^[ \t\r]*{re.escape(here_documents.pop(0))}[ \t\r]*$"
-                end = re.compile(last).search(script, at)
-                at = end.end() + 1 if end else len(script)
+def _between_operators(tokens: Sequence[_Token]) -> Iterator[tuple[Sequence[_Token], str]]:
+    line: list[_Token] = []
+    for token in tokens:
+        if token.is_word:
+            line.append(token)
         else:
-            word, at = _word(script, at)
-            if word is None:
-                return []
-            tokens.append(word)
-    return tokens
+            yield line, token.text
+            line = []
+    yield line, "\n"
 
 
-def _word(script: str, at: int) -> tuple[Word | None, int]:
-    """The word that begins at a place, if one does, and the place where it ends."""
-    texts: list[str] = []
-    literal, quoted = True, False
-    parts = re.compile(_PART)
-    while part := parts.match(script, at):
-        at = part.end()
-        sort = str(part.lastgroup)
-        text = part[sort]
-        if sort == "double":
-            literal = literal and re.search(_EXPANSION, text) is None
-            text = re.sub(r'\\([$`"\\])|\\\n', r"\1", text)
-        elif sort == "escaped":
-            text = text.strip("\n")
-        elif sort == "expansion" or (sort == "pattern" and (text != "{" or texts)):
-            literal = False
-        quoted = quoted or sort in ("single", "double")
-        texts.append(text)
-    return Word("".join(texts), literal, quoted) if texts else None, at
+class _Lexer:
+    """The words and operators of a script, read once from its first character to its last."""
+
+    def __init__(self, script: str) -> None:
+        self._text = script
+        self._at = 0
+        self._here_documents: list[str] = []
+
+    def tokens(self) -> list[_Token] | None:
+        """All tokens without redirections and comments; None if a quote is never closed."""
+        tokens: list[_Token] = []
+        try:
+            while self._at < len(self._text):
+                self._token(tokens)
+        except EOFError:
+            return None
+        return tokens
+
+    def _token(self, tokens: list[_Token]) -> None:
+        text, at = self._text, self._at
+        if text.startswith("\\\n", at):
+            self._at += 2
+        elif text[at] in " \t\r":
+            self._at += 1
+        elif text[at] == "#":
+            end = text.find("\n", at)
+            self._at = len(text) if end < 0 else end
+        elif redirect := self._redirect():
+            self._at += len(redirect)
+            self._target(redirect)
+        elif operator := self._starts(_OPERATORS):
+            self._at += len(operator)
+            if operator == "\n":
+                self._skip_here_documents()
+            tokens.append(_Token(operator, is_word=False))
+        else:
+            tokens.append(self._word())
+            # In `2> file` the number is the redirection's.
+            after = text[self._at : self._at + 1]
+            if after in ("<", ">") and tokens[-1].text.isdecimal() and not tokens[-1].quoted:
+                tokens.pop()
+
+    def _starts(self, texts: Sequence[str]) -> str | None:
+        return next((text for text in texts if self._text.startswith(text, self._at)), None)
+
+    def _redirect(self) -> str | None:
+        if self._text.startswith(("&>>", "&>"), self._at):
+            return "&>>" if self._text.startswith("&>>", self._at) else "&>"
+        if self._text.startswith(("<(", ">("), self._at):
+            return None
+        return self._starts(_REDIRECTS)
+
+    def _target(self, redirect: str) -> None:
+        """Reads what a redirection is about, and remembers a here-document's last line."""
+        while self._text[self._at : self._at + 1] in (" ", "\t"):
+            self._at += 1
+        if self._at < len(self._text) and not self._starts(_OPERATORS):
+            word = self._word()
+            if redirect in ("<<", "<<-"):
+                self._here_documents.append(word.text)
+
+    def _skip_here_documents(self) -> None:
+        for delimiter in self._here_documents:
+            while self._at < len(self._text):
+                end = self._text.find("\n", self._at)
+                end = len(self._text) if end < 0 else end
+                line = self._text[self._at : end].strip()
+                self._at = end + 1
+                if line == delimiter:
+                    break
+        self._here_documents = []
+
+    def _word(self) -> _Token:
+        parts: list[str] = []
+        literal, quoted = True, False
+        text = self._text
+        while self._at < len(text):
+            char = text[self._at]
+            if ordinary := _ORDINARY.match(text, self._at):
+                part, known = ordinary[0], True
+                self._at = ordinary.end()
+            elif char in "'\"":
+                quoted = True
+                part, known = self._single() if char == "'" else self._double()
+            elif char == "\\":
+                part, known = text[self._at + 1 : self._at + 2], True
+                part = "" if part == "\n" else part
+                self._at += 2
+            elif char in "$`" or text.startswith(("<(", ">("), self._at):
+                part, known = self._expansion(), False
+            elif char in " \t\r\n;&|()<>":
+                break
+            else:
+                part, known = char, char not in "*?" and not (char == "{" and bool(parts))
+                self._at += 1
+            parts.append(part)
+            literal = literal and known
+        return _Token("".join(parts), is_word=True, literal=literal, quoted=quoted)
+
+    def _single(self) -> tuple[str, bool]:
+        start = self._at + 1
+        self._at = self._closing("'", start) + 1
+        return self._text[start : self._at - 1], True
+
+    def _double(self) -> tuple[str, bool]:
+        parts: list[str] = []
+        known = True
+        self._at += 1
+        while (char := self._char()) != '"':
+            if char == "\\" and self._text[self._at + 1 : self._at + 2] in ("$", "`", '"', "\\"):
+                parts.append(self._text[self._at + 1])
+                self._at += 2
+            elif self._text.startswith("\\\n", self._at):
+                self._at += 2
+            elif char in "$`":
+                parts.append(self._expansion())
+                known = known and parts[-1] == "$"
+            else:
+                parts.append(char)
+                self._at += 1
+        self._at += 1
+        return "".join(parts), known
+
+    def _expansion(self) -> str:
+        """The text of `$NAME`, `${...}`, `$(...)` or backquotes."""
+        start, text = self._at, self._text
+        after = text[start + 1 : start + 2]
+        if text[start] == "`":
+            self._at = self._closing("`", start + 1) + 1
+        elif after in ("(", "{") or text[start] in "<>":
+            self._at += 1
+            self._balanced(after, {"(": ")", "{": "}"}[after])
+        elif after == "'":
+            self._at += 1
+            self._single()
+        else:
+            self._at += 1
+            while self._at < len(text) and (text[self._at].isalnum() or text[self._at] == "_"):
+                self._at += 1
+            if self._at == start + 1 and after and after in "@*#?-$!":
+                self._at += 1
+        return text[start : self._at]
+
+    def _balanced(self, opening: str, closing: str) -> None:
+        depth = 0
+        while True:
+            char = self._char()
+            self._at += 1
+            if char == "\\":
+                self._at += 1
+            elif char == "'":
+                self._at = self._closing("'", self._at) + 1
+            elif char in (opening, closing):
+                depth += 1 if char == opening else -1
+                if depth == 0:
+                    return
+
+    def _char(self) -> str:
+        if self._at >= len(self._text):
+            raise EOFError
+        return self._text[self._at]
+
+    def _closing(self, mark: str, start: int) -> int:
+        end = self._text.find(mark, start)
+        if end < 0:
+            raise EOFError
+        return end
