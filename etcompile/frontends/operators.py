@@ -4,10 +4,7 @@ Facts and no code: how a job is taken from its operator follows from these, so t
 brings its operator along and `etcompile migrate` needs no edit.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from msgspec import Struct, field
+from msgspec import Struct
 
 from etcompile.diagnostics import ValuePath
 
@@ -21,7 +18,6 @@ class Operator(Struct, frozen=True):
         deployment: The Deployment of that installation.
         skips_deleted: It leaves a job alone once that is being deleted, so that it need not be
             stopped while its objects lose their owner.
-        stored: Values that its CRD's defaults put into a resource, by their place.
         workers: Where the status lists the workers that run, by name; none if the spec says it.
         scalers: Kinds of its API group that scale a job and are left over when the job goes.
         makes: What it makes of a job besides Pods, Services, ConfigMaps, Jobs, rights and
@@ -35,7 +31,6 @@ class Operator(Struct, frozen=True):
     namespace: str
     deployment: str
     skips_deleted: bool = False
-    stored: Mapping[ValuePath, Any] = field(default_factory=dict)
     workers: ValuePath = ()
     scalers: tuple[str, ...] = ()
     makes: tuple[tuple[str, str], ...] = ()
@@ -43,14 +38,11 @@ class Operator(Struct, frozen=True):
     lost: tuple[str, ...] = ()
 
 
-_SUSPEND = ("spec", "runPolicy", "suspend")
-
 ET_OPERATOR = Operator(
     name="et-operator",
     namespace="kube-ai",
     deployment="et-operator",
     skips_deleted=True,
-    stored={("spec", "restartPolicy"): "Never", ("spec", "backoffLimit"): 6},
     workers=("status", "targetWorkers"),
     scalers=("ScaleOut", "ScaleIn"),
     lost=("nobody rewrites the launcher's host file: a lost worker stays on it",),
@@ -61,7 +53,6 @@ TRAINING_OPERATOR = Operator(
     namespace="kubeflow",
     deployment="training-operator",
     skips_deleted=True,
-    stored={_SUSPEND: False},
 )
 
 MPI_OPERATOR = Operator(
@@ -69,14 +60,6 @@ MPI_OPERATOR = Operator(
     namespace="mpi-operator",
     deployment="mpi-operator",
     skips_deleted=True,  # reference/mpi-operator-v2.md 5, step 1
-    stored={
-        _SUSPEND: False,
-        ("spec", "launcherCreationPolicy"): "AtStartup",
-        ("spec", "mpiImplementation"): "OpenMPI",
-        ("spec", "runLauncherAsWorker"): False,
-        ("spec", "slotsPerWorker"): 1,
-        ("spec", "sshAuthMountPath"): "/root/.ssh",
-    },
     lost=("nobody repairs the host file in the job's ConfigMap",),
 )
 
@@ -84,7 +67,6 @@ DLROVER = Operator(
     name="DLRover operator",
     namespace="dlrover",
     deployment="dlrover-controller-manager",
-    stored={},
     scalers=("ScalePlan",),
     lost=(
         "nothing follows a worker that fails: its master makes no Pods without the custom resource",
@@ -95,12 +77,6 @@ TRAINER = Operator(
     name="Kubeflow Trainer",
     namespace="kubeflow-system",
     deployment="kubeflow-trainer-controller-manager",
-    stored={
-        ("spec", "managedBy"): "trainer.kubeflow.org/trainjob-controller",
-        ("spec", "suspend"): False,
-        ("spec", "runtimeRef", "apiGroup"): "trainer.kubeflow.org",
-        ("spec", "runtimeRef", "kind"): "ClusterTrainingRuntime",
-    },
     makes=(("jobset.x-k8s.io/v1alpha2", "JobSet"), ("v1", "PersistentVolumeClaim")),
     generates_names=True,  # reference/trainer-v2.md 7.4
 )

@@ -1,7 +1,6 @@
 """What a cluster makes of documents: status, server-side metadata, defaults filled in."""
 
 import copy
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,20 +11,15 @@ from etcompile.integrations.migrate import Migrated, migrated
 UID = "7e0c4d1c-6f5e-4a60-9d0e-0c7b8a1f2d3e"
 
 
-def dumped(document: Mapping[str, Any], *, noted: bool = False, **status: Any) -> dict[str, Any]:
+def dumped(document: Mapping[str, Any], **status: Any) -> dict[str, Any]:
     """A custom resource as `kubectl get -o yaml` prints it.
 
     Args:
         document: What somebody wrote.
-        noted: It was applied with kubectl, which notes what it applied.
         status: Its status.
     """
     made = copy.deepcopy(dict(document))
     metadata = made["metadata"]
-    if noted:
-        note = json.dumps(document)
-        name = "kubectl.kubernetes.io/last-applied-configuration"
-        metadata["annotations"] = {**metadata.get("annotations", {}), name: note}
     metadata |= {
         "creationTimestamp": "2026-11-01T10:00:00Z",
         "generation": 2,

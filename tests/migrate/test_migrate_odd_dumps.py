@@ -27,7 +27,7 @@ def dump() -> list[Any]:
     for one in objects:
         owner = {"apiVersion": specs.API_VERSION, "kind": "TrainingJob", "name": "mnist"}
         one["metadata"] = {**one["metadata"], "uid": "u", "ownerReferences": [owner]}
-    return [dumped(job, noted=True, **status), done, *objects]
+    return [dumped(job, **status), done, *objects]
 
 
 def result(values: list[Any]) -> Migrated | None:

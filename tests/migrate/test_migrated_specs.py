@@ -76,22 +76,11 @@ def test_marks_of_tools_that_sync_are_gone_and_others_stay() -> None:
     assert spec["metadata"] == {"name": "mnist", "annotations": {"example.com/owner": "nlp"}}
 
 
-def test_a_default_that_somebody_wrote_stays_where_kubectl_noted_it() -> None:
+def test_a_default_of_a_pod_template_goes_whoever_wrote_it() -> None:
     job = training_job()
     template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
     template["spec"]["dnsPolicy"] = "ClusterFirst"
-    assert documents(migration(dumped(job, noted=True)).files["mnist.yaml"]) == [job]
-    (unnoted,) = documents(migration(dumped(job)).files["mnist.yaml"])
-    assert "dnsPolicy" not in unnoted["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
-
-
-def test_a_default_of_the_kind_goes_where_kubectl_noted_that_nobody_wrote_it() -> None:
-    job = training_job()
-    live = dumped(job, noted=True, phase="Running")
-    live["spec"] |= {"restartPolicy": "Never", "backoffLimit": 6}
-    assert documents(migration(live).files["mnist.yaml"]) == [job]
-    live["spec"]["backoffLimit"] = 5
-    assert documents(migration(live).files["mnist.yaml"])[0]["spec"]["backoffLimit"] == 5
+    assert documents(migration(dumped(job)).files["mnist.yaml"]) == [training_job()]
 
 
 def test_a_value_that_is_no_default_stays() -> None:

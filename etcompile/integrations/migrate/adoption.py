@@ -2,7 +2,7 @@
 
 Hardly any field of a Pod can change, so a run that goes on keeps the Pods that the operator made.
 Other objects are taken over at once if no Pod notices, or else when the run has ended. The rules of
-the API (`etcompile.plan`) and the mounts of the Pods decide which.
+the API (`etcompile.plan`) decide which.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
-from etcompile.k8s.pods import has_ended
 from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.plan.classes import matched
@@ -80,7 +79,6 @@ def fates(
     """
     namespace = job.namespace or owner.namespace or "default"
     there = {reference(value).key_in(namespace): value for value in live}
-    pods = [value for value in live if is_pod(value) and not has_ended(value)]
     mine = list(owned(live, owner.kind or "", owner.name or ""))
     outcomes = []
     for value in rendered:
@@ -92,7 +90,7 @@ def fates(
             lost = "its data is lost" if value["kind"] == "PersistentVolumeClaim" else ""
             outcomes.append(Fate(ref, "again", lost))
         else:
-            outcomes.append(_matched(value, standing, owner, pods))
+            outcomes.append(_matched(value, standing, owner))
     secret = job.credentials.secret if job.credentials else None
     left = [value for value in mine if any(value is other for other in there.values())]
     if all_go:
@@ -120,7 +118,7 @@ def seamless(outcomes: Iterable[Fate]) -> bool:
     return bool(pods) and there and all(fate.outcome != "at the end" for fate in rendered)
 
 
-def _matched(desired: Object, live: Object, owner: Document, pods: Sequence[Object]) -> Fate:
+def _matched(desired: Object, live: Object, owner: Document) -> Fate:
     """What becomes of an object that is rendered and in the cluster."""
     others = [other for other in _owners(live) if _who(other) != (owner.kind, owner.name)]
     about = {key: field for key, field in live["metadata"].items() if key != "ownerReferences"}
@@ -140,12 +138,7 @@ def _matched(desired: Object, live: Object, owner: Document, pods: Sequence[Obje
         return Fate(step.ref, "runs on", f"changes {_listed(change.path for change in changes)}")
     noticed = [change for change in changes if change.path not in _UNNOTICED]
     if live["kind"] == "ConfigMap":
-        seen = _mounted(_name(live), pods)
-        noticed = [
-            change
-            for change in noticed
-            if change.how != "added" and (seen is None or change.steps[-1] in seen)
-        ]
+        noticed = [change for change in noticed if change.how != "added"]
     if noticed:
         return Fate(step.ref, "at the end", f"changes {_listed(change.path for change in noticed)}")
     marks = ["labels"] if len(changes) < len(step.changes) else []
@@ -182,28 +175,6 @@ def _owners(value: Object) -> Sequence[Mapping[str, Any]]:
 
 def _name(value: Object) -> str:
     return str(value["metadata"].get("name") or "")
-
-
-# Who reads what ---------------------------------------------------------------------------------
-
-
-def _mounted(name: str, pods: Iterable[Object]) -> set[str] | None:
-    """The keys of a ConfigMap that Pods have mounted; None for all of them.
-
-    Variables do not count: they are read once, when a container starts.
-    """
-    keys: set[str] = set()
-    for pod in pods:
-        for volume in (pod.get("spec") or {}).get("volumes") or ():
-            projected = (volume.get("projected") or {}).get("sources") or ()
-            for source in (volume, *projected):
-                config_map = source.get("configMap") or {}
-                if config_map.get("name") != name:
-                    continue
-                if not config_map.get("items"):
-                    return None
-                keys |= {str(item.get("key")) for item in config_map["items"]}
-    return keys
 
 
 def _listed(paths: Iterable[str]) -> str:

@@ -5,8 +5,6 @@ metadata, tracking labels and defaults. Where another number of workers runs tha
 an overlay sets that.
 """
 
-import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,39 +37,18 @@ _EMPTY = ("resources", "securityContext")
 
 
 def cleaned(document: Document, kind: Kind) -> Document:
-    """The document without what only a cluster can have written.
-
-    Kubernetes' own defaults in Pod templates are left out, unless kubectl's note of what was
-    applied shows that somebody wrote them; those of the kind only if the note shows that nobody
-    did.
+    """The document without what only a cluster can have written, as defaults in Pod templates.
 
     Returns:
         The document with other data; what is left of it stands where it stood.
     """
     data = as_read(document.data)
     metadata = data.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    # What kubectl noted as applied, if it did, and the note can be read.
-    annotations = metadata.get("annotations")
-    note = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
-    written = None
-    with contextlib.suppress(ValueError, RecursionError):
-        written = json.loads(note) if isinstance(note, str) else None
-    written = written if isinstance(written, Mapping) else None
     plain = {key: value for key, value in data.items() if key != "status"}
-    plain["metadata"] = plain_metadata(metadata)
+    plain["metadata"] = plain_metadata(metadata if isinstance(metadata, Mapping) else {})
     for path in kind.templates_of(plain):
-        noted = value_at(written, path)
-        plain = changed_at(
-            plain, path, lambda template, noted=noted: plain_template(template, noted)
-        )
-    for path, usual in (kind.operator.stored if kind.operator else {}).items():
-        is_unwritten = written is not None and value_at(written, path) is None
-        if value_at(plain, path) == usual and is_unwritten:
-            plain = changed_at(
-                plain, path[:-1], lambda around, path=path: _without(around, path[-1])
-            )
-    return structs.replace(document, data=without_empty(plain, ("spec", "runPolicy")))
+        plain = changed_at(plain, path, plain_template)
+    return structs.replace(document, data=plain)
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,12 +70,8 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 # Templates --------------------------------------------------------------------------------------
 
 
-def plain_template(template: Any, written: Any = None) -> Any:
-    """A Pod template without defaults of the API server.
-
-    Args:
-        written: The same as somebody wrote it, whose defaults stay; None if that is not known.
-    """
+def plain_template(template: Any) -> Any:
+    """A Pod template without defaults of the API server."""
     if not isinstance(template, Mapping):
         return template
     plain = {key: value for key, value in template.items() if key != "status"}
@@ -107,22 +80,27 @@ def plain_template(template: Any, written: Any = None) -> Any:
         if not plain["metadata"]:
             del plain["metadata"]
     if isinstance(plain.get("spec"), Mapping):
-        plain["spec"] = _mapping(("spec",), plain["spec"], _below(written, "spec"))
+        plain["spec"] = _without_defaults(("spec",), plain["spec"])
     return plain
 
 
-def _mapping(path: tuple[str, ...], value: Mapping[str, Any], written: Any) -> dict[str, Any]:
+def _without_defaults(path: tuple[str, ...], value: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for key, below in value.items():
-        field, noted = (*path, key), _below(written, key)
-        by_hand = isinstance(written, Mapping) and key in written
+        field = (*path, key)
         if isinstance(below, Mapping):
-            inner = _mapping(field, below, noted)
-            if inner or by_hand or not (key in _EMPTY or below):
+            inner = _without_defaults(field, below)
+            if inner or not (key in _EMPTY or below):
                 plain[key] = inner
         elif isinstance(below, list):
-            plain[key] = _list(field, below, noted)
-        elif by_hand or key in _MEANT:
+            # Nothing but defaults is still an item.
+            plain[key] = [
+                (_without_defaults((*field, f"[{place}]"), item) or item)
+                if isinstance(item, Mapping)
+                else item
+                for place, item in enumerate(below)
+            ]
+        elif key in _MEANT:
             plain[key] = below
         else:
             rest = {other: value[other] for other in value if other != key}
@@ -130,44 +108,6 @@ def _mapping(path: tuple[str, ...], value: Mapping[str, Any], written: Any) -> d
             if usual is None or type(usual) is not type(below) or usual != below:
                 plain[key] = below
     return plain
-
-
-def _list(path: tuple[str, ...], items: Sequence[Any], written: Any) -> list[Any]:
-    plain = []
-    for place, item in enumerate(items):
-        noted = _same_item(item, place, written)
-        inner = _mapping((*path, f"[{place}]"), item, noted) if isinstance(item, Mapping) else item
-        # Nothing but defaults is still an item.
-        plain.append(inner if inner != {} or item == {} else item)
-    return plain
-
-
-def _same_item(item: Any, place: int, written: Any) -> Any:
-    """What was noted of an item of a list: by its name, or else by its place."""
-    if not isinstance(written, list):
-        return {} if written is not None else None
-    if isinstance(item, Mapping) and "name" in item:
-        named = (entry for entry in written if isinstance(entry, Mapping))
-        return next((entry for entry in named if entry.get("name") == item["name"]), {})
-    return written[place] if place < len(written) else {}
-
-
-def _below(written: Any, key: str) -> Any:
-    """What was noted of a field: None if nothing was noted at all, else at least nothing of it."""
-    if written is None:
-        return None
-    return written.get(key, {}) if isinstance(written, Mapping) else {}
-
-
-def _without(value: Mapping[str, Any], key: str | int) -> dict[str, Any]:
-    return {name: field for name, field in value.items() if name != key}
-
-
-def without_empty(value: dict[str, Any], path: ValuePath) -> dict[str, Any]:
-    """A copy without the mapping at `path`, if nothing is left in it."""
-    if value_at(value, path) != {}:
-        return value
-    return changed_at(value, path[:-1], lambda around: _without(around, path[-1]))
 
 
 # Workers ------------------------------------------------------------------------------------------

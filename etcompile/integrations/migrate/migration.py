@@ -5,8 +5,6 @@
 """
 
 import contextlib
-import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,8 +29,6 @@ from etcompile.k8s.path import value_at
 from etcompile.load import Document
 from etcompile.model import Job
 
-_MARK = "Written by etcompile migrate"
-_FIRST = re.compile(rf"(?:# |<!-- ){_MARK}; digest (?P<digest>[0-9a-f]{{12}})(?: -->)?")
 OVERLAY = "overlay.yaml"
 HANDOVER = "HANDOVER.md"
 _SPEC = (
@@ -141,9 +137,9 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
                 live=document,
                 kind=kind,
                 job=job,
-                spec=joined.specs[number],
+                spec=specs[number],
                 patch=running.patch,
-                notes=(*changes, *joined.notes[number], *running.notes),
+                notes=tuple(filter(None, (*changes, joined.notes[number], *running.notes))),
                 scalers=tuple(scaler_names),
                 runtime=joined.runtimes[number],
             )
@@ -200,7 +196,6 @@ def _files(
 ) -> Migrated:
     """The files of jobs, and HANDOVER.md."""
     names = _names(takeovers)
-    # A runtime that several jobs have is written once.
     runtimes: dict[str, Document] = {}
     for name, takeover in zip(names, takeovers, strict=True):
         runtime = takeover.runtime
@@ -214,7 +209,7 @@ def _files(
     files: dict[str, str] = {}
     handovers = []
     for name, takeover in zip(names, takeovers, strict=True):
-        files[name] = marked(name, _SPEC.format(takeover.live) + to_yaml(takeover.spec.data))
+        files[name] = _SPEC.format(takeover.live) + to_yaml(takeover.spec.data)
         job, operator = takeover.job, takeover.kind.operator
         own = [file for file, runtime in runtimes.items() if runtime is takeover.runtime]
         objects = [
@@ -237,10 +232,10 @@ def _files(
         )
     for name, runtime in runtimes.items():
         head = f"# The {runtime.kind} that the job runs with.\n"
-        files[name] = marked(name, head + to_yaml(runtime.data))
+        files[name] = head + to_yaml(runtime.data)
     if overlay is not None:
-        files[OVERLAY] = marked(OVERLAY, _OVERLAY_HEAD + to_yaml(overlay))
-    files[HANDOVER] = marked(HANDOVER, instructions(handovers, overlay=overlay is not None))
+        files[OVERLAY] = _OVERLAY_HEAD + to_yaml(overlay)
+    files[HANDOVER] = instructions(handovers, overlay=overlay is not None)
     return Migrated(files, compilation.diagnostics)
 
 
@@ -256,34 +251,17 @@ def _names(takeovers: Sequence[_Takeover]) -> list[str]:
     return names
 
 
-def marked(name: str, text: str) -> str:
-    """The text of a file, and before it a line with its digest.
-
-    So a second run replaces what the first one wrote, unless somebody has edited it.
-    """
-    line = f"{_MARK}; digest {_digest(text)}"
-    return f"<!-- {line} -->\n{text}" if name.endswith(".md") else f"# {line}\n{text}"
-
-
 def written(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
     """Writes the files of a hand-over into a folder, all of them or none.
 
     Returns:
         An error for each file that is in the way, or cannot be written.
     """
-    problems = refused(folder, files)
-    for name in files:
+    contents = {name: text.encode() for name, text in files.items()}
+    problems = refused(folder, contents)
+    for name, content in contents.items():
         path = folder / name
-        if not path.exists() or path.is_symlink():
-            continue
-        match, rest = None, ""
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            first, _, rest = path.read_bytes().decode().partition("\n")
-            match = _FIRST.fullmatch(first)
-        if match is None or match["digest"] != _digest(rest):
-            problems.append(diagnose(codes.FOREIGN_FILE, None, path=str(path)))
-    return problems or write_files(folder, {name: text.encode() for name, text in files.items()})
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+        with contextlib.suppress(OSError):
+            if not path.is_symlink() and path.read_bytes() != content:
+                problems.append(diagnose(codes.FOREIGN_FILE, None, path=str(path)))
+    return problems or write_files(folder, contents)

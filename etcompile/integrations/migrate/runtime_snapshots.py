@@ -16,8 +16,6 @@ from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document, parse
 
 _SNAPSHOT = "{}-runtime-snapshot"
-_KEY = "runtime"
-_UNKNOWN = "ConfigMap {}, in which Trainer noted what the job runs with, was not in the input"
 _DEFAULTS = {"replicas": 1, "groupName": "default"}
 """Of a replicatedJob, by the runtime's CRD."""
 _EMPTY = ("metadata", "resources", "securityContext", "status")
@@ -25,18 +23,16 @@ _EMPTY = ("metadata", "resources", "securityContext", "status")
 
 
 class Merged(Struct, frozen=True):
-    """Jobs with their runtimes.
+    """Jobs as they are compiled, each TrainJob with its runtime.
 
     Args:
-        specs: The documents to write, in the order given.
-        whole: The same as they are compiled: each TrainJob with its runtime.
-        runtimes: The runtime of each to be written, None for none.
+        runtimes: The runtime of each to be written; None for none.
+        notes: What is to be said of each runtime; empty for nothing.
     """
 
-    specs: tuple[Document, ...]
     whole: tuple[Document, ...]
     runtimes: tuple[Document | None, ...]
-    notes: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -50,40 +46,33 @@ def merged(specs: Sequence[Document], others: Sequence[Document], version: str) 
     """
     diagnostics: list[Diagnostic] = []
     of_input = [_cleaned(document) for document in others if is_runtime(document)]
-    known: dict[tuple[str, str, str], Document] = {}
-    jobs: list[Document] = []
+    known: list[Document] = []
     runtimes: list[Document | None] = []
-    notes: list[tuple[str, ...]] = []
+    notes: list[str] = []
     for job in specs:
         runtime, note = None, ""
         if (job.api_version, job.kind) == (RUNTIME_VERSION, "TrainJob"):
             runtime, problems = _noted(job, others)
             diagnostics += problems
             if runtime is None:
-                name = _reference(job).get("name")
+                name = mapping_at(job.data, ("spec", "runtimeRef")).get("name")
                 runtime = next((there for there in of_input if there.name == name), None)
                 shipped = f"as Trainer {TRAINER_VERSION} ships it"
-                source = "the one of the input" if runtime else shipped
-                note = f"{_UNKNOWN.format(_SNAPSHOT.format(job.name))}: its runtime is {source}"
-            else:
-                job, runtime, note = _renamed(job, runtime, known)  # noqa: PLW2901
+                note = (
+                    f"ConfigMap {_SNAPSHOT.format(job.name)}, in which Trainer noted what the job"
+                    " runs with, was not in the input: its runtime is"
+                    f" {'the one of the input' if runtime else shipped}"
+                )
         if runtime is not None:
-            runtime = known.setdefault(_key(runtime), runtime)
-        jobs.append(job)
+            # What several jobs have is written once.
+            runtime = next((there for there in known if there.data == runtime.data), runtime)
+            known += [] if any(runtime is there for there in known) else [runtime]
         runtimes.append(runtime)
-        notes.append((note,) if note else ())
-    result = with_runtimes([*jobs, *known.values()], {}, version)
-    return Merged(
-        tuple(jobs),
-        result.documents[: len(jobs)],
-        tuple(runtimes),
-        tuple(notes),
-        (*diagnostics, *result.diagnostics),
-    )
-
-
-def _reference(job: Document) -> Mapping[str, Any]:
-    return mapping_at(job.data, ("spec", "runtimeRef"))
+        notes.append(note)
+    result = with_runtimes([*specs, *known], {}, version)
+    whole = result.documents[: len(specs)]
+    diagnostics += result.diagnostics
+    return Merged(whole, tuple(runtimes), tuple(notes), tuple(diagnostics))
 
 
 def _noted(
@@ -94,8 +83,7 @@ def _noted(
         here = (document.namespace or "default") == (job.namespace or "default")
         if document.kind != "ConfigMap" or document.name != _SNAPSHOT.format(job.name) or not here:
             continue
-        data = document.data.get("data")
-        text = data.get(_KEY) if isinstance(data, Mapping) else None
+        text = mapping_at(document.data, ("data",)).get("runtime")
         if isinstance(text, str):
             loaded = parse(text, file=f"{document.file}, ConfigMap {document.name}")
             runtimes = (_cleaned(each) for each in loaded.documents if is_runtime(each))
@@ -105,9 +93,8 @@ def _noted(
 
 def _cleaned(runtime: Document) -> Document:
     """A runtime without what only a cluster has written."""
-    metadata = runtime.data.get("metadata")
     data = {key: value for key, value in runtime.data.items() if key != "status"}
-    data["metadata"] = plain_metadata(metadata if isinstance(metadata, Mapping) else {})
+    data["metadata"] = plain_metadata(mapping_at(runtime.data, ("metadata",)))
     data["spec"] = _without_defaults(data.get("spec"))
     return structs.replace(runtime, data=data)
 
@@ -126,27 +113,3 @@ def _without_defaults(value: Any, around: str = "") -> Any:
         is_pod = key == "template" and value_at(below, ("spec", "containers")) is not None
         plain[key] = plain_template(below) if is_pod else _without_defaults(below, key)
     return plain
-
-
-def _key(runtime: Document) -> tuple[str, str, str]:
-    return runtime.kind or "", runtime.namespace or "", runtime.name or ""
-
-
-def _renamed(
-    job: Document, runtime: Document, known: Mapping[tuple[str, str, str], Document]
-) -> tuple[Document, Document, str]:
-    """The two, with another name of the runtime if another job has another of its name; a note."""
-    other = known.get(_key(runtime))
-    if other is None or other.data == runtime.data:
-        return job, runtime, ""
-    name = f"{runtime.name}-of-{job.name}"
-    metadata = {**runtime.data["metadata"], "name": name}
-    spec = {**job.data["spec"], "runtimeRef": {**_reference(job), "name": name}}
-    note = (
-        f"its runtime {runtime.name} is called {name}: another job runs with an older or newer one"
-    )
-    return (
-        structs.replace(job, data={**job.data, "spec": spec}),
-        structs.replace(runtime, data={**runtime.data, "metadata": metadata}),
-        note,
-    )

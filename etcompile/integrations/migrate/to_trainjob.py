@@ -2,28 +2,29 @@
 
 This is for those whose clusters change to Trainer. What has no counterpart there is reported with
 its place.
+
+All nodes get one template: the master's, or the workers' if there is no master. It goes into the
+runtime, because a TrainJob has no template (reference/trainer-v2.md 2). So do the variables that
+the Training Operator sets and Trainer does not (5.1), for programs that read RANK or MASTER_ADDR.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from etcompile.backend.pod_fields import merged_variables
 from etcompile.compiler import Options, compile, olderapis  # noqa: A004
+from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 from etcompile.diagnostics import Diagnostic, Severity, ValuePath, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends.annotations import NNODES
+from etcompile.frontends.kubeflow import jaxjob, pytorchjob, xgboostjob
+from etcompile.frontends.kubeflow.framework import Framework
 from etcompile.frontends.trainer.merge import node_counts
-from etcompile.frontends.trainer.policies import MAIN
-from etcompile.integrations.migrate.migration import Migrated, marked
-from etcompile.integrations.migrate.trainjob_objects import (
-    CONVERTED,
-    SIDECAR_ENV,
-    OperatorJob,
-    converted,
-    is_foreign,
-    operator_job,
-)
+from etcompile.frontends.trainer.policies import INDEX, MAIN, PORT, RESERVED
+from etcompile.frontends.trainer.trainjob import ANNOTATIONS
+from etcompile.integrations.migrate.migration import Migrated
 from etcompile.k8s.path import dotted
 from etcompile.k8s.requests import gpus
 from etcompile.load import Document
@@ -44,6 +45,64 @@ _RESTARTS = {
     "Always": "it becomes OnFailure: a container that has succeeded is not started again",
     "ExitCode": "it becomes Never: each failure of a Pod counts, whatever its exit code",
 }
+_FOR_EVER = 2**31 - 1
+"""The backoffLimit of what restarts for ever."""
+_OF_A_JOB = 6
+"""The backoffLimit of a Job that says none."""
+_ADDRESSES = frozenset({"MASTER_PORT", "MASTER_ADDR", "WORLD_SIZE", "RANK"})
+"""What the operator sets in a PyTorchJob with a master only (training-operator-pytorchjob.md 1)."""
+_RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
+_TRAINER = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+"""The metadata of the replicatedJob that a TrainJob's fields are for."""
+_MANAGERS = (None, "kubeflow.org/training-operator")
+_POLICIES: Mapping[str, tuple[Framework, str]] = {
+    "PyTorchJob": (pytorchjob.FRAMEWORK, "torch"),
+    "JAXJob": (jaxjob.FRAMEWORK, "jax"),
+    "XGBoostJob": (xgboostjob.FRAMEWORK, "xgboost"),
+}
+"""By kind, the row of its frontend, and Trainer's policy for it."""
+
+
+class _OperatorJob(Struct, frozen=True):
+    """A job of the Training Operator that is to become a TrainJob.
+
+    Args:
+        policy: Trainer's policy for its framework.
+        replicas: Its replica types, the first node's first.
+        annotations: Its own, and none of its Pods.
+    """
+
+    document: Document
+    framework: Framework
+    policy: str
+    spec: Mapping[str, Any]
+    replicas: Mapping[str, Mapping[str, Any]]
+    annotations: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The name, which its TrainJob and its runtime have, too."""
+        return str(self.document.name)
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The replica type whose template all nodes get."""
+        return next(iter(self.replicas.values()))
+
+    @property
+    def restart(self) -> str:
+        """The restartPolicy of the first replica type."""
+        return str(self.first.get("restartPolicy") or self.framework.restart)
+
+    @property
+    def processes(self) -> str:
+        """The processes of a node: a number, or how to find it."""
+        return str(self.spec.get("nprocPerNode") or "auto")
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Variables that Trainer sets whatever the template says."""
+        return RESERVED.get(self.policy, ())
 
 
 def to_trainjobs(documents: Sequence[Document], options: Options | None = None) -> Migrated:
@@ -75,17 +134,17 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
 def _to_trainjob(document: Document, options: Options) -> Migrated:
     """The two files of a job; none if it is refused."""
     kind = document.kind or ""
-    if kind not in CONVERTED or document.api_version != _API_VERSION:
-        only = f"only {', '.join(CONVERTED)} of {_API_VERSION} are converted"
+    if kind not in _POLICIES or document.api_version != _API_VERSION:
+        only = f"only {', '.join(_POLICIES)} of {_API_VERSION} are converted"
         return Migrated({}, (_refusal(document, ("kind",), _REFUSED.get(kind, only)),))
     before = compile([document], options)
     if not before.ok:
         return Migrated({}, before.diagnostics)
-    job = operator_job(document)
+    job = _operator_job(document)
     if refusals := tuple(_main_containers(job)):
         return Migrated({}, refusals)
     diagnostics = [*_losses(job)]
-    train_job, runtime = converted(job)
+    train_job, runtime = _converted(job)
     ((count, _),) = node_counts(train_job, runtime["spec"])
     rest = f"-{MAIN}-0-{max(count, 1) - 1}{_SUFFIX}"
     most = _LONGEST_POD - len(rest)
@@ -97,9 +156,10 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
     after = compile([train_job, runtime], options)
     diagnostics += (d for d in after.diagnostics if d.severity is Severity.ERROR)
     head = f"# {document.label} of {document.relative}, for Kubeflow Trainer.\n"
-    files = {}
-    for name, value in ((f"{job.name}.yaml", train_job), (f"{job.name}-runtime.yaml", runtime)):
-        files[name] = marked(name, head + to_yaml(value))
+    files = {
+        f"{job.name}.yaml": head + to_yaml(train_job),
+        f"{job.name}-runtime.yaml": head + to_yaml(runtime),
+    }
     return Migrated(files, tuple(diagnostics))
 
 
@@ -108,7 +168,7 @@ def _refusal(document: Document, path: ValuePath, reason: str) -> Diagnostic:
     return diagnose(codes.NO_TRAINJOB, place, kind=document.kind or "", reason=reason)
 
 
-def _main_containers(job: OperatorJob) -> Iterator[Diagnostic]:
+def _main_containers(job: _OperatorJob) -> Iterator[Diagnostic]:
     """Refuses other containers that have the name which Trainer wants for the one that trains."""
     role, replica = next(iter(job.replicas.items()))
     spec = replica["template"]["spec"]
@@ -126,7 +186,7 @@ def _main_containers(job: OperatorJob) -> Iterator[Diagnostic]:
 
 
 def _lost(
-    job: OperatorJob, path: ValuePath, reason: str, advice: str, name: str | None = None
+    job: _OperatorJob, path: ValuePath, reason: str, advice: str, name: str | None = None
 ) -> Diagnostic:
     """That a field does not carry over; it is called by its path, or by `name`.
 
@@ -139,19 +199,19 @@ def _lost(
     return diagnose(codes.NOT_CARRIED_OVER, place, where=where, reason=reason, advice=advice)
 
 
-def _losses(job: OperatorJob) -> Iterator[Diagnostic]:
+def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
     """What does not carry over, each field with its place."""
     yield from _lost_of_job(job)
     first, types = job.first, job.framework.types
     containers = first["template"]["spec"]["containers"]
     for container in containers:
-        if container["name"] != job.framework.container and not job.sets_sidecars:
+        if container["name"] != job.framework.container:
             yield _lost(
                 job,
                 ("spec", types),
                 "the operator gave it those of the container that trains, and it stays as it is"
                 " written",
-                f"if it reads them, convert with the annotation {SIDECAR_ENV}: 'true'",
+                "write the variables that it reads into NAME-runtime.yaml",
                 name=f"env of container {container['name']}",
             )
     mains = (each for each in containers if each["name"] == job.framework.container)
@@ -188,10 +248,10 @@ def _losses(job: OperatorJob) -> Iterator[Diagnostic]:
         yield from _lost_of_workers(job)
 
 
-def _lost_of_job(job: OperatorJob) -> Iterator[Diagnostic]:
+def _lost_of_job(job: _OperatorJob) -> Iterator[Diagnostic]:
     """What is lost of annotations, the run policy and the elastic policy."""
     for name in job.annotations:
-        if is_foreign(name) and name != SIDECAR_ENV:
+        if _is_foreign(name):
             yield _lost(
                 job,
                 ("metadata", "annotations", name),
@@ -224,7 +284,7 @@ def _lost_of_job(job: OperatorJob) -> Iterator[Diagnostic]:
         )
 
 
-def _lost_of_workers(job: OperatorJob) -> Iterator[Diagnostic]:
+def _lost_of_workers(job: _OperatorJob) -> Iterator[Diagnostic]:
     """What differs between master and workers, of which Trainer makes Pods of one template."""
     (master, first), (worker, second) = job.replicas.items()
     at: ValuePath = ("spec", job.framework.types, worker)
@@ -255,3 +315,136 @@ def _differences(one: Any, other: Any, path: ValuePath = ()) -> Iterator[ValuePa
             yield from _differences(mine, theirs, (*path, index))
     elif one != other:
         yield path
+
+
+# The objects -------------------------------------------------------------------------------------
+
+
+def _operator_job(document: Document) -> _OperatorJob:
+    """A document of a kind in `_POLICIES`, which compiles."""
+    framework, policy = _POLICIES[str(document.kind)]
+    spec = document.data["spec"]
+    types = {name.capitalize(): name for name in spec[framework.types]}
+    replicas = {
+        types[role]: spec[framework.types][types[role]]
+        for role in ("Master", "Worker")
+        if role in types
+    }
+    annotations = document.data["metadata"].get("annotations") or {}
+    return _OperatorJob(document, framework, policy, spec, replicas, annotations)
+
+
+def _is_foreign(annotation: str) -> bool:
+    """Whether an annotation is ours, and has no meaning for TrainJobs."""
+    return annotation.startswith("etcompile.dev/") and annotation not in ANNOTATIONS
+
+
+def _converted(job: _OperatorJob) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The TrainJob and its TrainingRuntime."""
+    counts = [replica.get("replicas") for replica in job.replicas.values()]
+    nodes = sum(1 if count is None else int(count) for count in counts)
+    namespace = job.document.namespace
+    metadata = {"name": job.name, **({"namespace": namespace} if namespace else {})}
+    return _train_job(job, metadata, nodes), _runtime(job, metadata, nodes)
+
+
+def _train_job(job: _OperatorJob, metadata: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+    trainer: dict[str, Any] = {"numNodes": nodes}
+    if job.policy == "torch" and job.processes.isdecimal():
+        trainer["numProcPerNode"] = int(job.processes)
+    run_policy = job.spec.get("runPolicy") or {}
+    spec: dict[str, Any] = {
+        "runtimeRef": {"kind": RUNTIME_KINDS[0], "name": job.name},
+        "trainer": trainer,
+    }
+    if run_policy.get("suspend"):
+        spec["suspend"] = True
+    if (deadline := run_policy.get("activeDeadlineSeconds")) is not None:
+        spec["activeDeadlineSeconds"] = deadline
+    if (manager := run_policy.get("managedBy")) not in _MANAGERS:
+        spec["managedBy"] = manager
+    metadata = {**metadata}
+    if labels := job.document.data["metadata"].get("labels"):
+        metadata["labels"] = labels
+    if own := {k: v for k, v in job.annotations.items() if not _is_foreign(k)}:
+        metadata["annotations"] = own
+    return {"apiVersion": RUNTIME_VERSION, "kind": "TrainJob", "metadata": metadata, "spec": spec}
+
+
+def _runtime(job: _OperatorJob, metadata: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+    run_policy = job.spec.get("runPolicy") or {}
+    limit = run_policy.get("backoffLimit")
+    if limit is None:
+        # With ExitCode some failures end the job: for ever would be wrong, so it is a Job's own 6.
+        limit = {"Never": 0, "ExitCode": _OF_A_JOB}.get(job.restart, _FOR_EVER)
+    spec = {"backoffLimit": limit, "template": _pod_template(job, nodes)}
+    part = {"name": MAIN, "template": {"metadata": _TRAINER, "spec": spec}}
+    job_set: dict[str, Any] = {"replicatedJobs": [part]}
+    if (ttl := run_policy.get("ttlSecondsAfterFinished")) is not None:
+        job_set["ttlSecondsAfterFinished"] = ttl
+    return {
+        "apiVersion": RUNTIME_VERSION,
+        "kind": RUNTIME_KINDS[0],
+        "metadata": metadata,
+        "spec": {"mlPolicy": {job.policy: {}}, "template": {"spec": job_set}},
+    }
+
+
+def _pod_template(job: _OperatorJob, nodes: int) -> dict[str, Any]:
+    """The Pod template, whose container has Trainer's name and the operator's variables."""
+    template = job.first["template"]
+    ours = [*_variables(job, nodes)]
+    containers = []
+    for container in template["spec"]["containers"]:
+        changes: dict[str, Any] = {}
+        env = container.get("env") or ()
+        if container["name"] == job.framework.container:
+            # Without a master the operator sets no address: the container's own stay.
+            stay = job.policy == "torch" and "Master" not in job.replicas
+            own = {entry["name"] for entry in env} & _ADDRESSES if stay else set()
+            free = [entry for entry in env if entry["name"] not in job.reserved]
+            added = [entry for entry in ours if entry["name"] not in own]
+            changes = {"name": MAIN, "env": merged_variables(free, added)}
+        containers.append(_with_named_ports({**container, **changes}))
+    restart = "OnFailure" if job.restart in ("OnFailure", "Always") else "Never"
+    spec = {**template["spec"], "restartPolicy": restart, "containers": containers}
+    if inits := spec.get("initContainers"):
+        spec["initContainers"] = [*map(_with_named_ports, inits)]
+    return {**template, "spec": spec}
+
+
+def _with_named_ports(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A container whose ports all have names: of Trainer, one without is any other (defect T6)."""
+    names = {port.get("name") for port in container.get("ports") or ()}
+    if None not in names:
+        return container
+    ports = []
+    for port in container["ports"]:
+        name = port.get("name") or f"{port.get('protocol', 'TCP').lower()}-{port['containerPort']}"
+        while not port.get("name") and name in names:
+            name += "a"
+        names.add(name)
+        ports.append({**port, "name": name})
+    return {**container, "ports": ports}
+
+
+def _variables(job: _OperatorJob, nodes: int) -> Iterator[dict[str, Any]]:
+    """What the Training Operator sets in a container, and Trainer does not."""
+    leader = f"{job.name}-{MAIN}-0-0.{job.name}"
+    yield {"name": "PYTHONUNBUFFERED", "value": "1"}
+    if job.policy == "xgboost" and nodes > 1:
+        # The machines of LightGBM: reference/training-operator-xgboostjob.md 1.
+        hosts = ",".join(f"{job.name}-{MAIN}-0-{index}.{job.name}" for index in range(1, nodes))
+        yield {"name": "WORKER_PORT", "value": str(PORT)}
+        yield {"name": "WORKER_ADDRS", "value": hosts}
+    if job.policy == "jax":
+        yield {"name": "COORDINATOR_PORT", "value": str(PORT)}
+        yield {"name": "COORDINATOR_ADDRESS", "value": leader}
+        yield {"name": "NUM_PROCESSES", "value": str(nodes)}
+        yield {"name": "PROCESS_ID", "valueFrom": _RANK}
+        return
+    world = nodes * (int(job.processes) if job.processes.isdecimal() else 1)
+    yield {"name": "MASTER_PORT", "value": str(PORT)}
+    yield {"name": "MASTER_ADDR", "value": leader}
+    yield {"name": "WORLD_SIZE", "value": str(world)}
+    yield {"name": "RANK", "valueFrom": _RANK}
