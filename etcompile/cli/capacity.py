@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etcompile import emit
-from etcompile.cli.command_line import subcommand
+from etcompile.cli.command_line import HELP, subcommand
 from etcompile.cli.options import CapacityOptions, Connection, ReportOptions
 from etcompile.cli.reporting import cluster_errors, notices, report, write
 from etcompile.exitcodes import REFUSED
@@ -40,7 +40,7 @@ def capacity_of(
     return cluster_capacity.job_capacities(compilation, shot, prices), shot
 
 
-@click.group("capacity")
+@click.group("capacity", context_settings=HELP)
 def command() -> None:
     """Write down what a cluster has, for check --capacity."""
 

@@ -41,15 +41,16 @@ _SECTIONS = {
 """The flags by section, both in the order in which they are shown."""
 _SECTION_OF = {flag: title for title, flags in _SECTIONS.items() for flag in flags.split()}
 OTHER = "Other options"
+HELP = {"help_option_names": ["-h", "--help"]}
+"""`context_settings` of every command."""
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """The end of an error: ` Did you mean 'render'?`; empty if no known name is near."""
-    from etcompile.diagnostics.spelling import probably
+    from etcompile.diagnostics.spelling import closest
 
-    near = probably(name.lower(), {word.lower() for word in known})
-    meant = next((word for word in known if word.lower() == near), None)
-    return f" Did you mean '{meant}'?" if meant else ""
+    near = closest(name, known)
+    return f" Did you mean '{near}'?" if near else ""
 
 
 def refuse_without(needed: str, **options: object) -> None:
@@ -300,7 +301,9 @@ def subcommand(
         def callback(ctx: click.Context, /, **params: Any) -> None:
             run(ctx, filled(struct, params))
 
-        command = click.command(name, cls=cls, params=[*parameters(struct, flags)])(callback)
+        command = click.command(
+            name, cls=cls, params=[*parameters(struct, flags)], context_settings=HELP
+        )(callback)
         if group is not None:
             group.add_command(command)
         return command

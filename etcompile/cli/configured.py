@@ -110,7 +110,8 @@ class CompilingCommand(SectionedCommand):
         """Reads the file before the options that it has the defaults of."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        first = click.Context(self, parent=ctx.parent, resilient_parsing=True)
+        names = ctx.help_option_names
+        first = click.Context(self, resilient_parsing=True, help_option_names=names)
         click.Command.parse_args(self, first, list(args))
         given = first.params
         settings_here = {param.key: param for param in self.params if isinstance(param, Setting)}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from etcompile._version import __version__
-from etcompile.cli.command_line import did_you_mean
+from etcompile.cli.command_line import HELP, did_you_mean
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _Commands(click.Group):
                 formatter.write_dl(list(commands.items()))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings=HELP)
 @click.version_option(__version__, prog_name=PROGRAM)
 def _etcompile() -> None:
     """Compile training jobs to plain Kubernetes manifests.

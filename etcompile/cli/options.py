@@ -84,12 +84,6 @@ def _or_none(value: str) -> str | None:
     return value or None
 
 
-def _warnings(values: tuple[str, ...]) -> tuple[str, ...]:
-    from etcompile.diagnostics.suppression import ignore_problem
-
-    return _codes(values, ignore_problem) if values else ()
-
-
 def _prices(values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         if not re.fullmatch(r"[^=]+=\d+(\.\d+)?", value):
@@ -97,23 +91,20 @@ def _prices(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
-def _advice(values: tuple[str, ...]) -> tuple[str, ...]:
-    from etcompile.diagnostics.suppression import select_problem
+def _codes(*, select: bool = False) -> Callable[..., Any]:
+    """A callback that reads the codes of `--ignore`, or of `--select`."""
 
-    return _codes(values, select_problem) if values else ()
+    def read(values: tuple[str, ...]) -> tuple[str, ...]:
+        if not values:
+            return ()
+        from etcompile.diagnostics.suppression import codes_of, option_problems
 
+        problems = option_problems((), values) if select else option_problems(values, ())
+        if words := [f"{problem.message}; {problem.hint}" for problem in problems]:
+            raise ValueError("; ".join(words))
+        return codes_of(values)
 
-def _codes(
-    values: tuple[str, ...], problem: Callable[[str], tuple[str, str] | None]
-) -> tuple[str, ...]:
-    """Codes of diagnostics; a ValueError that says why they cannot be those of the option."""
-    from etcompile.diagnostics.suppression import codes_of
-
-    codes = codes_of(values)
-    problems = ((code, problem(code)) for code in codes)
-    if wrong := [f"{code}: {why[0]}; {why[1]}" for code, why in problems if why]:
-        raise ValueError("; ".join(wrong))
-    return codes
+    return converted(read)
 
 
 PATHS = argument("PATH...", type=click.Path())
@@ -121,7 +112,7 @@ OPTIONAL_PATHS = argument("[PATH...]", required=False, type=click.Path())
 JOB = argument("JOB")
 IGNORE = setting(
     metavar="CODE",
-    callback=converted(_warnings),
+    callback=_codes(),
     shell_complete=completion.codes,
     help="Do not report this warning, such as ET2040, or several, separated by commas. May be"
     " repeated. In a file, write # etcompile: ignore[ET2040] on the line.",
@@ -312,7 +303,7 @@ class AdviceOptions(Struct, frozen=True, kw_only=True):
     select: tuple[str, ...] = setting(
         metavar="CODE",
         per_call=True,
-        callback=converted(_advice),
+        callback=_codes(select=True),
         shell_complete=completion.codes,
         help="Also report this advice, which is not reported by default, such as ET9034, or"
         " several, separated by commas. May be repeated.",

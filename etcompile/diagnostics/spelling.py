@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Iterable
-from itertools import takewhile
 
 _FILLING = re.compile(r"[_\-\s]")
 
@@ -28,30 +27,15 @@ def bare(name: str) -> str:
     return _FILLING.sub("", name).lower()
 
 
-def probable_code(written: str, codes: Iterable[str]) -> str | None:
+def probable_code(written: str, codes: Collection[str]) -> str | None:
     """The code of a diagnostic that is nearest to a misspelt one; None if none is near.
 
     The first digits count most, because they are the stage and the group: `ET204` is more likely
     the beginning of ET2040 than ET2104 without its second digit.
-
-    Args:
-        written: The misspelt code.
-        codes: All codes; of several that are equally near, the first is chosen.
     """
-    import difflib  # noqa: PLC0415 - only a complaint needs it
-
-    digits = re.sub(r"\D", "", written.upper().replace("O", "0"))
-
-    def nearness(code: str) -> tuple[int, float]:
-        pairs = zip(digits, code[2:], strict=False)
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        return shared, difflib.SequenceMatcher(None, digits, code[2:]).ratio()
-
-    best = max(codes, key=nearness, default=None)
-    return (
-        best if best and (nearness(best)[0] >= _SHARED or nearness(best)[1] >= _SIMILAR) else None
-    )
-
-
-_SHARED = 3
-_SIMILAR = 0.7
+    written = written.upper().replace("O", "0")
+    for begin in (written[:6], written[:5]):
+        codes_with_it = [code for code in codes if len(begin) > 4 and code.startswith(begin)]
+        if codes_with_it:
+            return min(codes_with_it)
+    return probably(written, codes)

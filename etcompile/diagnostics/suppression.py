@@ -42,15 +42,27 @@ def codes_of(option: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(code.upper() for code in listed if code))
 
 
-def ignore_problem(code: str) -> tuple[str, str] | None:
-    """Why a code cannot be ignored, and what to do; None if it can."""
-    rule = RULES.get(code.upper())
-    if rule is None:
-        return "there is no diagnostic with this code", _nearest(code)
-    if rule.severity is Severity.ERROR:
-        advice = f"correct what {rule.code} reports; `etcompile explain {rule.code}` says how"
-        return "it is an error, and only warnings can be ignored", advice
-    return None
+def option_problems(
+    ignored: str | Iterable[str], selected: str | Iterable[str]
+) -> Iterator[Diagnostic]:
+    """An error for each code that cannot be ignored, or cannot be selected."""
+    for code in codes_of(ignored):
+        rule = RULES.get(code)
+        if rule is None:
+            facts = {"problem": "there is no diagnostic with this code", "advice": _nearest(code)}
+            yield diagnose(codes.IGNORE_OPTION, None, found=code, **facts)
+        elif rule.severity is Severity.ERROR:
+            problem = "it is an error, and only warnings can be ignored"
+            advice = f"correct what {code} reports; `etcompile explain {code}` says how"
+            yield diagnose(codes.IGNORE_OPTION, None, found=code, problem=problem, advice=advice)
+    known = selectable() if selected else ()
+    for code in codes_of(selected):
+        if code not in known:
+            facts = {"problem": "it is always reported", "advice": "leave it out"}
+            if code not in RULES:
+                facts = {"problem": "there is no diagnostic with this code"}
+                facts["advice"] = f"choose among {', '.join(known)}"
+            yield diagnose(codes.OPTION, None, option=f"--select '{code}'", **facts)
 
 
 def _nearest(written: str) -> str:
@@ -62,31 +74,6 @@ def _nearest(written: str) -> str:
 def selectable() -> tuple[str, ...]:
     """The codes that may be selected, in order."""
     return tuple(sorted(code for code, rule in RULES.items() if rule.opt_in))
-
-
-def select_problem(code: str) -> tuple[str, str] | None:
-    """Why a code cannot be selected, and what to do; None if it can."""
-    known = selectable()
-    if code.upper() in known:
-        return None
-    if code.upper() in RULES:
-        return "it is always reported", "leave it out"
-    near = probable_code(code, RULES)
-    advice = f"did you mean {near}?" if near else f"choose among {', '.join(known)}"
-    return "there is no diagnostic with this code", advice
-
-
-def option_problems(
-    ignored: str | Iterable[str], selected: str | Iterable[str]
-) -> Iterator[Diagnostic]:
-    """An error for each code that cannot be ignored, or cannot be selected."""
-    for code in codes_of(ignored):
-        if why := ignore_problem(code):
-            yield diagnose(codes.IGNORE_OPTION, None, found=code, problem=why[0], advice=why[1])
-    for code in codes_of(selected):
-        if why := select_problem(code):
-            facts = {"option": f"--select '{code}'", "problem": why[0], "advice": why[1]}
-            yield diagnose(codes.OPTION, None, **facts)
 
 
 def not_reported(*, linted: bool, selected: Collection[str]) -> frozenset[str]:
