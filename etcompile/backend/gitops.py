@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 from etcompile.backend.job_config import ends_with_run
 from etcompile.backend.job_objects import waits
 from etcompile.k8s.bookkeeping import is_copied
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, wave
 from etcompile.model import Job, Profile
 
 _NEVER_DELETED = frozenset({"Namespace", "PersistentVolumeClaim"})
@@ -76,7 +76,6 @@ class Situation(Struct, frozen=True):
 def annotated(
     objects: Sequence[Object],
     profiles: Sequence[Profile],
-    wave: Callable[[Object], int],
     situation: Situation,
 ) -> tuple[Object, ...]:
     """The objects with the annotations of the chosen tools.

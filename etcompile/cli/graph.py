@@ -5,7 +5,6 @@ from typing import Literal
 import click
 from msgspec.structs import replace
 
-from etcompile import emit
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import CompileOptions, compiler_options
@@ -39,7 +38,7 @@ def command(ctx: click.Context, options: GraphOptions) -> None:
     if not compilation.ok:
         report(compilation.findings, options)
         ctx.exit(REFUSED)
-    whole = graph(declarations(compilation), emit.wave)
+    whole = graph(declarations(compilation))
     ring = deadlock(whole)
     problems = [diagnose(codes.DEADLOCK, None, ring=ring)] if ring else []
     report((*compilation.findings, *problems), options)

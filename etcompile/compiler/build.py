@@ -169,7 +169,7 @@ def job_objects(
         problems += [*patched.diagnostics, *refused]
         if not has_errors(refused):
             compiled = patched.objects
-            problems += backend.gang.problems(job, settings, compiled, emit.wave, patched.changed)
+            problems += backend.gang.problems(job, settings, compiled, patched.changed)
         if keys is not None and keys.fill is not None:
             from etcompile.compiler.keysource import filled  # noqa: PLC0415 - few runs need it
 
@@ -255,7 +255,7 @@ def _other_objects(
         values.append(value)
         problems += notes
     profiles = options.settings.profiles
-    annotated = backend.annotated(values, profiles, emit.wave, backend.Situation())
+    annotated = backend.annotated(values, profiles, backend.Situation())
     files = {document.relative for document in documents} | _overlays_of(documents, changed_by)
     return JobObjects(None, None, emit.Packed(annotated), tuple(sorted(files))), problems
 

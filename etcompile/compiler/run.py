@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from etcompile import backend, emit, overlays
 from etcompile.compiler.stored import stored_value, with_patches
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, wave
 from etcompile.model import Job, Member, Settings
 from etcompile.model.run_identity import in_run, with_settings
 
@@ -169,10 +169,10 @@ def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -
     # Pods of a role are of one wave, unless an overlay names one of them. A wave that an overlay
     # gives to other kinds than Pods and Services is not known here: the job is stored without it.
     few = backend.lower(with_first_replicas(run.job), run.settings, backend.Texts(None), "")
-    waves = {emit.wave(value) for value in _patched(run, few, edits).objects}
+    waves = {wave(value) for value in _patched(run, few, edits).objects}
     return structs.replace(around, waves=tuple(sorted(waves)))
 
 
 def annotated(run: Run, objects: Sequence[Object], around: backend.Situation) -> tuple[Object, ...]:
     """Some or all objects of a run with the annotations of the tools that are to sync them."""
-    return backend.annotated(objects, run.settings.profiles, emit.wave, around)
+    return backend.annotated(objects, run.settings.profiles, around)

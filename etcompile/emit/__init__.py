@@ -6,22 +6,11 @@ Everything here is pure. What a folder needs, and a stream does not, is imported
 """
 
 from etcompile.emit.layout import HEADER, Group, blocks, header, layout, stream
-from etcompile.emit.order import (
-    WAVE_CONFIG,
-    WAVE_IDENTITY,
-    WAVE_PODS,
-    Packed,
-    merged,
-    ordered,
-    wave,
-)
+from etcompile.emit.order import Packed, merged, ordered
 from etcompile.emit.yaml import to_yaml
 
 __all__ = [
     "HEADER",
-    "WAVE_CONFIG",
-    "WAVE_IDENTITY",
-    "WAVE_PODS",
     "Group",
     "Packed",
     "blocks",
@@ -31,5 +20,4 @@ __all__ = [
     "ordered",
     "stream",
     "to_yaml",
-    "wave",
 ]

@@ -12,64 +12,19 @@ import functools
 import heapq
 import itertools
 import marshal
-import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
+from etcompile.k8s.objects import wave
 from etcompile.naming import Natural, natural
 
 Manifest = Mapping[str, Any]
 """A Kubernetes object as a JSON value."""
 
-WAVE_IDENTITY = -10
-"""Identities and where secrets come from: everything else refers to them."""
-WAVE_CONFIG = 0
-"""What Pods mount, resolve or are scheduled by; also where a user's own objects are."""
-WAVE_PODS = 100
-"""Everything that makes Pods, together: a wave after a Pod of a training never starts."""
-
-_WAVE_ANNOTATIONS = ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave")
-
-_IDENTITY_KINDS = frozenset(
-    {
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "ClusterSecretStore",
-        "CustomResourceDefinition",
-        "ExternalSecret",
-        "Namespace",
-        "Role",
-        "RoleBinding",
-        "SSHKey",
-        "SealedSecret",
-        "Secret",
-        "SecretProviderClass",
-        "SecretStore",
-        "ServiceAccount",
-    }
-)
-# A claim is here because one that waits for its first consumer is never bound in an earlier
-# wave (reference/gitops.md 0, fact 5).
-_POD_KINDS = frozenset(
-    {
-        "CronJob",
-        "DaemonSet",
-        "Deployment",
-        "Job",
-        "PersistentVolumeClaim",
-        "Pod",
-        "ReplicaSet",
-        "ReplicationController",
-        "StatefulSet",
-    }
-)
-
 # The two kinds that others of their own wave cannot be created without.
 _FOREMOST_KINDS = ("Namespace", "CustomResourceDefinition")
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 
 _natural_namespace = functools.lru_cache(maxsize=1024)(natural)
 """Few namespaces hold many objects."""
@@ -96,25 +51,6 @@ def identity(manifest: Manifest) -> tuple[str, str, str, str]:
 def label(manifest: Manifest, key: str) -> str:
     """One of the object's labels; empty if it is not there."""
     return _text(_mapping(_mapping(manifest.get("metadata")).get("labels")).get(key))
-
-
-def wave(manifest: Manifest) -> int:
-    """The wave of an object: a lower one is applied earlier.
-
-    Returns:
-        The integer in the annotation `etcompile.dev/wave`, else the one in
-        `argocd.argoproj.io/sync-wave`, else that of the kind: -10, 0 or 100
-        (reference/gitops.md 9). An annotation that is no quoted integer does not count.
-    """
-    annotations = _mapping(_mapping(manifest.get("metadata")).get("annotations"))
-    for name in _WAVE_ANNOTATIONS:
-        written = annotations.get(name)
-        if isinstance(written, str) and _INTEGER.fullmatch(written):
-            return int(written)
-    kind = _text(manifest.get("kind"))
-    if kind in _IDENTITY_KINDS:
-        return WAVE_IDENTITY
-    return WAVE_PODS if kind in _POD_KINDS else WAVE_CONFIG
 
 
 def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:

@@ -1,9 +1,12 @@
 """Kubernetes objects as values: what YAML or JSON makes of a manifest or of an answer."""
 
 import functools
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from etcompile.k8s.path import mapping_at
 
 Object = Mapping[str, Any]
 """An object that is only read: a manifest, or what was compiled."""
@@ -183,3 +186,70 @@ def is_namespaced(value: Object) -> bool:
 def _is_builtin(value: Object) -> bool:
     group: str = value["apiVersion"].rpartition("/")[0]
     return "." not in group or group.endswith(".k8s.io")
+
+
+# Waves ------------------------------------------------------------------------------------------
+
+WAVE_IDENTITY = -10
+"""Identities and where secrets come from: everything else refers to them."""
+WAVE_CONFIG = 0
+"""What Pods mount, resolve or are scheduled by; also where a user's own objects are."""
+WAVE_PODS = 100
+"""Everything that makes Pods, together: a wave after a Pod of a training never starts."""
+
+_WAVE_ANNOTATIONS = ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave")
+
+_IDENTITY_KINDS = frozenset(
+    {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ClusterSecretStore",
+        "CustomResourceDefinition",
+        "ExternalSecret",
+        "Namespace",
+        "Role",
+        "RoleBinding",
+        "SSHKey",
+        "SealedSecret",
+        "Secret",
+        "SecretProviderClass",
+        "SecretStore",
+        "ServiceAccount",
+    }
+)
+# A claim is here because one that waits for its first consumer is never bound in an earlier
+# wave (reference/gitops.md 0, fact 5).
+_POD_KINDS = frozenset(
+    {
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "Job",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+    }
+)
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
+
+
+def wave(value: Object) -> int:
+    """The wave of an object: a lower one is applied earlier.
+
+    Returns:
+        The integer in the annotation `etcompile.dev/wave`, else the one in
+        `argocd.argoproj.io/sync-wave`, else that of the kind: -10, 0 or 100
+        (reference/gitops.md 9). An annotation that is no quoted integer does not count.
+    """
+    annotations = mapping_at(value, ("metadata", "annotations"))
+    for name in _WAVE_ANNOTATIONS:
+        written = annotations.get(name)
+        if isinstance(written, str) and _INTEGER.fullmatch(written):
+            return int(written)
+    kind = str(value.get("kind"))
+    if kind in _IDENTITY_KINDS:
+        return WAVE_IDENTITY
+    return WAVE_PODS if kind in _POD_KINDS else WAVE_CONFIG

@@ -5,7 +5,6 @@ from functools import partial
 
 from msgspec import structs
 
-from etcompile import emit
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.exitcodes import INPUT
@@ -157,7 +156,6 @@ def _proposal(
     proposed = plan(
         declarations(compilation, sets.wanted if new_sets else sets.ids, generated=True),
         _once(live, sets, compilation, seen, beyond),
-        emit.wave,
         rights,
         context=cluster.context or cluster.server,
         namespace=cluster.namespace,
@@ -357,7 +355,6 @@ def _orphaned(
     reason = f"its job is no longer in {job_set.source}"
     steps = removal(
         [(orphan.title, value) for orphan in left for value in orphan.objects],
-        emit.wave,
         adopt=rights.adopt,
         applied={orphan.title for orphan in left},
         reason=reason,

@@ -13,7 +13,6 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile import emit
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
@@ -104,7 +103,7 @@ def compared(
         return Comparison(None, (*errors, diagnose(codes.LEFT_SIDE, None, side=name)))
     rights = Rights(whole=True, ignored=ignored)
     right = declarations(compilation)
-    return Comparison(plan(right, left.in_order(), emit.wave, rights, against=name))
+    return Comparison(plan(right, left.in_order(), rights, against=name))
 
 
 def _folder(path: str, options: Options) -> Compilation:

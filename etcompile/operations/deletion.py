@@ -5,7 +5,6 @@ from functools import partial
 
 from msgspec import structs
 
-from etcompile import emit
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CONFLICT, INPUT
@@ -82,7 +81,6 @@ def delete_proposal(
         raise ImpossibleError(Result(CONFLICT, others))
     plan = removal(
         live,
-        emit.wave,
         adopt=adopt,
         applied=applied,
         declared={reference(value).key_in(cluster.namespace) for value in compiled},

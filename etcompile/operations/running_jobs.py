@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from etcompile import backend, emit
+from etcompile import backend
 from etcompile.compiler.stored import StoredJobError
 from etcompile.diagnostics import codes
 from etcompile.k8s import pods
@@ -93,7 +93,6 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         declared,
         live.values(),
         records,
-        emit.wave,
         job=title,
         waits=backend.waits(run.job),
         config=run.uid,

@@ -9,13 +9,13 @@ one node.
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, wave
 from etcompile.k8s.references import RBAC, Reference, controlled_secret, references
 from etcompile.plan.step import Declared, ObjectKey, reference
 
@@ -79,8 +79,8 @@ class Graph(Struct, frozen=True):
     edges: tuple[Edge, ...]
 
 
-def graph(groups: Iterable[Declared], wave: Callable[[Object], int]) -> Graph:
-    """The graph of compiled objects; `wave` is that of an object (`etcompile.emit.wave`)."""
+def graph(groups: Iterable[Declared]) -> Graph:
+    """The graph of compiled objects."""
     objects: list[Object] = []
     nodes: list[Node] = []
     gates: list[tuple[int, str]] = []

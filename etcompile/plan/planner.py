@@ -5,7 +5,7 @@ API server which of them it would change (`Ask`), `classes` what follows for one
 what waits for what and whose turn it is.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
@@ -43,7 +43,6 @@ from etcompile.plan.step import (
 def plan(
     desired: Iterable[Declared],
     live: Iterable[Object],
-    wave: Callable[[Object], int],
     rights: Rights | None = None,
     *,
     against: str = "cluster",
@@ -59,7 +58,6 @@ def plan(
         live: The live ones, in any order: those of the same names as the desired ones, and the
             members of the inventories. Each is looked at once and not kept, unless it is not
             desired.
-        wave: The wave of an object (`etcompile.emit.wave`).
         ask: Asks the API server which differences it would change; None without a cluster.
         read_pods: Reads all Pods of a namespace, which may use what is destroyed; None without a
             cluster.
@@ -99,7 +97,7 @@ def plan(
     if not rights.whole:
         drafts = mounts.held(drafts, {key: group.job for key, (_, group) in wanted.items()})
     waits = {group.job: group.waits for group in groups}
-    acting = ordered(drafts, waits, wave, late) if drafts else []
+    acting = ordered(drafts, waits, late) if drafts else []
     if ring(acting) is None:
         acting = in_turn(acting)
     steps = (*acting, *(draft.step for draft in idle))

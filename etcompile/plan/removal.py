@@ -18,7 +18,7 @@ from etcompile.model.protocol import config_names
 from etcompile.plan import owners
 from etcompile.plan.classes import created
 from etcompile.plan.mounts import Mounts, ReadPods
-from etcompile.plan.schedule import Draft, Wave, in_turn, ordered
+from etcompile.plan.schedule import Draft, in_turn, ordered
 from etcompile.plan.step import (
     REMOVES,
     ObjectKey,
@@ -43,7 +43,6 @@ _KEYS_OF_RECORD = frozenset({"done", "phase", "record"})
 
 def removal(
     belongings: Iterable[tuple[str, Object]],
-    wave: Wave,
     *,
     adopt: bool = False,
     applied: Collection[str] = (),
@@ -91,7 +90,7 @@ def removal(
             drafts.append(Draft(step, value))
     if read_pods is not None:
         drafts = Mounts(namespace, read_pods).held(drafts)
-    steps = ordered(drafts, {}, wave) if drafts else []
+    steps = ordered(drafts, {}) if drafts else []
     # A watcher brings Pods back as long as the ConfigMap that declares their job is there.
     first = max((step.wave for step in steps), default=0)
     steps = [
@@ -125,7 +124,6 @@ def restart(
     pods: Iterable[Object],
     live: Iterable[Object],
     records: Iterable[Object],
-    wave: Wave,
     *,
     job: str,
     waits: Mapping[str, tuple[str, ...]],
@@ -168,7 +166,6 @@ def restart(
             left.append(unmanaged(step, "the job does not declare it"))
     steps = removal(
         going,
-        wave,
         adopt=adopt,
         applied=(job,) if applied else (),
         declared={ref.key for ref in wanted},
@@ -190,7 +187,7 @@ def restart(
     return (
         planned((*removed, *left)),
         planned(_of_record(record, job) for record in records),
-        planned(in_turn(ordered(drafts, {member: waits}, wave))),
+        planned(in_turn(ordered(drafts, {member: waits}))),
     )
 
 

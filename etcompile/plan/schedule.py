@@ -8,12 +8,12 @@ thousand Pods that wait for a thousand Services would be a million pairs.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from msgspec import Struct, structs
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, wave
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.needs import graph
 from etcompile.plan.step import IDLE, MAKES, REMOVES, Action, Declared, ObjectRef, Reason, Step
@@ -30,8 +30,6 @@ _AFTER_IDENTITY = 0
 _POINT = "\0"
 """The first character of the name of a point, and of no step's id."""
 
-Wave = Callable[[Object], int]
-"""The wave of an object (`etcompile.emit.wave`)."""
 _After = dict[str, list[str]]
 """What each step must wait for, by ids."""
 
@@ -46,7 +44,6 @@ class Draft(Struct, frozen=True):
 def ordered(
     drafts: Sequence[Draft],
     waits: Mapping[str | None, Mapping[str, tuple[str, ...]]],
-    wave: Wave,
     unready: Iterable[Draft] = (),
 ) -> list[Step]:
     """The steps with their order, and the steps that only wait.
@@ -74,7 +71,7 @@ def ordered(
         pods = [wave(pod.value) for pod in training.applied]
         for name, (draft, _, _) in training.lists.items():
             raised[name] = max([wave(draft.value), *pods])
-    for waiter, other in (*_named(drafts, wave), *_housed(drafts)):
+    for waiter, other in (*_named(drafts), *_housed(drafts)):
         if other not in raised:
             after[waiter].append(other)
     steps: list[Step] = []
@@ -234,7 +231,7 @@ def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
     return added - removed, removed - added
 
 
-def _named(drafts: Sequence[Draft], wave: Wave) -> Iterator[tuple[str, str]]:
+def _named(drafts: Sequence[Draft]) -> Iterator[tuple[str, str]]:
     """Pairs of ids: a step, and one before it, as one object names or owns the other.
 
     What a new object needs is created before it, and what an old one needs is deleted after it.
@@ -242,7 +239,7 @@ def _named(drafts: Sequence[Draft], wave: Wave) -> Iterator[tuple[str, str]]:
     applied = [draft for draft in drafts if draft.step.action in MAKES]
     gone = [draft for draft in drafts if draft.step.action in REMOVES]
     for some in (applied, gone):
-        for edge in graph([Declared(None, [draft.value for draft in some])], wave).edges:
+        for edge in graph([Declared(None, [draft.value for draft in some])]).edges:
             if edge.binds and edge.target < len(some):
                 source, target = some[edge.source].step, some[edge.target].step
                 if source.action in REMOVES:
@@ -382,25 +379,25 @@ def _sorter(steps: Mapping[str, Step]) -> TopologicalSorter[str]:
     shared = sorted(making.get(None, ()))
     for job, waves in making.items():
         before: list[str] = []
-        for wave in sorted(waves):
+        for number, inside in sorted(waves.items()):
             # Objects of no job, such as a Namespace, are there for all jobs.
             earlier = [
-                _wave_point(None, number) for number in shared if job is not None and number < wave
+                _wave_point(None, other) for other in shared if job is not None and other < number
             ][-1:]
-            for step in waves[wave]:
+            for step in inside:
                 sorter.add(step.id, *before, *earlier)
-            point = _wave_point(job, wave)
-            sorter.add(point, *before, *(step.id for step in waves[wave]))
+            point = _wave_point(job, number)
+            sorter.add(point, *before, *(step.id for step in inside))
             before = [point]
         sorter.add(everything, *before)
     for job, waves in leaving.items():
         own = making.get(job) if job is not None else None
         before = [_wave_point(job, max(own))] if own else [everything]
-        for wave in sorted(waves, reverse=True):
-            for step in waves[wave]:
+        for number, inside in sorted(waves.items(), reverse=True):
+            for step in inside:
                 sorter.add(step.id, *before)
-            point = f"{_POINT}the deletion of {_wave_point(job, wave).removeprefix(_POINT)}"
-            sorter.add(point, *before, *(step.id for step in waves[wave]))
+            point = f"{_POINT}the deletion of {_wave_point(job, number).removeprefix(_POINT)}"
+            sorter.add(point, *before, *(step.id for step in inside))
             before = [point]
     return sorter
 

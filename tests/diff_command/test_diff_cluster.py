@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import etcompile
-from etcompile import emit
 from etcompile.k8s.managedfields import ownership
 from etcompile.kubeapi import ClusterError, connect
 from etcompile.model.keypair import with_key_pair
@@ -31,7 +30,7 @@ def at(namespace: str, values: Any) -> list[dict[str, Any]]:
 
 def planned(live: Live, values: list[Any]) -> Plan:
     there = live.get([reference(value) for value in values])
-    return plan([Declared("j", values)], there, emit.wave, namespace=live.namespace)
+    return plan([Declared("j", values)], there, namespace=live.namespace)
 
 
 @pytest.mark.parametrize("kind", sorted(one.name for one in EXAMPLES.iterdir() if one.is_dir()))

@@ -168,7 +168,7 @@ def test_text_is_in_order_and_ends_with_a_summary(jobs: Path, diff) -> None:
 
 def between(old, new):
     groups = [Declared(one.name, one.objects, one.waits) for one in new.groups]
-    return plan(groups, old.objects, emit.wave, Rights(whole=True), against="main")
+    return plan(groups, old.objects, Rights(whole=True), against="main")
 
 
 def test_many_alike_are_one_line() -> None:
@@ -188,7 +188,7 @@ def test_a_comment_stays_below_its_limit_and_says_what_it_leaves_out() -> None:
         }
         for number in range(1, 60)
     ]
-    found = plan([Declared(None, objects)], [], emit.wave)
+    found = plan([Declared(None, objects)], [])
     told = markdown(found, emit.to_yaml)
     assert len(told.encode()) <= LIMIT
     assert "too long for a comment" in told
@@ -205,7 +205,7 @@ def test_a_value_cannot_leave_its_place_in_markdown_or_html() -> None:
         "data": {"<img src=x>": evil},
     }
     there = {**value, "data": {"<img src=x>": "1"}}
-    found = plan([Declared("<i>", [value])], [there], emit.wave, Rights(whole=True))
+    found = plan([Declared("<i>", [value])], [there], Rights(whole=True))
     told = page(found, emit.to_yaml)
     assert "<script>alert" not in told
     assert "<img src" not in told
@@ -225,7 +225,7 @@ def test_secrets_are_masked_in_every_form() -> None:
 
     new, old = secret("hunter2-new"), secret("hunter2-old")
     for there in ([], [old]):
-        found = plan([Declared(None, [new])], there, emit.wave, Rights(whole=True))
+        found = plan([Declared(None, [new])], there, Rights(whole=True))
         from etcompile.plan.plan_file import plan_value
 
         forms = [

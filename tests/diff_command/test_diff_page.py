@@ -23,7 +23,7 @@ def made() -> Plan:
     right = compiled(new, scale_out("o", 6), scale_in("i", ["mnist-worker-0"]))
     groups = [Declared(one.name, one.objects, one.waits, "job.yaml") for one in right.groups]
     there: Any = old.objects
-    return plan(groups, there, emit.wave, Rights(whole=True), against="main")
+    return plan(groups, there, Rights(whole=True), against="main")
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from etcompile.emit import WAVE_CONFIG, WAVE_IDENTITY, WAVE_PODS, ordered, wave
+from etcompile.emit import ordered
+from etcompile.k8s.objects import WAVE_CONFIG, WAVE_IDENTITY, WAVE_PODS, wave
 from etcompile.naming import natural
 
 

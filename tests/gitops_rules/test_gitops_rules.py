@@ -45,8 +45,9 @@ from gitops_renders import (
 )
 
 import etcompile
-from etcompile import Options, Settings, emit
+from etcompile import Options, Settings
 from etcompile.cli.main import _etcompile as program
+from etcompile.k8s.objects import wave
 from etcompile.plan.applysets import applyset_id
 from etcompile.plan.step import ObjectRef
 from keysources import MODES
@@ -96,15 +97,15 @@ each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: pat
 def test_every_kind_is_in_its_wave(profiles, means) -> None:
     seen = set()
     for value in objects(profiles, means):
-        wave = WAVES[value["kind"]]
-        assert emit.wave(value) == wave, value["kind"]
+        number = WAVES[value["kind"]]
+        assert wave(value) == number, value["kind"]
         seen.add(value["kind"])
         told = annotations(value)
-        assert told.get(SYNC_WAVE) == (str(wave) if "argocd" in profiles else None), value["kind"]
+        assert told.get(SYNC_WAVE) == (str(number) if "argocd" in profiles else None), value["kind"]
         group = told.get(CHANGE_GROUP, "")
         if group:
             assert "kapp" in profiles
-            assert group.endswith(f"-{wave}"), value["kind"]
+            assert group.endswith(f"-{number}"), value["kind"]
     # Of an input that has them, and of one version of Kubernetes only.
     rare = {"Namespace", "CustomResourceDefinition", "Workload", "ElasticJob"}
     assert seen >= WAVES.keys() - rare
@@ -121,8 +122,8 @@ def test_a_namespace_comes_first_and_a_claim_with_the_pods() -> None:
 @each_tool
 def test_nothing_is_in_a_wave_above_the_pods(profiles, means) -> None:
     for example, compilation in renders(profiles, means):
-        waves = [(emit.wave(value), value["kind"]) for value in compilation.in_order()]
-        pods = {wave for wave, kind in waves if kind in ("Pod", "Job")}
+        waves = [(wave(value), value["kind"]) for value in compilation.in_order()]
+        pods = {number for number, kind in waves if kind in ("Pod", "Job")}
         assert len(pods) == 1, example
         assert max(waves)[0] == max(pods), example
 

@@ -17,7 +17,6 @@ import yaml
 from click.testing import CliRunner
 
 import specs
-from etcompile import emit
 from etcompile.cli.main import _etcompile
 from etcompile.compiler.choices import Options
 from etcompile.integrations.krm import answer
@@ -72,7 +71,7 @@ def test_a_damaged_plan_is_read_or_refused(seed: int) -> None:
     new = specs.compiled(specs.training_job(replicas=3), specs.scale_out("o", 2))
     groups = [Declared(one.name, one.objects, one.waits, "job.yaml") for one in new.groups]
     there: Any = old.objects
-    value = plan_value(plan(groups, there, emit.wave, Rights(whole=True), against="main"))
+    value = plan_value(plan(groups, there, Rights(whole=True), against="main"))
     whole = json.loads(json.dumps(value))
     refused = 0
     for _ in range(CASES):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile import Compilation, SecretMode, Settings, emit
+from etcompile import Compilation, SecretMode, Settings
 from etcompile.plan.needs import Graph, bundled, deadlock, graph, label
 from etcompile.plan.step import Declared
 from specs import compiled, launcher, scale_in, training_job, worker
@@ -16,7 +16,7 @@ def built(*documents: Any, **options: Any) -> Graph:
 
 def of(compilation: Compilation) -> Graph:
     groups = [Declared(one.name, one.objects, one.waits) for one in compilation.groups]
-    return graph(groups, emit.wave)
+    return graph(groups)
 
 
 def told(graph: Graph) -> set[str]:
@@ -184,7 +184,7 @@ def test_a_later_object_that_nobody_has_to_wait_for_is_no_deadlock() -> None:
 def test_pods_that_wait_for_each_other_are_told_with_the_whole_ring() -> None:
     pods = [pod(name) for name in ("z", "a", "b", "c")]
     waits = {"z": ("a",), "a": ("b",), "b": ("c",), "c": ("a",)}
-    assert deadlock(graph([Declared("ring", pods, waits)], emit.wave)) == (
+    assert deadlock(graph([Declared("ring", pods, waits)])) == (
         "Pod a waits for Pod b, which waits for Pod c, which waits for Pod a"
     )
 
@@ -192,14 +192,14 @@ def test_pods_that_wait_for_each_other_are_told_with_the_whole_ring() -> None:
 def test_a_diamond_is_no_ring() -> None:
     pods = [pod(name) for name in "abcd"]
     waits = {"a": ("b", "c"), "b": ("d",), "c": ("d",)}
-    assert deadlock(graph([Declared("diamond", pods, waits)], emit.wave)) is None
+    assert deadlock(graph([Declared("diamond", pods, waits)])) is None
 
 
 def test_a_chain_of_thousands_is_followed_to_its_end() -> None:
     pods = [pod(f"p{number}") for number in range(5000)]
     waits = {f"p{number}": (f"p{number + 1}",) for number in range(4999)}
-    assert deadlock(graph([Declared("chain", pods, waits)], emit.wave)) is None
-    ring = deadlock(graph([Declared("ring", pods, {**waits, "p4999": ("p0",)})], emit.wave))
+    assert deadlock(graph([Declared("chain", pods, waits)])) is None
+    ring = deadlock(graph([Declared("ring", pods, {**waits, "p4999": ("p0",)})]))
     assert ring is not None
     assert ring.endswith("which waits for Pod p0")
 
@@ -237,7 +237,7 @@ def test_numbered_pods_that_need_other_things_are_not_taken_together() -> None:
     pods = [pod(f"p-{number}") for number in range(10)]
     pods[0] = pod("p-0", volumes=mounting("settings"))
     one = Declared(None, [config_map("settings"), *pods])
-    found = labels(graph([one], emit.wave))
+    found = labels(graph([one]))
     assert found == ["ConfigMap settings", "Pod p-0", "Pod p-1 … 9 (9 Pods)"]
 
 
@@ -248,7 +248,7 @@ def test_plurals_are_english() -> None:
         for kind in kinds
         for number in range(4)
     ]
-    assert labels(graph([Declared(None, values)], emit.wave)) == [
+    assert labels(graph([Declared(None, values)])) == [
         "NetworkPolicy n-0 … 3 (4 NetworkPolicies)",
         "Ingress n-0 … 3 (4 Ingresses)",
         "Gateway n-0 … 3 (4 Gateways)",

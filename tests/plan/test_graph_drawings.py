@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from etcompile import Compilation, emit
+from etcompile import Compilation
 from etcompile.plan.drawings import FORMS, mermaid, tree
 from etcompile.plan.needs import Edge, Graph, Node, bundled, graph
 from etcompile.plan.step import Declared
@@ -15,7 +15,7 @@ HOSTILE = '"><script>alert(1)</script>&amp;]]> end\n%% `x` #quot; \x07\u202e'
 
 def drawn(compilation: Compilation) -> Graph:
     groups = [Declared(one.name, one.objects, one.waits) for one in compilation.groups]
-    return bundled(graph(groups, emit.wave))
+    return bundled(graph(groups))
 
 
 def job(replicas: int = 2) -> Graph:

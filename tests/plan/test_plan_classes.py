@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from etcompile import emit
 from etcompile.plan.planner import plan
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Declared, Plan, Step
@@ -40,7 +39,7 @@ def pod(image: str = "busybox:1", *command: str) -> dict[str, Any]:
 def planned(
     desired: list[Any], there: list[Any], *, inventory: str | None = None, **rights: Any
 ) -> Plan:
-    return plan([Declared("n/j", desired, inventory=inventory)], there, emit.wave, Rights(**rights))
+    return plan([Declared("n/j", desired, inventory=inventory)], there, Rights(**rights))
 
 
 def only(*args: Any, **options: Any) -> Step:
@@ -188,9 +187,7 @@ def test_an_object_joins_the_inventory_and_nothing_else_of_it_changes() -> None:
 
 def test_what_is_only_to_exist_is_left_as_it_is() -> None:
     kept = frozenset({("", "ConfigMap", "n", "c")})
-    found = plan(
-        [Declared(None, [config()], create_only=kept)], [live(changed(config()))], emit.wave
-    )
+    found = plan([Declared(None, [config()], create_only=kept)], [live(changed(config()))])
     assert [step.action for step in found.steps] == ["unchanged"]
 
 

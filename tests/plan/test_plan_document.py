@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from etcompile import data, emit
+from etcompile import data
 from etcompile.plan.plan_file import PlanError, digest, plan_value, read_plan
 from etcompile.plan.planner import plan
 from etcompile.plan.scope import Rights
@@ -20,7 +20,7 @@ def made() -> Plan:
     groups = [Declared(one.name, one.objects, one.waits, "job.yaml") for one in new.groups]
     rights = Rights(whole=True)
     there: Any = old.objects
-    return plan(groups, there, emit.wave, rights, against="main")
+    return plan(groups, there, rights, against="main")
 
 
 def test_a_plan_comes_back_as_it_was_written(made: Plan) -> None:

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from etcompile import Compilation, emit
+from etcompile import Compilation
 from etcompile.plan.planner import plan
 from etcompile.plan.schedule import Schedule, ring, turns
 from etcompile.plan.scope import Rights
@@ -19,7 +19,7 @@ def declared(compilation: Compilation) -> list[Declared]:
 
 def between(old: Compilation | None, new: Compilation) -> Plan:
     there: Any = old.objects if old else ()
-    return plan(declared(new), there, emit.wave, WHOLE)
+    return plan(declared(new), there, WHOLE)
 
 
 def place(found: Plan, start: str) -> int:
@@ -123,10 +123,10 @@ def test_an_object_waits_for_what_its_spec_names_within_a_wave() -> None:
     volumes = [{"name": "v", "configMap": {"name": "z"}}]
     spec = {"containers": [{"name": "m", "image": "busybox:1"}], "volumes": volumes}
     objects = [with_wave("5", "Pod", "a", spec=spec), with_wave("5", "ConfigMap", "z")]
-    found = plan([Declared(None, objects)], [], emit.wave)
+    found = plan([Declared(None, objects)], [])
     assert [step.ref.kind for step in found.steps] == ["ConfigMap", "Pod"]
     objects[1] = with_wave("9", "ConfigMap", "z")
-    told = ring(plan([Declared(None, objects)], [], emit.wave).steps)
+    told = ring(plan([Declared(None, objects)], []).steps)
     assert told is not None
     assert "create Pod a" in told
     assert "create ConfigMap z" in told

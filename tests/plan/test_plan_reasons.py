@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Plan, list[str], list[tuple[str, str]]]] = {
         [],
     ),
     "adopt": (
-        removal([("n/j", live(config(), **ARGO))], lambda _: 0),
+        removal([("n/j", live(config(), **ARGO))]),
         [f"Argo CD application team manages it, and would create it again; {ADOPT}"],
         [("adopt", ADOPT)],
     ),

@@ -5,7 +5,7 @@ this package. What it needs to know of a job is in `group`; `scheduler` makes Po
 `gang_checks` finds what would make it wait for ever. Without a scheduler none of them is imported.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,6 @@ def problems(
     job: Job,
     settings: Settings,
     objects: Sequence[Object],
-    wave: Callable[[Object], int],
     changed: Sequence[Source] = (),
 ) -> list[Diagnostic]:
     """What would keep a gang from starting, or be ignored."""
@@ -106,7 +105,7 @@ def problems(
     chosen = scheduler_of(settings.gang)
     gang = group.group_of(job, settings, objects, chosen.default_queue)
     written = gang_checks.Written(objects, changed, settings.gang_scheduler)
-    return [*unread, *gang_checks.check(gang, chosen, written, wave)]
+    return [*unread, *gang_checks.check(gang, chosen, written)]
 
 
 def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str, ...]:

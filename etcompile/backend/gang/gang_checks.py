@@ -7,7 +7,7 @@ Operator keeps it with a Warning event (reference/training-operator.md 2.5,
 reference/mpi-operator-v2.md 3.8): there is no operator here that could emit one.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.diagnostics.message_text import excerpts
 from etcompile.k8s import requests
 from etcompile.k8s.names import is_label, is_subdomain
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, wave
 from etcompile.k8s.path import dotted
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
@@ -77,12 +77,7 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
     return [diagnose(codes.NO_EFFECT, place, **facts)]
 
 
-def check(
-    group: Group,
-    scheduler: Scheduler,
-    written: Written,
-    wave: Callable[[Object], int],
-) -> list[Diagnostic]:
+def check(group: Group, scheduler: Scheduler, written: Written) -> list[Diagnostic]:
     """What is wrong with the gang of a job."""
     objects = written.objects
     problems = [*_ignored(group, scheduler), *_names(group, scheduler), *_queues(group)]
@@ -97,7 +92,7 @@ def check(
         *_replaced(group, scheduler, objects),
         *_modest(group),
         *(_unlike(group, objects) if scheduler.uniform_roles else ()),
-        *(() if scheduler.starts_early else _torn(group, objects, wave)),
+        *(() if scheduler.starts_early else _torn(group, objects)),
         *(() if scheduler.roles else _overtaken(group, scheduler, objects)),
         *scheduler.problems(group, objects),
     ]
@@ -260,9 +255,7 @@ def _shape(spec: Mapping[str, Any]) -> tuple[object, ...]:
     return (requests.requested(spec), ports, *(spec.get(field) for field in _SHAPING))
 
 
-def _torn(
-    group: Group, objects: Sequence[Object], wave: Callable[[Object], int]
-) -> Iterator[Diagnostic]:
+def _torn(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     """Pods that are created only when others run, which wait for them to be created."""
     waves: dict[int, str] = {}
     for value in objects:
