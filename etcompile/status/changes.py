@@ -1,4 +1,4 @@
-"""What has changed between two looks at jobs: a line each, where no table can be kept on a screen.
+"""What has changed between two looks at jobs: a line each.
 
 The first look counts as changes from nothing, so that who reads only these lines knows all.
 """
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from etcompile.status.text import some
 from etcompile.status.values import JobStatus
 
 
@@ -37,37 +38,38 @@ def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator
     """What has changed from the last look at the jobs to this one."""
     known = {(status.namespace, status.name): status for status in before}
     for now in after:
-        yield from _of_job(known.pop((now.namespace, now.name), None), now)
+        job, last = f"{now.namespace}/{now.name}", known.pop((now.namespace, now.name), None)
+        was, facts = _facts(last) if last is not None else {}, _facts(now)
+        for thing, (status, reason, compared) in facts.items():
+            earlier = was.get(thing)
+            if earlier is None or earlier[2] != compared:
+                yield Change(job, thing[0], earlier[0] if earlier else "", status, reason)
+        for name, more in was.keys() - facts.keys():
+            if name.startswith("Pod/"):
+                yield Change(job, name, was[name, more][0], "Undeclared")
     for gone in known.values():
         yield Change(f"{gone.namespace}/{gone.name}", "job", gone.phase, "Deleted")
 
 
-def _of_job(was: JobStatus | None, now: JobStatus) -> Iterator[Change]:
-    job = f"{now.namespace}/{now.name}"
-    if was is None or was.phase != now.phase:
-        yield Change(job, "job", was.phase if was else "", now.phase, now.because)
-    standing = {replica.name: replica for replica in was.replicas} if was else {}
-    for replica in now.replicas:
-        last = standing.pop(replica.name, None)
-        facts = replica.state, replica.reason, replica.restarts
-        if last is None or (last.state, last.reason, last.restarts) != facts:
-            why = replica.why
-            if last is not None and replica.restarts > last.restarts:
-                why = f"{why}; restarted" if why else "restarted"
-            yield Change(job, f"Pod/{replica.name}", last.state if last else "", replica.state, why)
-    for name, last in standing.items():
-        yield Change(job, f"Pod/{name}", last.state, "Undeclared")
-    if was is not None and now.epoch is not None and now.epoch != was.epoch:
-        before = str(was.epoch.number) if was.epoch else ""
-        yield Change(job, "epoch", before, str(now.epoch.number), now.epoch.reason)
-    if was is not None and now.hosts is not None and was.hosts != now.hosts:
-        hosts = was.hosts.names if was.hosts else ()
-        moved = [f"+{name}" for name in now.hosts.names if name not in hosts]
-        moved += [f"-{name}" for name in hosts if name not in now.hosts.names]
-        count = f"{len(now.hosts.names)} ({'live' if now.hosts.live else 'from Git'})"
-        yield Change(job, "hosts", str(len(hosts)), count, " ".join(moved))
-    known = {(event.reason, event.message, event.objects) for event in was.events} if was else set()
-    for event in reversed(now.events):
-        if was is not None and (event.reason, event.message, event.objects) not in known:
-            about = ", ".join(event.objects[:3])
-            yield Change(job, f"event of {about}", "", event.reason, event.message)
+def _facts(job: JobStatus) -> dict[tuple[str, str], tuple[str, str, object]]:
+    """What is said of a job and of what belongs to it: a status, a reason, and what is compared.
+
+    Events are told apart by their words, everything else by its name.
+    """
+    facts: dict[tuple[str, str], tuple[str, str, object]] = {}
+    facts["job", ""] = job.phase, job.because, job.phase
+    for replica in job.replicas:
+        restarts = f"restarts: {replica.restarts}" if replica.restarts else ""
+        reason = "; ".join(filter(None, (replica.why, restarts)))
+        compared = replica.state, replica.reason, replica.restarts
+        facts[f"Pod/{replica.name}", ""] = replica.state, reason, compared
+    if job.epoch is not None:
+        facts["epoch", ""] = str(job.epoch.number), job.epoch.reason, job.epoch.number
+    if job.hosts is not None:
+        source = "live" if job.hosts.live else "from Git"
+        count = f"{len(job.hosts.names)} ({source})"
+        facts["hosts", ""] = count, some(job.hosts.names), job.hosts
+    for event in reversed(job.events):
+        words = f"{event.reason}: {event.message}"
+        facts[f"event of {some(event.objects)}", words] = event.reason, event.message, None
+    return facts

@@ -35,17 +35,11 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
-from etcompile.model.protocol import (
-    PREFLIGHT,
-    SPEC_HASH,
-)
+from etcompile.model.protocol import PREFLIGHT, SPEC_HASH
 from etcompile.model.run_record import RunRecord, written_record
 from etcompile.model.supervision import UNSUPERVISED_EVENT
-from etcompile.status.job_status import (
-    JobObjects,
-    jobs_among,
-    status_of_job,
-)
+from etcompile.status.job_status import JobObjects, jobs_among, status_of_job
+from etcompile.status.text import some
 from etcompile.status.values import ENDED, JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
@@ -197,7 +191,7 @@ def _explained(its: JobObjects, status: JobStatus) -> Explanation:
         avoided=avoided_nodes(log, job.run.avoid_nodes_after) if job and log else (),
         warned=tuple(sorted(warned)),
     )
-    return structs.replace(why, advice=tuple(dict.fromkeys(_advice(why, job, record, its_pods))))
+    return structs.replace(why, advice=tuple(dict.fromkeys(_advice(why, job, record))))
 
 
 # What has ended ---------------------------------------------------------------------------------
@@ -371,39 +365,37 @@ def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject 
     if not any(init.get("name") == gate.name and pods.is_running(init) for init in inits):
         return ""
     parts = []
-    for roles, good, what in (
-        (gate.completed, ("Succeeded",), "succeeded"),
-        (gate.roles, ("Ready", "Succeeded"), "ready"),
+    for roles, good, end in (
+        (gate.completed, ("Succeeded",), "succeed"),
+        (gate.roles, ("Ready", "Succeeded"), "be ready"),
     ):
         others = [o for o in status.replicas if o.role in roles and o.state not in good]
-        if not others:
-            continue
-        verb = "have not" if what == "succeeded" else "are not"
-        if len(others) == 1:
-            verb = "has not" if what == "succeeded" else "is not"
-        count = "1 Pod" if len(others) == 1 else f"{len(others)} Pods"
-        names = ", ".join(f"{other.name} ({other.reason or other.state})" for other in others[:4])
-        more = f" and {len(others) - 4} more" if len(others) > 4 else ""
-        parts.append(f"waits for {count} that {verb} {what}: {names}{more}")
+        if others:
+            names = some([f"{other.name} ({other.reason or other.state})" for other in others])
+            parts.append(f"waits for {names} to {end}")
     return "; ".join(parts)
 
 
 # What to do -------------------------------------------------------------------------------------
 
 
-def _advice(
-    why: Explanation,
-    job: Job | None,
-    record: RunRecord | None,
-    its_pods: Mapping[str, LiveObject],
-) -> Iterator[str]:
+def _advice(why: Explanation, job: Job | None, record: RunRecord | None) -> Iterator[str]:
     status = why.status
     if status.phase == "Succeeded":
         return
     if why.verdict:
         yield "raise activeDeadlineSeconds if the job may take that long"
     if why.last is not None and (advice := why.last.first.cause.advice):
-        limit = _memory_limit(why.last.first, job, its_pods)
+        first = why.last.first
+        role = job.role(first.role) if job and first.cause.name == "OOMKilled" else None
+        spec = role.template.spec if role is not None else {}
+        own = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        limits = [
+            (container.get("resources") or {}).get("limits") or {}
+            for container in own
+            if container.get("name") == first.container
+        ]
+        limit = limits[0].get("memory") if limits else None
         yield f"{advice}; its limit is {limit}" if limit else advice
     for held in why.held:
         yield from _of_held(held, status.namespace, job)
@@ -416,20 +408,6 @@ def _advice(
         if record is None and job is not None:
             yield "run etcompile watch: it keeps what failed, and brings back what can come back"
         yield f"then run it again: etcompile restart {status.name} -n {status.namespace}"
-
-
-def _memory_limit(failure: Failure, job: Job | None, its_pods: Mapping[str, LiveObject]) -> str:
-    """The memory limit of a container that ran out of memory; empty if that is not known."""
-    if failure.cause.name != "OOMKilled":
-        return ""
-    role = job.role(failure.role) if job is not None else None
-    pod = its_pods.get(failure.pod) or {}
-    spec = pod.get("spec") or (role.template.spec if role is not None else {})
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        if container.get("name") == failure.container:
-            limits = (container.get("resources") or {}).get("limits") or {}
-            return str(limits.get("memory") or "")
-    return ""
 
 
 def _of_held(held: Held, namespace: str, job: Job | None) -> Iterator[str]:

@@ -153,12 +153,11 @@ def _no_such_job(cluster: Cluster, job: str, namespace: str | None) -> NoSuchJob
     return NoSuchJobError(diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts))
 
 
-def follow(cluster: Cluster, view: Seen, *, every: float | None = None) -> Iterator[Seen]:
+def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
     """Keeps what was seen up to date, and yields it after each change.
 
     Args:
         view: What was seen; it is changed in place.
-        every: Seconds after which it is yielded although nothing has changed; None for never.
 
     Raises:
         ClusterError: a watch ended for good.
@@ -173,9 +172,9 @@ def follow(cluster: Cluster, view: Seen, *, every: float | None = None) -> Itera
             threading.Thread(target=_listen, args=(watch, changes), daemon=True).start()
         try:
             while True:
+                view.take_in(changes.get())
+                end = time.monotonic() + _TOGETHER
                 with contextlib.suppress(queue.Empty):
-                    view.take_in(changes.get(timeout=every))
-                    end = time.monotonic() + _TOGETHER
                     while (left := end - time.monotonic()) > 0:
                         view.take_in(changes.get(timeout=left))
                 yield view

@@ -25,16 +25,13 @@ _DURATIONS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 def job_text(job: JobStatus, now: datetime, *, color: bool = False) -> str:
     """A job in full."""
-    lines = [shown(line) for line in _job_lines(job, now)]
-    phase = _painted(job.phase, _STYLES.get(job.phase, ""), color=color)
-    lines[1] = lines[1].replace(job.phase, phase, 1)
-    return "".join(f"{line}\n" for line in lines)
+    head, phase, *rest = (shown(line) for line in _job_lines(job, now))
+    return "".join(f"{line}\n" for line in (head, _painted(phase, job.phase, color=color), *rest))
 
 
 def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) -> str:
     """Jobs as a table, a line each."""
-    head = ("NAMESPACE", "NAME", "KIND", "PHASE", "READY", "FAILED", "RESTARTS", "AGE")
-    rows = []
+    rows = [("NAMESPACE", "NAME", "KIND", "PHASE", "READY", "FAILED", "RESTARTS", "AGE")]
     for job in jobs:
         desired = [role.desired for role in job.roles]
         of = "?" if None in desired else sum(number or 0 for number in desired)
@@ -49,17 +46,17 @@ def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) 
             age(job.created, now),
         )
         rows.append(row)
-    styles = [_STYLES.get(job.phase, "") for job in jobs]
-    lines = [shown(line) for line in _table([head, *rows])]
-    painted = [
-        line.replace(f" {job.phase} ", f" {_painted(job.phase, style, color=color)} ", 1)
-        for line, job, style in zip(lines[1:], jobs, styles, strict=True)
-    ]
-    orphans = [f"{job.namespace}/{job.name}" for job in jobs if job.orphan_of]
-    if orphans:
+    head, *lines = map(shown, _table(rows))
+    lines = [_painted(line, j.phase, color=color) for line, j in zip(lines, jobs, strict=True)]
+    if orphans := [f"{job.namespace}/{job.name}" for job in jobs if job.orphan_of]:
         names = ", ".join(orphans)
-        painted += ["", f"no longer in the files (etcompile apply --prune deletes them): {names}"]
-    return "".join(f"{line}\n" for line in (lines[0], *painted))
+        lines += ["", f"no longer in the files (etcompile apply --prune deletes them): {names}"]
+    return "".join(f"{line}\n" for line in (head, *lines))
+
+
+def _painted(line: str, phase: Phase, *, color: bool) -> str:
+    painted = f"\x1b[{_STYLES[phase]}m{phase}\x1b[0m" if phase in _STYLES else phase
+    return line.replace(phase, painted, 1) if color else line
 
 
 def not_ready_lines(job: JobStatus) -> Iterator[str]:
@@ -172,7 +169,3 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
         )
         for row in rows
     ]
-
-
-def _painted(text: str, style: str, *, color: bool) -> str:
-    return f"\x1b[{style}m{text}\x1b[0m" if color and style else text

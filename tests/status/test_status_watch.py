@@ -76,7 +76,7 @@ def test_hosts_and_events_show_and_a_deleted_job_ends_the_watch(deployed, cluste
     hosts = {"hostfile": "mnist-worker-1:1\n", "deepspeed-hostfile": "mnist-worker-1 slots=1\n"}
     metadata = {"name": "mnist-etcompile-hosts"}
     cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": hosts})
-    assert "2 -> 1 (live): -mnist-worker-0" in until(process, " hosts ")[-1]
+    assert "2 (from Git) -> 1 (live): mnist-worker-1" in until(process, " hosts ")[-1]
     told("mnist-worker-1", "FailedMount", 'secret "mnist" not found')
     assert 'FailedMount: secret "mnist" not found' in until(process, "event of")[-1]
     cluster.delete(cluster.resource("v1", "ConfigMap"), "mnist-config")
