@@ -14,7 +14,7 @@ from msgspec import structs
 
 from etcompile import backend
 from etcompile.compiler.stored import read_stored
-from etcompile.failures import Failure, log_text, read_log
+from etcompile.failures.log import Failure, log_text, read_log
 from etcompile.goodput import Span, Timeline, read_timeline, timeline_text
 from etcompile.model import Job, Member, Settings
 from etcompile.model.notice import read_notice

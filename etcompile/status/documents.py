@@ -8,7 +8,7 @@ from etcompile.k8s.objects import timestamp
 from etcompile.status.values import JobStatus
 
 if TYPE_CHECKING:
-    from etcompile.failures import Failure
+    from etcompile.failures.log import Failure
     from etcompile.goodput import Goodput, Timeline
     from etcompile.status.explanations import Attempt, Explanation
 

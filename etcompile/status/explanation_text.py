@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from etcompile.diagnostics.redaction import shown
-from etcompile.failures import Failure
+from etcompile.failures.log import Failure
 from etcompile.model.protocol import PREFLIGHT
 from etcompile.status.explanations import Attempt, Explanation
 from etcompile.status.text import age, in_training, some

@@ -19,15 +19,13 @@ from math import inf
 from msgspec import Struct, structs
 
 from etcompile import backend
-from etcompile.failures import (
-    PROBE_FAILED,
+from etcompile.failures.causes import PROBE_FAILED, cause_of, missing_object
+from etcompile.failures.log import (
     Failure,
     FailureLog,
     avoided_nodes,
-    cause_of,
     failures_of,
     first_causes,
-    missing_object,
     read_log,
     tied_with,
 )

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.failures import read_log
+from etcompile.failures.log import read_log
 from etcompile.k8s.objects import is_going
 from etcompile.kubeapi import ClusterError
 from etcompile.model.protocol import (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from etcompile.failures import Failure, FailureLog
+from etcompile.failures.log import Failure, FailureLog
 from etcompile.goodput import Timeline
 from etcompile.model import Member
 from etcompile.model.run_record import RunRecord

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from etcompile.failures import FailureLog
+from etcompile.failures.log import FailureLog
 from etcompile.goodput import Timeline
 from etcompile.model import Job, Settings
 from etcompile.model.run_record import LATEST, RunRecord

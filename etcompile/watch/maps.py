@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from etcompile.backend.identity import job_labels
-from etcompile.failures import log_text
+from etcompile.failures.log import log_text
 from etcompile.goodput import timeline_text
 from etcompile.k8s.objects import Object
 from etcompile.model import Job

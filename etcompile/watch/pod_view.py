@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from etcompile.diagnostics.redaction import shown
-from etcompile.failures import Failure, failures_of
+from etcompile.failures.log import Failure, failures_of
 from etcompile.goodput import Span, spans_of
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.objects import Object, is_going, seconds, status_of

@@ -21,7 +21,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from etcompile.compiler.stored import StoredJobError
-from etcompile.failures import read_log
+from etcompile.failures.log import read_log
 from etcompile.goodput import Goodput, goodput, read_timeline
 from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError

@@ -18,7 +18,7 @@ SINGLE_THREADED = {"plan/plan_file.py", "capacity/snapshot.py"}
 
 SIX_THREADS = """
 import sys, threading
-from etcompile.failures import FailureLog
+from etcompile.failures.log import FailureLog
 from etcompile.failures.log import log_text, read_log
 from etcompile.goodput import read_timeline
 from etcompile.model.run_record import RunRecord, read_record, record_data

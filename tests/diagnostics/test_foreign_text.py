@@ -5,7 +5,7 @@ import time
 import pytest
 
 from etcompile.diagnostics.redaction import redacted, shown, shown_value
-from etcompile.failures import failures_of, tail_of
+from etcompile.failures.log import failures_of, tail_of
 from etcompile.watch.memory_limits import bounded
 from etcompile.watch.pod_view import RanContainer, pod_view, size_of, without_details
 from etcompile.watch.stored_run import difference

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from etcompile.backend.texts import Texts
-from etcompile.failures import stacks
+from etcompile.failures.stacks import stacks
 from tests.scripts.conftest import ROOT
 
 SUPERVISOR = Path(__file__).parents[2] / "templates" / "supervise.py"

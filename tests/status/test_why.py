@@ -5,7 +5,7 @@ from msgspec import structs
 
 from defects.test_trainer import job as any_trainjob
 from defects.test_trainer import with_data
-from etcompile.failures import FailureLog
+from etcompile.failures.log import FailureLog
 from etcompile.goodput import Attempt, Timeline, timeline_text
 from etcompile.status.documents import explanation_value, job_value
 from etcompile.status.explanation_text import explanation_markdown, explanation_text

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from etcompile.failures import COMMAND_ENDED, Failure
+from etcompile.failures.log import COMMAND_ENDED, Failure
 from etcompile.k8s.objects import timestamp
 from etcompile.model import Role
 from etcompile.model.run_record import ReplicaKey, RunRecord

@@ -21,14 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from etcompile.failures import (
-    COMMAND_ENDED,
-    OTHER_NODE_WANTED,
-    Failure,
-    FailureLog,
-    avoided_nodes,
-    tail_of,
-)
+from etcompile.failures.causes import OTHER_NODE_WANTED
+from etcompile.failures.log import COMMAND_ENDED, Failure, FailureLog, avoided_nodes, tail_of
 from etcompile.goodput import ReplicaSpans, Timeline, advanced, in_training
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import RunRecord

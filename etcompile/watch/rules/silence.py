@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from etcompile.failures import Stack, elsewhere, stacks
+from etcompile.failures.stacks import Stack, elsewhere, stacks
 from etcompile.k8s.objects import seconds
 from etcompile.model import InPlace
 from etcompile.model.notice import report_request, restart_request

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from defects.test_trainer import job, replicated, runtime
-from etcompile.failures import Failure
+from etcompile.failures.log import Failure
 from etcompile.model.supervision import epoch_line
 from etcompile.watch.actions import (
     CreatePod,

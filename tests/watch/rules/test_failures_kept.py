@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from etcompile.failures import Failure, first_causes
+from etcompile.failures.log import Failure, first_causes
 from etcompile.watch.actions import DeletePod, ReplacePod, WriteStatus
 from specs import kubeflow_job
 from world import World

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.failures import Failure
+from etcompile.failures.log import Failure
 from etcompile.watch.actions import CreatePod, DeletePod, ReplacePod
 from specs import kubeflow_job
 from world import World

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from etcompile import Settings
-from etcompile.failures import Failure
+from etcompile.failures.log import Failure
 from etcompile.model.run_record import (
     UNKNOWN,
     ReplicaRecord,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from etcompile.failures import first_causes
+from etcompile.failures.log import first_causes
 from etcompile.k8s.objects import timestamp as stamp
 from etcompile.model.notice import read_notice
 from etcompile.watch.actions import DeletePod, NotifyPod, ReadLog, ReadTail, ReplacePod
