@@ -5,13 +5,12 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from etcompile.cli.command_line import option, subcommand
+from etcompile.cli.command_line import long_name, option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
     SET_NAME,
     CompileOptions,
     Duration,
-    ReportOptions,
     RightsOptions,
     SettingOptions,
     compiler_options,
@@ -24,12 +23,8 @@ from etcompile.exitcodes import INPUT
 from etcompile.load import access
 from etcompile.plan.step import Plan
 
-_OPTIONS_OF_DIFF = (
-    {*SettingOptions.__struct_fields__, *RightsOptions.__struct_fields__, "set_name"}
-    - {*ReportOptions.__struct_fields__}
-    - {"namespace", "adopt", "take_ownership"}
-)
-"""Options that decide what a plan does, and change nothing of one that `diff` wrote."""
+_OF_APPLY = {"form", "color", "quiet", "strict", "ignore", "namespace", "adopt", "take_ownership"}
+"""Options of compiling and of rights that count for a plan of `diff`, too."""
 
 
 class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
@@ -65,7 +60,7 @@ def command(ctx: click.Context, options: ApplyOptions) -> None:
     With 4, 5 and 7 nothing was changed. Run the command again to continue where an earlier run
     ended.
     """
-    from etcompile.operations.cluster_plan import apply_proposal
+    from etcompile.operations.cluster_plan import apply_proposal, nameless
     from etcompile.operations.saved import saved_plan, saved_proposal
 
     session = Session(ctx, options, options.cluster)
@@ -73,11 +68,20 @@ def command(ctx: click.Context, options: ApplyOptions) -> None:
         context, namespace = options.cluster.context or None, options.namespace or None
         declared: Plan | Compilation
         if (file := _plan_file(options.paths)) is not None:
-            _refuse_options_of_diff(options)
+            _refuse_options_of_diff(ctx, options)
             declared = saved_plan(file, context=context, namespace=namespace)
             context, namespace = context or declared.context, namespace or declared.namespace
         else:
-            declared = _compiled(session, options)
+            compilation = declared = compile(options.paths, compiler_options(options))
+            findings = compilation.findings
+            refused = refuses(findings, options)
+            problems = [] if refused else nameless(compilation)
+            if refused or problems:
+                session.leave(INPUT, (*findings, *problems))
+            if options.form == "text":
+                report(findings, options)
+            else:
+                session.unreported = findings  # a form for machines is one document, at the end
         where = structs.replace(options.cluster, context=context)
         with where.connect(namespace, notice=session.shown.repeat) as cluster:
             rights = options.rights.rights()
@@ -97,23 +101,6 @@ def command(ctx: click.Context, options: ApplyOptions) -> None:
         session.leave(result.code, (*proposal.diagnostics, *result.diagnostics))
 
 
-def _compiled(session: Session, options: ApplyOptions) -> Compilation:
-    """What the paths compile to; ends the command if it cannot be applied."""
-    from etcompile.operations.cluster_plan import nameless
-
-    compilation = compile(options.paths, compiler_options(options))
-    findings = compilation.findings
-    refused = refuses(findings, options)
-    problems = [] if refused else nameless(compilation)
-    if refused or problems:
-        session.leave(INPUT, (*findings, *problems))
-    if options.form == "text":
-        report(findings, options)
-    else:
-        session.unreported = findings  # a form for machines is one document, at the end
-    return compilation
-
-
 def _plan_file(paths: tuple[str, ...]) -> str | None:
     """The one path if it is a plan's."""
     if len(paths) == 1 and paths[0].endswith(".json") and Path(paths[0]).is_file():
@@ -128,16 +115,14 @@ def _plan_file(paths: tuple[str, ...]) -> str | None:
     return None
 
 
-def _refuse_options_of_diff(options: ApplyOptions) -> None:
+def _refuse_options_of_diff(ctx: click.Context, options: ApplyOptions) -> None:
     """Refuses what `diff` has decided when it wrote the plan."""
     if options.wait == "complete":
         raise click.UsageError(
             "a plan does not say what completes a run: give the job files instead"
         )
-    if names := sorted(_OPTIONS_OF_DIFF & explicit()):
-        called = {
-            param.name: "--config" if getattr(param, "hidden", False) else param.opts[-1]
-            for param in click.get_current_context().command.params
-        }
-        words = ", ".join(sorted({called[name] for name in names}))
+    decided = {*SettingOptions.__struct_fields__, *RightsOptions.__struct_fields__, "set_name"}
+    names = (decided - _OF_APPLY) & explicit()
+    if called := sorted(long_name(param) for param in ctx.command.params if param.name in names):
+        words = ", ".join(called)
         raise click.UsageError(f"a plan is made already: give {words} to etcompile diff instead")

@@ -94,21 +94,14 @@ def _generate(ctx: click.Context, options: GenerateOptions) -> None:
         write(text)
 
 
-class ParametersOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile argocd parameters`."""
-
-    all: bool = option(help="Also print the parameters that plugin.yaml declares.")
-
-
-@subcommand("parameters", ParametersOptions, group=command)
-def _parameters(_ctx: click.Context, options: ParametersOptions) -> None:
-    """Print the parameters of the plugin for Argo CD's interface."""
+@command.command("parameters")
+def _parameters() -> None:
+    """Print the parameters that name files, with those that there are, for Argo CD's interface."""
     import json
 
     from etcompile.integrations.argocd_plugin import announced
 
-    listed = announced(Path.cwd(), os.environ, every=options.all)
-    click.echo(json.dumps(listed, ensure_ascii=False))
+    click.echo(json.dumps(announced(Path.cwd(), os.environ), ensure_ascii=False))
 
 
 @command.command("discover")

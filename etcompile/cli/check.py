@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from etcompile.operations.cluster_capacity import JobCapacity
 
 _WRITABLE = 0o222
+_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class CheckOptions(CompileOptions, frozen=True, kw_only=True):
@@ -63,7 +64,11 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
     paths: Sequence[str] = options.paths
     if options.advice.with_folder:
         # pre-commit names the files that changed, and leaves out the job of a new scale intent.
-        paths = [*dict.fromkeys(file for path in paths for file in (path, *_others(path)))]
+        paths = [*paths]
+        for file in map(Path, options.paths):
+            others = sorted(file.parent.iterdir()) if file.is_file() else ()
+            paths += (str(f) for f in others if f.suffix in _SUFFIXES and f.name[0] != ".")
+        paths = [*dict.fromkeys(paths)]
     select = options.advice.select
     chosen = structs.replace(compiler_options(options), without_keys=True, lint=True, select=select)
     is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)
@@ -132,17 +137,6 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
             needs.setdefault(need, []).append(str(group.name))
     for need, names in needs.items():
         click.echo(f"needs in the cluster: {need} (for {', '.join(names)})", err=True)
-
-
-def _others(path: str) -> list[str]:
-    """The other files in the folder of a file that may hold objects."""
-    if path == STANDARD_INPUT or not Path(path).is_file():
-        return []
-    return [
-        str(file)
-        for file in sorted(Path(path).parent.iterdir())
-        if file.suffix in (".yaml", ".yml", ".json") and file.name[0] != "." and file.is_file()
-    ]
 
 
 def _fixed(compiled: Callable[[], Compilation], options: CheckOptions) -> Compilation:

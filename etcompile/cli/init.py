@@ -23,12 +23,6 @@ _LONGEST_NAME = 52
 _PLACEHOLDER = "https://git.example.com/your-team/training.git"
 
 
-def _owner(value: str) -> str:
-    if not re.fullmatch(r"\S+", value):
-        raise ValueError(f"'{value}' is not a valid owner")
-    return value
-
-
 class InitOptions(ReportOptions, frozen=True, kw_only=True):
     """The options of `etcompile init`."""
 
@@ -52,7 +46,6 @@ class InitOptions(ReportOptions, frozen=True, kw_only=True):
     owner: str = option(
         default="@your-org/ml-platform",
         metavar="WHO",
-        callback=converted(_owner),
         help="Owner of production files in CODEOWNERS.",
     )
     kubernetes_version: str = KUBERNETES_VERSION

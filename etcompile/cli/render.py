@@ -1,9 +1,7 @@
 """`etcompile render`: job specifications to manifests, on standard output or in a folder."""
 
 import contextlib
-import itertools
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +13,7 @@ from etcompile import emit
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand, of
 from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options, explicit
-from etcompile.cli.reporting import colored, notices, refuses, report, write
+from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
@@ -24,9 +22,7 @@ if TYPE_CHECKING:
     from etcompile.emit.output_state import Comparison
 
 _LONGEST_DIFF = 200
-_LONGEST_FILE = 60
-"""Lines that `--check` shows of all files, and of each."""
-_STYLES = {"---": "1", "+++": "1", "@": "36", "-": "31", "+": "32"}
+"""Lines that `--check` shows of all files."""
 
 
 class _Folder(click.Path):
@@ -168,7 +164,7 @@ def _check(
     if problems:
         return REFUSED
     if not comparison.equal and not options.quiet:
-        lines = _difference(output, comparison, files, color=colored(options.color, sys.stdout))
+        lines = _difference(output, comparison, files)
         write(*(f"{line}\n" for line in lines), errors="replace")
     if notices(options):
         state = "up to date"
@@ -179,9 +175,10 @@ def _check(
 
 
 def _difference(
-    directory: Path, comparison: "Comparison", files: Mapping[str, str], *, color: bool
+    directory: Path, comparison: "Comparison", files: Mapping[str, str]
 ) -> Iterator[str]:
     """A line for each file that differs, then a diff of them all, cut where it gets long."""
+    from etcompile.diagnostics.message_text import printable
     from etcompile.diagnostics.redaction import redacted
     from etcompile.emit.difference import unified
     from etcompile.emit.output_state import LOCK
@@ -195,28 +192,17 @@ def _difference(
         by_hand = f" ({comparison.edited[path]})" if path in comparison.edited else ""
         yield f"{state:<8} {directory / path}{by_hand}"
 
-    def lines() -> Iterator[str]:
-        # Files that are new or gone come last, as their diffs are long and say little, and the lock
-        # file after all, as it only repeats the others.
-        paths = (*comparison.changed, *comparison.stale, *comparison.missing)
-        for path in sorted(paths, key=lambda path: str(path) == LOCK):
-            file = directory / path
-            old = file.read_text("utf-8", errors="replace") if file.is_file() else ""
-            diff = unified(str(file), redacted(old), redacted(files.get(str(path), "")))
-            yield from _first(diff, _LONGEST_FILE)
-
-    for line in _first(lines(), _LONGEST_DIFF):
-        # Nothing that a terminal would act on.
-        text = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line)
-        style = next((style for start, style in _STYLES.items() if line.startswith(start)), None)
-        yield f"\x1b[{style}m{text}\x1b[0m" if color and style else text
-
-
-def _first(lines: Iterator[str], count: int) -> Iterator[str]:
-    """The first lines, and how many more there are."""
-    yield from itertools.islice(lines, count)
-    if more := sum(1 for _ in lines):
-        yield f"… {more} more lines"
+    # Files that are new or gone come last, as their diffs are long and say little, and the lock
+    # file after all, as it only repeats the others.
+    paths = (*comparison.changed, *comparison.stale, *comparison.missing)
+    lines: list[str] = []
+    for path in sorted(paths, key=lambda path: str(path) == LOCK):
+        file = directory / path
+        old = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+        lines += unified(str(file), redacted(old), redacted(files.get(str(path), "")))
+    yield from (printable(line, keep="\t") for line in lines[:_LONGEST_DIFF])
+    if len(lines) > _LONGEST_DIFF:
+        yield f"… {len(lines) - _LONGEST_DIFF} more lines"
 
 
 def _write(

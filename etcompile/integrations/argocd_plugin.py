@@ -301,12 +301,11 @@ def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iter
             yield shown
 
 
-def announced(folder: Path, environment: Mapping[str, str], *, every: bool) -> list[dict[str, Any]]:
-    """The announcement of parameters, as Argo CD's interface reads it.
+def announced(folder: Path, environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The announcement of parameters that name files, as Argo CD's interface reads it.
 
     Args:
         folder: The folder of the source, in whose repository the files are searched.
-        every: Also those that plugin.yaml declares.
     """
     top = str(repository(folder, environment))
     boundary = Boundary(top)
@@ -317,8 +316,8 @@ def announced(folder: Path, environment: Mapping[str, str], *, every: bool) -> l
         files[name] = [os.path.relpath(path, folder) for path in paths]
     announcements = []
     for parameter in PARAMETERS:
-        if not (every or parameter.names_files):
-            continue
+        if not parameter.names_files:
+            continue  # plugin.yaml declares it
         choices = sorted(files.get(parameter.name, ()))
         if (more := len(choices) - _MOST) > 0:
             choices[_MOST:] = [f"and {more} more"]

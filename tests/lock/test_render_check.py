@@ -101,12 +101,6 @@ def test_quiet_leaves_the_code_only(job: Path, out: Path) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "")
 
 
-def test_the_diff_is_coloured_for_those_who_ask(job: Path, out: Path) -> None:
-    write(job, training_job(replicas=3))
-    assert "\x1b[" not in render(job, "-d", out, "--check").stdout
-    assert "\x1b[32m+" in render(job, "-d", out, "--check", "--color", "always").stdout
-
-
 def test_a_long_diff_is_cut(job: Path, out: Path) -> None:
     write(job, training_job(replicas=99))
     lines = render(job, "-d", out, "--check").stdout.splitlines()

@@ -240,7 +240,6 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
         ("-n", "Not A Namespace"),
         ("--kubernetes-version", "1.2"),
         ("--name", "-"),
-        ("--owner", "two words"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, words):
