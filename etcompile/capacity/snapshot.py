@@ -122,7 +122,7 @@ class Snapshot(_Part, frozen=True, tag_field="kind", tag="CapacitySnapshot"):
 def of_objects(
     nodes: Iterable[Object],
     pods: Iterable[Object] = (),
-    others: Mapping[str, Iterable[Object]] | None = None,
+    others: Mapping[str, Collection[Object]] | None = None,
     *,
     taken: str = "",
     is_portable: bool = True,
@@ -158,6 +158,7 @@ def of_objects(
     objects = {
         kind: tuple(sorted(map(_trimmed, values), key=repr))
         for kind, values in sorted((others or {}).items())
+        if values
     }
     return Snapshot(
         nodes=tuple(
@@ -264,10 +265,11 @@ def _uses(pods: Iterable[Object]) -> tuple[Use, ...]:
 
 def _trimmed(value: Object) -> dict[str, Any]:
     """An object with the fields that matter here, and its name and namespace."""
-    status = value.get("status") or {}
+    metadata, status = value["metadata"], value.get("status") or {}
+    own = {f: status[f] for f in ("hard", "used", "flavorsReservation") if f in status}
     return {
-        "metadata": {k: v for k, v in value["metadata"].items() if k in ("namespace", "name")},
-        "status": {f: status[f] for f in ("hard", "used", "flavorsReservation") if f in status},
+        "metadata": {k: v for k, v in metadata.items() if k in ("namespace", "name")},
+        **({"status": own} if own else {}),
         **{f: value[f] for f in _FIELDS if f in value},
     }
 
