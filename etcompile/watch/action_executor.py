@@ -47,7 +47,7 @@ from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.job_deletion import remove_job
 from etcompile.watch.ledger import JobMemory, Memory, Request
 from etcompile.watch.log_reader import LogReader
-from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
+from etcompile.watch.maps import change, owned, written
 from etcompile.watch.object_control import ObjectControl, OutdatedError
 from etcompile.watch.pod_edits import avoiding, outside_of_gang
 from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
@@ -215,7 +215,7 @@ class ActionExecutor(Struct, frozen=True):
         """Writes a ConfigMap that only watchers write, unless another one has meanwhile."""
         known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
         body = written(action, case.run, case.seen.config)
-        name, namespace = body["metadata"]["name"], case.key[0]
+        name, (namespace, job) = body["metadata"]["name"], case.key
         try:
             if known is None:
                 live = self.control.create(body)
@@ -226,7 +226,13 @@ class ActionExecutor(Struct, frozen=True):
             if not (error.conflict or error.already_exists or error.not_found):
                 raise
             if known is None and error.already_exists:
-                self._take_in(case, body)
+                # To get one would be a right more, and nothing else needs it.
+                maps = self.control.cluster.list(
+                    self.control.maps, namespace, fields=f"metadata.name={name}"
+                ).items
+                if maps and (maps[0]["metadata"].get("labels") or {}).get(JOB_LABEL) != job:
+                    message = f"the ConfigMap {name} does not have the label {JOB_LABEL}={job}"
+                    raise NameTakenError(f"{message}: add it, or delete the ConfigMap") from error
             # What is there now is on its way here: the stream shows every change.
             raise OutdatedError(name) from error
         self.control.store.saw_map(live, answer=True)
@@ -247,30 +253,6 @@ class ActionExecutor(Struct, frozen=True):
             for failure in action.failures.failures:
                 if failure.uid not in before:
                     self.control.metrics.failures.labels(failure.cause.name).inc()
-
-    def _take_in(self, case: Case, body: Mapping[str, Any]) -> None:
-        """Labels the ConfigMap that has the name, so that it is seen: people make it without.
-
-        Raises:
-            NameTakenError: it holds what no watcher writes, or belongs to somebody else.
-        """
-        name, namespace = body["metadata"]["name"], case.key[0]
-        # To get one would be a right more, and nothing else needs it.
-        maps = self.control.cluster.list(
-            self.control.maps, namespace, fields=f"metadata.name={name}"
-        ).items
-        if not maps or is_labelled(maps[0], case.run.job.name):
-            return
-        if reason := why_foreign(maps[0], body, case.seen.config):
-            raise NameTakenError(
-                f"the ConfigMap {name} is not the watcher's: {reason}; delete or rename it"
-            )
-        version = maps[0]["metadata"]["resourceVersion"]
-        labels = {"labels": body["metadata"]["labels"], "resourceVersion": version}
-        live = self.control.patch(self.control.maps, name, {"metadata": labels}, namespace)
-        message = f"the label {JOB_LABEL}={case.run.job.name} was missing and has been added"
-        self.events.emit(namespace, EmitEvent("LabelAdded", message), live["metadata"], version)
-        self.control.store.saw_map(live, answer=True)
 
     # ---- Pods ----------------------------------------------------------------------------------
 

@@ -13,11 +13,9 @@ from etcompile.failures.log import log_text
 from etcompile.goodput import timeline_text
 from etcompile.k8s.objects import Object
 from etcompile.model import Job
-from etcompile.model.protocol import COMPLETED, JOB_LABEL, hosts_name, status_name
+from etcompile.model.protocol import COMPLETED, hosts_name, status_name
 from etcompile.model.run_record import (
     FAILURES,
-    KEYS,
-    RECORD,
     RUN,
     TIMELINE,
     RunRecord,
@@ -26,7 +24,7 @@ from etcompile.model.run_record import (
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.job_view import ANCHOR, WRITTEN, digest, hosts_annotations
 from etcompile.watch.rules.hostfile import succeeded
-from etcompile.watch.seen import SeenMap, unwritable
+from etcompile.watch.seen import SeenMap
 from etcompile.watch.stored_run import StoredRun
 
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
@@ -83,32 +81,6 @@ def change(body: Object, known: SeenMap) -> dict[str, Any]:
 
 def _differing(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:
     return {key: value for key, value in wanted.items() if there.get(key) != value}
-
-
-def is_labelled(live: Object, job: str) -> bool:
-    """Whether a live ConfigMap has the label by which the watcher finds it."""
-    return (live["metadata"].get("labels") or {}).get(JOB_LABEL) == job
-
-
-def why_foreign(live: Object, body: Object, config: SeenMap | None) -> str:
-    """Why a live ConfigMap is not one of the watcher's own; empty if it may be.
-
-    Args:
-        body: What the watcher would make of it.
-        config: The job's live ConfigMap.
-    """
-    metadata = live["metadata"]
-    if other := (metadata.get("labels") or {}).get(JOB_LABEL):
-        return f"its label says that it belongs to the job {other}"
-    for owner in metadata.get("ownerReferences") or ():
-        if config is None or owner.get("uid") != config.metadata["uid"]:
-            return f"it belongs to the {owner.get('kind')} {owner.get('name')}"
-    if problem := unwritable(live):
-        return problem
-    known = {*body["data"], *(KEYS if RECORD in body["data"] else ())}
-    if extra := sorted((live.get("data") or {}).keys() - known):
-        return f"it holds {extra[0][:50]}"
-    return ""
 
 
 def owned(value: Object, config: SeenMap | None) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from etcompile.kubeapi import Cluster
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
 from etcompile.model.run_record import VERSION, newer_version
 from etcompile.watch import authorization
 from etcompile.watch.actions import Action, EmitEvent, Requeue
@@ -96,24 +95,15 @@ class Notices(Struct):
             authorization.report_trust(self.cluster, sorted(new))
 
     def of_maps(self, key: JobKey, seen: SeenJob) -> None:
-        """Reports once which ConfigMaps do not count, and why."""
+        """Reports once which of its ConfigMaps cannot be read or written, and why."""
         ledger = self.memory.of(key).ledger
-        bad = [
-            (config_map, "UnreadableJob", f"cannot be read: {config_map.problem}")
-            for config_map in seen.maps
-            if config_map.problem and config_map is not seen.config
-        ]
-        ignored = (
-            f"ignored: it has the label {JOB_LABEL}={key[1]} and a {STORED_JOB}, but the "
-            f"ConfigMap of that job is {' or '.join(config_names(key[1]))}"
-        )
-        bad += [(stray, "IgnoredConfigMap", ignored) for stray in seen.strays.values()]
-        for config_map, reason, message in bad:
-            about = config_map.metadata
+        bad = [own for own in seen.maps if own.problem and own is not seen.config]
+        for config_map in bad:
+            about, message = config_map.metadata, f"cannot be read: {config_map.problem}"
             if ledger.is_news("map", f"{about.get('uid')} {message}"):
-                event = EmitEvent(reason, message, warning=True)
+                event = EmitEvent("UnreadableJob", message, warning=True)
                 line = f"ConfigMap {config_map.name}: {message}"
-                self.events.report(key, event, about, f"{config_map.version} {reason}", line)
+                self.events.report(key, event, about, f"{config_map.version} map", line)
         if not bad:
             ledger.resolved("map")
 

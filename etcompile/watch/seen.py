@@ -96,7 +96,6 @@ class SeenJob(Struct):
         gone: Pods that vanished, by name, until one of that name is there again.
         since: When its ConfigMap was first seen, in seconds since 1970.
         tracking: What a tool puts on its Pods; None if it puts nothing there.
-        strays: ConfigMaps with its label and a stored job that are not the one of its name.
         crowded: Not all of its Pods could be kept: what is not there is not known.
     """
 
@@ -108,7 +107,6 @@ class SeenJob(Struct):
     gone: dict[str, Gone] = field(default_factory=dict)
     since: float = 0.0
     tracking: Tracking | None = None
-    strays: dict[str, SeenMap] = field(default_factory=dict)
     crowded: bool = False
 
     @property

@@ -6,6 +6,7 @@ that nothing is ever decided on a state from before the watcher's own last write
 made the moment it is seen, and nothing else of it is kept.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -15,7 +16,15 @@ from msgspec import structs
 
 from etcompile.compiler.stored import STORED_BYTES
 from etcompile.k8s.objects import Object, seconds
-from etcompile.model.protocol import STORED_JOB, hosts_name, is_config, status_name
+from etcompile.model.protocol import (
+    JOB_LABEL,
+    STORED_JOB,
+    config_names,
+    hosts_name,
+    is_config,
+    status_name,
+)
+from etcompile.watch.event_recorder import say
 from etcompile.watch.job_view import UNREAD, Gone
 from etcompile.watch.memory_limits import RECORD_BYTES, REPLICA_BYTES, MemoryBudget
 from etcompile.watch.pod_edits import Tracking
@@ -40,8 +49,6 @@ from etcompile.watch.seen import (
 )
 from etcompile.watch.workqueue import JobKey
 
-_MOST_STRAYS = 10
-"""ConfigMaps of a job that are none of the three, and that are remembered to be reported."""
 _MOST_UNREAD = 1000
 """ConfigMaps whose data is not kept, and that are reported all the same."""
 _EACH_POD = 1536
@@ -94,7 +101,6 @@ class Store:
                 pods=dict(seen.pods),
                 gone=dict(seen.gone),
                 batch=dict(seen.batch),
-                strays=dict(seen.strays),
             )
 
     def known(self) -> list[JobKey]:
@@ -282,14 +288,16 @@ class Store:
             slot = "config"
         elif job and name in (hosts_name(job), status_name(job)):
             slot = "hosts" if name == hosts_name(job) else "status"
+        elif not gone and STORED_JOB in (value.get("data") or {}):
+            names = " or ".join(config_names(job))
+            why = f"it is labelled {JOB_LABEL}={job}, but the ConfigMap of that job is {names}"
+            say(logging.WARNING, key, f"the ConfigMap {name} is ignored: {why}")
         with self._lock:
-            if not self._map_progress.is_news(key[0], version, answer=answer):
+            news = self._map_progress.is_news(key[0], version, answer=answer)
+            if slot is None or not news:
                 return
             seen = self._jobs.setdefault(key, SeenJob())
-            if slot is None:
-                news = self._put_stray(key, seen, value, gone=gone)
-            else:
-                news = self._put_map(key, seen, slot, value, gone=gone)
+            news = self._put_map(key, seen, slot, value, gone=gone)
             self._drop(key)
         if news:
             self._changed(key)
@@ -307,9 +315,6 @@ class Store:
                     if (key[0], known.name) not in listed:
                         self._forget_map(key, seen, slot)
                         changed.add(key)
-                for name, stray in [*seen.strays.items()]:
-                    if (key[0], name) not in listed and stray.version <= version:
-                        self._forget_stray(key, seen, name)
                 self._drop(key)
         for key in changed:
             self._changed(key)
@@ -359,24 +364,6 @@ class Store:
             # was seen to go in that run is no loss of the next.
             self._forget_gone(key, seen, [*seen.gone])
 
-    def _put_stray(self, key: JobKey, seen: SeenJob, value: Object, *, gone: bool) -> bool:
-        """Remembers a ConfigMap that looks like the job's own, to report it."""
-        name, version = value["metadata"]["name"], version_of(value)
-        known = seen.strays.get(name)
-        if gone or STORED_JOB not in (value.get("data") or {}):
-            self._forget_stray(key, seen, name)
-            return False
-        if known is None and len(seen.strays) >= _MOST_STRAYS:
-            return False
-        if not self._budget.reserve(key[0], (key, "stray", name), 0):
-            return False
-        seen.strays[name] = SeenMap(version, {"metadata": identity(value), "data": {}})
-        return known is None
-
-    def _forget_stray(self, key: JobKey, seen: SeenJob, name: str) -> None:
-        seen.strays.pop(name, None)
-        self._budget.release((key, "stray", name))
-
     # ---- Jobs of Kubernetes --------------------------------------------------------------------
 
     def saw_batch(self, value: Object, *, gone: bool = False) -> None:
@@ -418,7 +405,7 @@ class Store:
     def _drop(self, key: JobKey) -> None:
         """Forgets a job of which nothing is left."""
         seen = self._jobs[key]
-        if not (seen.maps or seen.pods or seen.batch or seen.strays):
+        if not (seen.maps or seen.pods or seen.batch):
             self._forget_gone(key, seen, [*seen.gone])
             del self._jobs[key]
 
