@@ -74,9 +74,7 @@ class ActionExecutor(Struct, frozen=True):
     """Does what was decided; safe to share between threads.
 
     Args:
-        pool: Where requests about several Pods of a job run side by side.
         hurry: Whether other jobs than this one wait for a look.
-        memory: What was refused, and is not sent again before its time.
     """
 
     control: ObjectControl
@@ -89,16 +87,14 @@ class ActionExecutor(Struct, frozen=True):
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
 
-        While other jobs wait, the host lists of one whose Pods were made are left to a later look:
-        they may be a moment late, and by then they may be one write and not two. They do not wait
-        for what fails, a Pod or the record: who is gone must not stay listed. What could not be
-        recorded is not done, nor reported.
+        While other jobs wait, the host lists of one whose Pods were just created are left to a
+        later look, when they may be one write and not two. They do not wait for what fails, a Pod
+        or the record: a host that is gone must not stay listed. What could not be recorded is not
+        done, nor reported.
 
         Raises:
-            ClusterError: a request failed; what came after it was left.
+            ClusterError, OutdatedError, NameTakenError: a request failed; the rest was left.
             NotLeaderError: this watcher may not act.
-            OutdatedError: somebody else has written meanwhile, and no event has shown it yet.
-            NameTakenError: a Pod of somebody else is in the way.
         """
         outcome: Outcome = "nothing"
         touched_pods = late = unrecorded = False
@@ -170,12 +166,7 @@ class ActionExecutor(Struct, frozen=True):
                 self.logs.read(case.key, action)
 
     def create_secrets(self, case: Case) -> None:
-        """Creates the Secrets that a job's Pods wait for, if they are not there.
-
-        Raises:
-            ClusterError: a request failed.
-            NotLeaderError: this watcher may not act.
-        """
+        """Creates the Secrets that a job's Pods wait for, if they are not there."""
         from etcompile.model.keypair import with_key_pair  # noqa: PLC0415 - cryptography
 
         for value in case.run.secrets():
@@ -192,10 +183,7 @@ class ActionExecutor(Struct, frozen=True):
                     raise
 
     def learn_admitted(self, case: Case, pods: Iterable[PodView]) -> bool:
-        """Asks what admission, which may rewrite images, makes of Pods like these; whether it said.
-
-        A dry run shows it, once a role.
-        """
+        """Asks by a dry run a role what admission, which may rewrite images, makes of its Pods."""
         run, news = case.run, False
         for pod in pods:
             if not pod.ended or pod.name not in run.names or pod.role in run.admitted:
@@ -241,7 +229,6 @@ class ActionExecutor(Struct, frozen=True):
         return True
 
     def _count(self, case: Case, action: WriteStatus) -> None:
-        """Counts what a run record and its failures have more than before."""
         record = case.record
         if action.record.epoch:
             same = record is not None and record.run == action.record.run
@@ -295,7 +282,6 @@ class ActionExecutor(Struct, frozen=True):
             raise problem
 
     def _on_pod(self, case: Case, action: PodAction, compiled: _Compiled) -> bool:
-        """Does something about a Pod; whether anything is different now."""
         body: dict[str, Any]
         match action:
             case ReplacePod(name, uid):
@@ -437,9 +423,9 @@ class ActionExecutor(Struct, frozen=True):
 
 
 def _request(case: Case, action: Action) -> Request:
-    """What an action asks for, the same when it is decided again.
+    """What an action asks for: the same when it is decided again, empty for what is never held.
 
-    A map that somebody has changed meanwhile is another one. Empty for what is never held.
+    A map that somebody has changed meanwhile is another one.
     """
     match action:
         case WriteStatus():

@@ -1,11 +1,9 @@
 """What the watcher may do, as values.
 
-Rules decide on actions and nothing else does anything. Actions are carried out in the order in
-which they stand; if one fails, the rest is left (but for the host lists, if a Pod is refused), and
-the next decision starts from what is there then. Each may be carried out twice without harm: those
-on Pods name the UID, so that no other Pod of that name is meant, and what must not happen twice is
-written down before it happens (`WriteStatus` comes first). A `reason` is one word, and `index` the
-number of a replica in its role, None for a role with a single Pod.
+Rules decide on actions and nothing else does anything. Each may be carried out twice without harm:
+those on Pods name the UID, and what must not happen twice is written down before it happens
+(`WriteStatus` comes first). A `reason` is one word, and `index` the number of a replica in its
+role, None for a role with a single Pod.
 """
 
 from collections.abc import Sequence
@@ -23,12 +21,7 @@ REPLACED = "PodReplaced"
 
 
 class WriteStatus(Struct, frozen=True):
-    """Write `J-status`, unless somebody else has written it since it was read.
-
-    Args:
-        failures: What the run has failed of; None if of nothing.
-        timeline: When it was in training; None before it has begun.
-    """
+    """Write `J-status`, unless somebody else has written it since it was read."""
 
     record: RunRecord
     failures: FailureLog | None = None
@@ -65,7 +58,7 @@ class ReplacePod(Struct, frozen=True):
 
     Args:
         epoch: Its annotation `EPOCH`; empty for none.
-        avoid: The nodes that it avoids.
+        avoid: Nodes.
     """
 
     name: str
@@ -81,11 +74,8 @@ class CreatePod(Struct, frozen=True):
     """Create a Pod as the compiler makes it. That one of the same run exists is as good.
 
     Args:
-        undeclared: The replica, where the job declares no Pod of that name for it: it follows
-            another one in its rank.
+        undeclared: The replica, if the job declares no Pod of that name: it follows another one.
         lost: The name of the Pod that it comes instead of, if that is another one.
-        epoch: Its annotation `EPOCH`; empty for none.
-        avoid: The nodes that it avoids.
     """
 
     name: str
@@ -99,11 +89,7 @@ class CreatePod(Struct, frozen=True):
 
 
 class DeletePod(Struct, frozen=True):
-    """Delete a Pod, gracefully.
-
-    Args:
-        force: Do not wait for its kubelet to say that its processes have ended.
-    """
+    """Delete a Pod, gracefully; with `force` without waiting for its kubelet."""
 
     name: str
     uid: str
@@ -143,7 +129,6 @@ class ReadTail(Struct, frozen=True):
 
     Args:
         of: Which failure they are to explain.
-        most: So many lines at most.
     """
 
     name: str
@@ -169,12 +154,7 @@ class ReadEpochs(Struct, frozen=True):
 
 
 class EmitEvent(Struct, frozen=True):
-    """Report something. An Event that gets lost does no harm.
-
-    Args:
-        message: In a sentence.
-        pod: The name of the Pod that it is about; None for the job's ConfigMap.
-    """
+    """Report something, of a Pod or else of the job's ConfigMap. It may get lost."""
 
     reason: str
     message: str

@@ -1,14 +1,10 @@
 """What the watcher may do, and who may write what it acts on.
 
-**Rights** are rules of RBAC in `templates/watcher/kustomize`, and the contract of docs/protocol.md:
-nothing there lets the watcher change an object that Git declares, except by making a Pod go. The
-admin of a namespace (the ClusterRole `admin`) holds all of them but those for PodGroups, and can so
-grant them to a watcher.
+**Rights** are rules of RBAC in `templates/watcher/kustomize`. Nothing there lets the watcher change
+an object that Git declares, except by making a Pod go (docs/protocol.md).
 
-**The policy.** A watcher makes Pods of what `J-etcompile` says. Without an admission policy,
-whoever may write ConfigMaps in a namespace can so have Pods made that they may not create
-themselves (docs/security.md). No object says who has written it, so the watcher cannot see that;
-the API server can, before it is written.
+**The policy.** A watcher creates Pods from what `J-etcompile` says. No object says who has written
+it, so only the API server can check that, before it is written (docs/security.md).
 """
 
 import logging
@@ -104,7 +100,6 @@ def report_missing(cluster: Cluster, namespaces: Sequence[str]) -> None:
 
 
 def _allows(cluster: Cluster, namespace: str, rule: LiveObject) -> bool:
-    """Whether the watcher may do what a rule says. Everybody may ask that about themselves."""
     for resource, verb in product(rule["resources"], rule["verbs"]):
         name, _, part = resource.partition("/")
         about = {"namespace": namespace, "verb": verb, "group": rule["apiGroups"][0]}
@@ -123,8 +118,8 @@ def _allows(cluster: Cluster, namespace: str, rule: LiveObject) -> bool:
 def is_guarded(cluster: Cluster, namespace: str) -> bool | None:
     """Whether the policy holds in a namespace; None if that cannot be told.
 
-    It lets nobody write a ConfigMap of a certain name, so it is enough to try, without effect. That
-    needs no right to read policies, and sees whether the policy is bound to this very namespace.
+    It lets nobody write a ConfigMap of a certain name. Trying that in a dry run needs no right to
+    read policies, and shows whether the policy is bound to this very namespace.
     """
     metadata = {"name": _CHECK, "namespace": namespace, "labels": {JOB_LABEL: _CHECK}}
     example = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}

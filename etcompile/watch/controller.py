@@ -1,19 +1,11 @@
 """The watcher: streams, a queue of jobs, and threads that take one job each out of it.
 
-Whatever is seen of a job puts it into the queue; a thread takes it out and has it looked at
-(`reconciler`). This module knows no rule and no action: it knows when anything may happen at all.
-
 Events of Pods come by the thousand, late, and not in the order of the answers to our own requests.
-So an event decides nothing: it changes what is known (`store`) and names its job to the queue,
-where a job stands once, however many events come, and which gives it to one thread at a time.
+So an event decides nothing: it changes what is known (`store`) and puts its job into the queue.
 
-Three things must be true before a job is looked at. All kinds have been listed once, or a Pod that
-was not listed yet would be missed and made again. This watcher is the leader, or nobody else could
-be: another one may act already. And it is not stopping. A look that is turned away is not
-lost: when that changes all jobs are wanted, also those that went meanwhile and of which anything is
-remembered.
-
-Times are those of the API server's clock: the times in objects are.
+A job is only reconciled while three things hold: all kinds have been listed once, or a Pod that was
+not listed yet would be created again; this watcher leads; and it is not stopping. When that
+changes, all jobs are queued, also those that went meanwhile.
 """
 
 import logging
@@ -68,9 +60,8 @@ class Choices(Struct, frozen=True):
     """What a watcher is to do.
 
     Args:
-        namespaces: Where; None for everywhere.
-        selector: Which jobs.
-        threads: How many jobs are looked at side by side.
+        namespaces: None for all.
+        threads: How many jobs are reconciled side by side.
         requests: How many requests about Pods of these run side by side.
     """
 
@@ -85,8 +76,7 @@ class Watcher:
     """A watcher.
 
     Args:
-        cluster: The cluster. Its requests should be sent once: a job is looked at again after a
-            failure, and then decided about again.
+        cluster: Its requests should be sent once: a job is decided about again after a failure.
         identity: Which watcher this is.
         leading: Who may act; None for this watcher, always.
     """
@@ -251,7 +241,6 @@ class Watcher:
         return self._reconciler.reconcile(key, self._synced_at)
 
     def _until(self, at: float) -> float:
-        """Seconds until a time since 1970, if that is a time at all."""
         left = at - self._cluster.now()
         return min(left, _LONGEST_UNTIL) if left > 0.0 else 0.0
 
@@ -259,7 +248,6 @@ class Watcher:
         return self._leading is None or self._leading.valid
 
     def _want_all(self) -> None:
-        """Has all jobs looked at, and those that went while this watcher did not act."""
         for key in {*self._memory.jobs(), *self._store.known()}:
             self._queue.want(key)
 

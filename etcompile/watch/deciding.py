@@ -1,7 +1,7 @@
 """What is known of a job to what is to be done about it, now: the table of contents of the rules.
 
-Rules are functions from values to values, in modules named for what they decide. Each may ask the
-ones above it in this list, which `lint-imports` checks:
+Rules are functions from values to values. Each may ask the ones above it in this list, which
+`lint-imports` checks:
 
 - `pod_placement`: which Pod has the place, and the rank, of which declared replica.
 - `epochs`: what the supervisors report of commands that restart in place.
@@ -14,9 +14,6 @@ ones above it in this list, which `lint-imports` checks:
 - `termination`: Pods that must go, those that should have gone, and nodes that do not answer.
 - `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
 - `listeners`: what is written down of the decision: failures, nodes to avoid, the timeline.
-
-Each returns the run record as it is to be, actions, or both (`Decision`). The order in which they
-run is here and nowhere else.
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,7 +50,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     Args:
         view: What is known of it. It may be older than the cluster: an action that was carried
             out already comes again until the view shows what it did, and does no harm.
-        now: The time, in seconds since 1970.
+        now: In seconds since 1970.
 
     Returns:
         Actions, to be carried out in this order; at most one `Requeue`, the last.

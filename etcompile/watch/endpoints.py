@@ -1,7 +1,6 @@
 """A watcher's answers to whoever manages it: `/metrics`, `/healthz` and `/readyz`.
 
-Each is answered in a thread of its own, so that a slow reader holds up nothing, and asks nothing
-that it would have to wait for.
+Each is answered in a thread of its own: a slow reader holds up nothing.
 """
 
 import http.server
@@ -21,9 +20,7 @@ class Endpoints:
     """A running HTTP server; a context manager.
 
     Args:
-        address: The address to listen on; empty for all.
-        port: The port; 0 for any that is free. The attribute `port` says which it is.
-        metrics: The text of `/metrics`.
+        port: 0 for any that is free. The attribute `port` says which it is.
         checks: What `/healthz` and `/readyz` answer, by path.
 
     Raises:

@@ -62,7 +62,6 @@ class EventRecorder:
     """Events on their way; safe to share between threads.
 
     Args:
-        busy: Whether there is something more urgent.
         may_act: Whether this watcher may act, now.
         identity: Which watcher reports.
         counted: Is called with the status of each answer.
@@ -92,11 +91,9 @@ class EventRecorder:
         """Sends an Event, soon.
 
         Args:
-            namespace: The job's.
             config: The live metadata of the job's ConfigMap, which it is about if no Pod is named.
-            version: The version of the run record that it was decided on. What is decided on it
-                again, by this watcher or by the next, makes no second Event. Empty for what may be
-                reported again.
+            version: Of the run record that it was decided on: decided on it again, it is no second
+                Event. Empty for what may be reported again.
         """
         if event.pod is not None:
             about = {"kind": "Pod", "name": event.pod, "uid": event.uid}

@@ -23,13 +23,9 @@ class NotRemovedError(Exception):
 
 
 def take_back(control: ObjectControl, key: JobKey, seen: SeenJob) -> None:
-    """Deletes the Pods that a watcher has just made of a job that is not declared any more.
+    """Deletes the Pods that a watcher has just created of a job that is not declared any more.
 
     Somebody has deleted the job's Pods, and then the job: nobody wants what came in between.
-
-    Raises:
-        ClusterError: a request failed.
-        NotLeaderError: this watcher may not act.
     """
     since = control.cluster.now() - _JUST_CREATED
     pods = [
@@ -50,10 +46,9 @@ def take_back(control: ObjectControl, key: JobKey, seen: SeenJob) -> None:
 
 
 def remove_job(control: ObjectControl, case: Case) -> None:
-    """Deletes all that was made for a job, its own ConfigMap last, so that it can go on.
+    """Deletes all objects of a job, its own ConfigMap last, so that it can go on after a failure.
 
     Raises:
-        ClusterError: a request failed.
         NotRemovedError: it may not be removed.
     """
     config = case.seen.config
@@ -76,7 +71,6 @@ def remove_job(control: ObjectControl, case: Case) -> None:
 def _remove(
     control: ObjectControl, key: JobKey, version: str, kind: str, names: AbstractSet[str]
 ) -> None:
-    """Deletes objects of a kind that are still the job's and not protected."""
     try:
         resource = control.cluster.resource(version, kind)
     except ClusterError as error:

@@ -1,7 +1,6 @@
 """What the watcher knows of a job: its Pods as they are seen, and what it has written down.
 
-What it must not forget is in the run record and nowhere else: after a crash the next watcher reads
-the same objects and goes on. Times are in seconds since 1970.
+What it must not forget is in the run record. Times are in seconds since 1970.
 """
 
 import hashlib
@@ -29,8 +28,8 @@ class Gone(Struct, frozen=True):
     """A Pod that has vanished, until its place is taken again.
 
     Args:
-        pod: What was last seen of it *before* it vanished. Not what the event of its deletion
-            says: that always looks as if it had been asked to go, however it went.
+        pod: What was seen of it *before* it vanished. The event of its deletion always looks as if
+            it had been asked to go, however it went.
         at: When it vanished.
         unseen: Nobody saw it go: a list did not have it any more.
     """
@@ -46,8 +45,7 @@ class PodLog(Struct, frozen=True, gc=False):
     Args:
         read_at: When somebody last asked when it grew; 0 if nobody has.
         at: When the last line was written; None if that is not known.
-        line: The last line.
-        tail_of: Which failure its last lines were asked for to explain; empty if they were not.
+        tail_of: Which failure its last lines were asked for to explain.
         tail: The last lines, each after its time; None while nobody has answered.
         epochs_due: When to read it again for epochs.
         epochs_until: The time of the last line that was read for that, as the log has it.
@@ -78,11 +76,7 @@ when that matters, as `HOST=SECONDS,HOST=SECONDS=gone`."""
 
 
 class Anchor(Struct, frozen=True):
-    """A host that the live lists keep for a while, even if it goes.
-
-    Args:
-        gone: It has gone, and is listed for its readers' sake only.
-    """
+    """A host that the live lists keep for a while, even if it is `gone`."""
 
     until: float
     gone: bool = False
@@ -93,9 +87,7 @@ class HostsRecord(Struct, frozen=True):
 
     Args:
         data: The `data` of `J-hosts`: key of the list to its lines.
-        written: Its annotation `WRITTEN`.
-        anchors: Hosts that they have in common with what a reader may have seen before, by name:
-            its annotation `ANCHOR`.
+        anchors: Hosts that they have in common with what a reader may have seen before, by name.
     """
 
     data: Mapping[str, str]
@@ -168,11 +160,9 @@ class JobView(Struct, frozen=True):
     """All that is known of a job.
 
     Args:
-        job: The job in its ConfigMap, as the run that it is.
         spec_hash: The run's identity.
         pods: The Pods that carry the job's label, by name; also those of other runs.
-        gone: Pods that vanished while the watcher looked, by name, until a Pod of that name
-            is there again.
+        gone: Pods that vanished while the watcher looked, by name, until one of that name is there.
         record: The run record; None before the first.
         hosts: The live host lists; None before the first.
         batch: The Job of Kubernetes that makes the launcher's Pod, where there is one.
@@ -180,10 +170,8 @@ class JobView(Struct, frozen=True):
         watched_since: When the watcher first had the whole picture of the job.
         declared_at: When the job in its ConfigMap was last written; None if nothing says it.
         logs: What is known of the logs of Pods, by UID, as far as somebody has asked.
-        failures: What the run has failed of; None if of nothing.
-        timeline: When it was in training, as that was written last; None before the first time.
-        config_uid: The UID of the job's ConfigMap.
-        config_created: When that was created.
+        failures, timeline: As they were written last; None before the first time.
+        config_uid, config_created: Of the job's ConfigMap.
         copied: The copy of the job beside the run record is the job as it is now.
         superseded: The job's ConfigMap describes another run by now, or none; this is the one
             whose Pods are there.

@@ -1,9 +1,8 @@
 """Who may act when several watchers run: a Lease that one of them holds and keeps renewing.
 
-The others follow everything and do nothing, so that one of them goes on at once. Who cannot renew
-stops before anybody else may begin: by the clock of this machine alone, since clocks of two
-machines never agree. A write that is under way then is harmless: what the watcher writes names
-the UID or the resource version that it was decided on.
+Who cannot renew stops before anybody else may begin: by the clock of this machine alone, since
+clocks of two machines never agree. A write that is under way then is harmless: it names the UID or
+the resource version that it was decided on.
 """
 
 import logging
@@ -46,8 +45,7 @@ class LeaderElection:
     """One watcher's part in the election.
 
     Args:
-        cluster: Where the Lease is. Its requests must not be repeated for longer than the terms.
-        name: The Lease's, in its namespace.
+        cluster: Its requests must not be repeated for longer than the terms.
         identity: This watcher: no other may have the same.
 
     Attributes:

@@ -1,22 +1,12 @@
 """What the watcher remembers of each job besides what it sees of it: one bounded value a job.
 
 All of it may be forgotten at any time, and then costs a request, a compilation or a line of the log
-more. What must survive a crash is in the run record, in `J-status`. A job is in the hands of one
-thread at a time (`workqueue`). Only its ledger is shared with those that carry out requests about
-several of its Pods side by side.
+more. What must survive a crash is in the run record.
 
-The ledger is the one place where the watcher remembers a failure:
-
-**Requests** that were refused or changed nothing are not sent again before their time. Whatever
-happens to a job makes the watcher look at it, a hundred times a second if a hundred of its Pods
-change; what the API server has refused is decided again each time, and must not be sent again each
-time. What else is to be done about the job is not held up: a dead host leaves the list while its
-replacement is refused. A job as a whole waits only after a look at it that failed.
-
-**Reports**: a problem is met at each look and reported once, however many others a job has.
-
-**Supervision**: since when the watcher cannot look after the job, and why. Whoever finds that out
-says so here; a look that does all it wants to takes it back.
+The ledger is the one place where the watcher remembers a failure. A **request** that was refused or
+changed nothing is not sent again before its time, however often the job is reconciled; what else is
+to be done about the job goes on. A **problem** is reported once. A job that is not **supervised**
+is in it, with since when and why.
 """
 
 import threading
@@ -41,11 +31,7 @@ _MOST_REPORTS = 200
 
 
 class Ledger:
-    """What is not in order with a job; safe to share between threads.
-
-    Args:
-        clock: The time in seconds, of a clock that is never set.
-    """
+    """What is not in order with a job; safe to share between threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -165,7 +151,6 @@ class ReadRun(Struct, frozen=True):
 
     Args:
         run: None if it cannot be read, or the selector does not match the job.
-        problem: Why it cannot be read.
         retries: How often there has been memory again for what had none before.
     """
 
@@ -183,7 +168,6 @@ class RunMemory(Struct):
         requeue: When the rules want to be asked again, in seconds since 1970.
         paused: The UID of the ConfigMap, and until when nothing is done about it: its namespace is
             being deleted. None if the job was removed, and the stream is to show it.
-        over_quota: A quota has refused Pods.
         view: What the rules were shown last.
         services: Services that are being looked up.
     """
@@ -200,7 +184,6 @@ class JobMemory(Struct):
     """What is remembered of a job.
 
     Args:
-        declared: What its ConfigMap says.
         previous: The run of its Pods, if the ConfigMap describes another one.
     """
 
@@ -211,11 +194,7 @@ class JobMemory(Struct):
 
 
 class Memory:
-    """What is remembered of all jobs; safe to share between threads.
-
-    Args:
-        clock: The time in seconds, of a clock that is never set.
-    """
+    """What is remembered of all jobs; safe to share between threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,7 +1,4 @@
-"""Reads the logs of Pods in threads of a pool: a node that does not answer holds nothing up.
-
-The store learns what was read, and has the job looked at again.
-"""
+"""Reads the logs of Pods in threads of a pool: a node that does not answer holds nothing up."""
 
 import logging
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""The watcher as objects of a cluster: the kustomizations, adapted to an installation.
+"""The watcher as objects of a cluster.
 
-`templates/watcher/kustomize` says what a watcher consists of. Here its files get the names,
-namespaces and arguments that somebody has chosen, without kustomize.
+The files of `templates/watcher/kustomize` get the names, namespaces and arguments that somebody has
+chosen, without kustomize.
 """
 
 from typing import Any
@@ -33,11 +33,7 @@ class Installation(Struct, frozen=True):
         selector: Which jobs it looks after; empty for all.
         replicas: How many of it run, of which one acts.
         logs, quotas, removal, gangs: With these rights of `OPTIONAL`.
-        policy: With the policy that says who may write the ConfigMaps that it acts on.
-        name: Of its objects and its Lease. Watchers of one home that have the same name are one
-            watcher, of which one acts.
-        pod_monitor: With a PodMonitor, for the Prometheus operator.
-        dashboard: With the Grafana dashboard, in a ConfigMap that Grafana's sidecar finds.
+        name: Of its objects and its Lease.
     """
 
     home: str

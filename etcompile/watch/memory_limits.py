@@ -1,7 +1,7 @@
-"""How much of what others write into the cluster a watcher keeps, so that no one can fill it.
+"""How much of what others write into the cluster a watcher keeps.
 
-Whoever may write ConfigMaps in one namespace could otherwise take the memory that the jobs of all
-others need. What exceeds the budget is reported and not kept; everything else goes on.
+Whoever may write in one namespace could otherwise take the memory that the jobs of all others need.
+What exceeds the budget is reported and not kept.
 """
 
 from collections.abc import Hashable
@@ -39,8 +39,7 @@ _WHOLE = frozenset({"data", "binaryData", "managedFields"})
 def bounded(value: Any) -> Any:
     """An object from the API server with every text in it cut, and every list of containers.
 
-    This is where everything that others write enters the watcher: the patterns that look into it
-    and the memory that keeps it can rely on these bounds.
+    Patterns that look into it, and the memory that keeps it, can rely on these bounds.
     """
     return value if len(msgspec.json.encode(value)) <= _SMALL else _cut(value)
 
@@ -66,7 +65,6 @@ class MemoryBudget:
     """What of the memory is reserved, by owner; not safe to share between threads.
 
     Args:
-        total: Bytes for all of it.
         each: Bytes for what is of one namespace.
     """
 
@@ -127,8 +125,8 @@ def memory_budget(*, shared: bool) -> MemoryBudget:
     """The budget that this machine allows, or this container.
 
     Args:
-        shared: Whether several namespaces share it: none of them gets more than half, nor so much
-            that the watcher as a whole takes more than 128 MiB because of it.
+        shared: Several namespaces share it: none of them gets more than half, nor so much that the
+            watcher takes more than 128 MiB because of it.
     """
     try:
         memory = int(_CGROUP.read_text())

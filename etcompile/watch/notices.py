@@ -1,10 +1,8 @@
 """What a watcher reports of a job besides what the rules say: each thing once, as log and Event.
 
-A job is looked at again and again, by several threads one after the other, and what cannot be read
-today cannot be read at the next look either. So the job's ledger has what was reported of which
-version of an object, and it is reported again when that has changed. Nothing is decided here, and
-nothing is lost with it: after a restart it is reported once more, and an Event that was sent is
-none again (`event_recorder`).
+What cannot be read today cannot be read at the next look either. So the job's ledger has what was
+reported of which version of an object. After a restart it is reported once more, and an Event that
+was sent is none again (`event_recorder`).
 """
 
 import logging
@@ -33,8 +31,7 @@ class Notices(Struct):
     """What was reported of jobs; safe to share between threads that look at different jobs.
 
     Args:
-        cluster: Whose policies say whom the watcher trusts.
-        checked: The namespaces of which that was reported.
+        checked: The namespaces of which it was reported whom the watcher trusts.
     """
 
     cluster: Cluster

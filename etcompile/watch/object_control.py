@@ -26,13 +26,7 @@ class OutdatedError(Exception):
 
 
 class ObjectControl(Struct, frozen=True):
-    """Creates, changes and deletes objects; safe to share between threads.
-
-    Args:
-        cluster: The cluster. Its requests should be sent once.
-        store: Is told the answers.
-        may_act: Whether this watcher may act, now.
-    """
+    """Creates, changes and deletes objects; safe to share between threads."""
 
     cluster: Cluster
     store: Store
@@ -96,7 +90,6 @@ class ObjectControl(Struct, frozen=True):
         """Sends a request and counts its answer.
 
         Raises:
-            ClusterError: the request failed.
             NotLeaderError: this watcher may not act.
         """
         if not self.may_act():

@@ -1,9 +1,9 @@
 """What the watcher changes in a Pod that the compiler has made: marks of a tool, nodes, its gang.
 
-A Pod that is made again must carry the marks that its predecessor had, or pruning would never find
-it. They are read from whatever Pod of the job was seen last, else from the job's ConfigMap: the
-two may be declared by two Kustomizations (docs/flux.md), and the Pods may all be gone. The keys
-are those of reference/gitops.md 1.1, 2.1 and 3.
+A Pod that is created again must carry the marks that its predecessor had, or pruning would never
+find it. They are read from whatever Pod of the job was seen last, else from the job's ConfigMap:
+the two may be declared by two Kustomizations (docs/flux.md). The keys are those of
+reference/gitops.md 1.1, 2.1 and 3.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,9 +109,7 @@ _WEIGHT = 100
 def avoiding(pod: Object, nodes: Sequence[str], *, git_managed: bool) -> LiveObject | None:
     """A Pod that does not come to some nodes, or if there is no other way would rather not.
 
-    Returns:
-        The Pod; None if a tool compares it with what Git declares, and nothing can be added to it
-        that the tool would not see.
+    None if a tool would see, and revert, whatever could be added to it.
     """
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}

@@ -44,11 +44,7 @@ _LONGEST_WAITING = 300
 
 
 class RanContainer(Struct, frozen=True):
-    """What a container of a Pod ran.
-
-    Args:
-        words: Its command and its arguments, as far as they are compared.
-    """
+    """What a container of a Pod ran; `words` are its command and arguments."""
 
     name: str
     image: str
@@ -59,11 +55,7 @@ Ran = tuple[RanContainer, ...]
 
 
 class Waiting(Struct, frozen=True):
-    """What keeps a Pod from starting.
-
-    Args:
-        reason: In one word: `ImagePullBackOff`.
-    """
+    """What keeps a Pod from starting; the reason is one word: `ImagePullBackOff`."""
 
     reason: str
     message: str = ""
@@ -77,31 +69,26 @@ class PodView(Struct, frozen=True, gc=False):
 
     Args:
         index: Its number in the role; None for a role with a single Pod.
-        spec_hash: The run that it belongs to.
         reason: Why it failed, in one word: `Evicted`, `DeadlineExceeded`; mostly empty.
         disrupted: It failed because of its node, not by itself.
         exits: Name and exit code of its containers that have ended.
         restarts: How often its containers were started again in place.
         touched: What its kubelet was last told to fetch: host lists, or who has succeeded.
         ending: It was given a deadline of a second.
-        rank: Its rank, where its role tells ranks from indexes.
+        rank: Where its role tells ranks from indexes.
         due: By when one that was asked to go should have gone; 0 while that is not known.
         reasons: Why containers ended, where that is more than an exit code: `OOMKilled`.
         half_deleted: Its deletion was begun and never finished: nothing runs, nothing holds it.
-        controller: The UID of the object whose controller made it; empty if nobody says so.
+        controller: The UID of the object whose controller made it.
         owner: The UID of the object with which it goes.
         ran: What its containers ran, once it has ended.
         refused: It never trained: its kubelet did not admit it, or its preflight sent it away.
         created_here: A watcher has created it.
-        waiting: What keeps one that is Pending from starting, as far as it says.
         notice: What its supervisor was asked last.
         epochs: What its supervisor said of epochs in the termination messages of its containers.
-        node: Where it runs; empty before it does.
         deletion_requested: When it was asked to go; 0 if it was not.
-        failures: What it says that it has failed of.
         spans: When its containers ran.
-        unreachable_since: Since when its node has not answered; 0 if it does, as far as the Pod
-            says.
+        unreachable_since: Since when its node has not answered; 0 if it does.
         stopped_by_kueue: Kueue has stopped its group, to have its quota for another one.
         held_by_kueue: Nothing but Kueue's finalizer keeps it from going.
         left_out_by_kueue: Kueue has finished its group without it: it will never be admitted.
@@ -157,7 +144,6 @@ def how_it_ended(pod: PodView, reason: str) -> str:
     """What has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`.
 
     Args:
-        pod: What was known of it last.
         reason: Why it is replaced. A Pod that was deleted may have failed of that.
     """
     if reason == "deleted":
@@ -170,11 +156,7 @@ def how_it_ended(pod: PodView, reason: str) -> str:
 
 
 def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
-    """A Pod that etcompile has labelled, as the API server describes it.
-
-    Args:
-        before: The same Pod as it was seen before, if it was.
-    """
+    """A Pod that etcompile has labelled, from what the API server says now and said before."""
     metadata, status, spec = pod["metadata"], status_of(pod), pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     owners = metadata.get("ownerReferences") or ()
@@ -268,10 +250,7 @@ def _epochs(containers: Iterable[Object]) -> Iterator[EpochLine]:
 
 
 def _waiting(pod: Object) -> Waiting | None:
-    """What keeps a Pod from starting, in the words of its kubelet or of the scheduler.
-
-    As much of it as is kept of each of thousands of Pods.
-    """
+    """What keeps a Pod from starting, in the words of its kubelet or of the scheduler."""
     if held := next(pods.held(pod), None):
         # An image is pulled, and pulled again: two words for one trouble, of which an Event tells
         # once. `status` says what it is just now, as `kubectl get pods` does.
@@ -320,7 +299,6 @@ class BatchView(Struct, frozen=True):
     """A Job of Kubernetes that makes the Pod of a role.
 
     Args:
-        succeeded: It has the condition Complete.
         failed: The reason of its condition Failed: `BackoffLimitExceeded`; empty without one.
     """
 

@@ -1,17 +1,12 @@
 """One job, looked at: the rules are asked, what they say is done, and they are asked again.
 
-Nothing is begun here that would have to be resumed. After each round of actions the rules are asked
-again, with what is there by then; when a request fails, the job is looked at later (`_later`), and
-what is to be done is decided again. When the rules want to be asked at a certain time (`Requeue`),
-that is when to look again, too. The answer is always that: a time, or none, and what came of it.
-
-A job is in the hands of one thread at a time (`workqueue`), so that what is decided about it and
-what is requested for it come one after the other, while other jobs go on. One that fails,
-also by a bug of ours, must not take another one down.
+Nothing is begun here that would have to be resumed: when a request fails, the job is looked at
+later, and what is to be done is decided again. A job is in the hands of one thread at a time
+(`workqueue`). One that fails, also by a bug of ours, must not take another one down.
 
 What the store has of a job was written by others, and may be of another run, of another controller,
-or of a job of this name that there was before. `view` tells that apart: to the rules, a Pod
-that is not of the run is of no run.
+or of a job of this name that there was before. `view` tells that apart: to the rules, a Pod that is
+not of the run is of no run.
 """
 
 import logging
@@ -61,12 +56,7 @@ _LOOKS = 8
 
 
 class Reconciler(Struct, frozen=True):
-    """Looks at jobs; safe to share between threads that look at different ones.
-
-    Args:
-        cluster: The cluster, whose clock the times in objects are of.
-        stopping: Whether the watcher is to stop.
-    """
+    """Looks at jobs; safe to share between threads that look at different ones."""
 
     cluster: Cluster
     store: Store
@@ -281,9 +271,7 @@ def view(
 
     Args:
         strangers: The UIDs of Pods that are not of the run.
-        since: Since when everything is seen, in seconds since 1970.
         superseded: Whether the ConfigMap describes another run.
-        unreadable: Why it cannot be read; empty if it can.
         reannotated: The UIDs of Pods of the run that say they are of the other one.
     """
     seen, run = case.seen, case.run

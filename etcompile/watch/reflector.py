@@ -1,7 +1,6 @@
 """What a cluster holds of a kind, and then every change of it: one thread a kind and place.
 
-A list only to begin with, and again when the API server has forgotten where a watch was; between
-them no request is sent. The store keeps the objects; every kind is followed in this one way.
+A list only to begin with, and again when the API server has forgotten where a watch was.
 """
 
 import logging
@@ -38,13 +37,11 @@ class Reflector:
     """Follows the objects of a kind.
 
     Args:
-        api_version: The kind's API version.
         place: The namespace; None for all.
-        labels: A label selector.
         saw: Is called with each object, and with `gone=True` when it is gone, from the thread that
             runs `run`; so are the others.
-        left: Is called after a list of a namespace, or of all, with the names that it had and the
-            version that it is as of: what it did not have is gone.
+        left: Is called after a list with the names that it had and the version that it is as of:
+            what it did not have is gone.
         restarted: Is called with each new beginning and its cause: `expired`, or `error`.
     """
 

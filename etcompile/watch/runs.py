@@ -31,15 +31,7 @@ from etcompile.watch.workqueue import JobKey
 
 
 class Runs(Struct, frozen=True):
-    """The runs of jobs; safe to share between threads that look at different jobs.
-
-    Args:
-        cluster: Where the copies are.
-        store: Where there must be memory for the replicas of a job.
-        selector: Which jobs are this watcher's.
-        notices: Reports what cannot be read.
-        memory: Keeps what was compiled, so that each version of a ConfigMap is compiled once.
-    """
+    """The runs of jobs; safe to share between threads that look at different jobs."""
 
     cluster: Cluster
     store: Store
@@ -122,25 +114,13 @@ class Runs(Struct, frozen=True):
         return known.problem if known else ""
 
     def _reserve(self, key: JobKey, *runs: StoredRun | None) -> None:
-        """Reserves memory for as many replicas as runs of a job have.
-
-        Raises:
-            StoredJobError: there is not as much.
-        """
+        """Reserves memory for the replicas of runs; StoredJobError if there is not as much."""
         replicas = sum(len(role.members) for run in runs if run for role in run.job.roles)
         if not self.store.reserve(key, replicas * REPLICA_BYTES):
             raise StoredJobError(f"the watcher has no memory for its {replicas} replicas")
 
     def _copy(self, seen: SeenJob, spec_hash: str, most: int) -> StoredRun:
-        """The run of a copy.
-
-        Args:
-            most: Replicas that there is memory for.
-
-        Raises:
-            StoredJobError: there is no copy, or none of that run.
-            ClusterError: the cluster cannot be read.
-        """
+        """The run of the copy beside the run record; StoredJobError if that is of no such run."""
         if seen.status is None or seen.config is None or RUN not in seen.status.data:
             raise StoredJobError("there is no copy of it")
         name, namespace = seen.status.name, seen.status.metadata["namespace"]
@@ -167,9 +147,6 @@ def _previous_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None
 
     It is until a Pod of the new run has the place of one of the old run, or none of those stays.
     One beside them is no reason to leave them alone: a larger run that was refused has such Pods.
-
-    Args:
-        run: The job as its ConfigMap has it; None if that cannot be read.
     """
     if record is None or (run is not None and record.run == run.spec_hash):
         return ""
@@ -233,12 +210,7 @@ def strangers(run: StoredRun, seen: SeenJob) -> dict[str, tuple[PodView, str]]:
 
 
 def _by_owner(pod: PodView, run: StoredRun, config: str, jobs: frozenset[str]) -> str:
-    """Why a Pod with the labels of a run is not one of it; empty if it is, as far as that shows.
-
-    Args:
-        config: The UID of the job's ConfigMap, which owns Pods that follow others.
-        jobs: The UIDs of the Jobs of Kubernetes that make its Pods.
-    """
+    """Why a Pod with the labels of a run is not one of it; empty if it is, as far as that shows."""
     role = run.job.role(pod.role)
     if role is None:
         return ""  # no rule asks for it

@@ -29,12 +29,7 @@ _METADATA = frozenset(
 
 
 class SeenPod(Struct):
-    """A Pod as it was last seen.
-
-    Args:
-        version: Its resource version.
-        since: When its view last changed, in seconds since 1970.
-    """
+    """A Pod as it was last seen, and since when it has been like that."""
 
     version: int
     since: float
@@ -89,11 +84,6 @@ class SeenJob(Struct):
     """All that is known of a job.
 
     Args:
-        config: Its ConfigMap that Git declares, if it is there.
-        hosts: The live host lists.
-        status: The run record.
-        batch: The Jobs of Kubernetes that make Pods of it, by name.
-        gone: Pods that vanished, by name, until one of that name is there again.
         since: When its ConfigMap was first seen, in seconds since 1970.
         tracking: What a tool puts on its Pods; None if it puts nothing there.
         crowded: Not all of its Pods could be kept: what is not there is not known.
@@ -116,12 +106,7 @@ class SeenJob(Struct):
 
 
 class Case(Struct, frozen=True):
-    """A job, and what was known of it when its actions were decided.
-
-    Args:
-        run: What its ConfigMap says.
-        record: Its run record; None if there is none that can be read.
-    """
+    """A job, and what was known of it when its actions were decided."""
 
     key: JobKey
     run: StoredRun

@@ -2,8 +2,7 @@
 
 Events of streams and answers to the watcher's own writes meet here, and the newer one counts, so
 that nothing is ever decided on a state from before the watcher's own last write (reference defects
-48 to 50 of et-operator.md, 50 of training-operator.md). A Pod is a few hundred bytes: its view is
-made the moment it is seen, and nothing else of it is kept.
+48 to 50 of et-operator.md, 50 of training-operator.md).
 """
 
 import logging
@@ -60,8 +59,6 @@ class Store:
 
     Args:
         changed: Is called with each job that something was seen of. It must not wait.
-        budget: The memory for what others write.
-        now: The time, in seconds since 1970, by the clock that the times in objects are of.
     """
 
     def __init__(
@@ -115,10 +112,7 @@ class Store:
             return jobs, sum(len(seen.pods) for seen in self._jobs.values())
 
     def reserve(self, key: JobKey, size: int) -> bool:
-        """Reserves bytes for a job once it is compiled; false if there are not as many.
-
-        They are released when its ConfigMap goes.
-        """
+        """Reserves bytes for a job until its ConfigMap goes; false if there are not as many."""
         with self._lock:
             return self._budget.reserve(key[0], key, size)
 
@@ -173,11 +167,7 @@ class Store:
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
     def saw_log(self, key: JobKey, name: str, uid: str, *, news: bool, **changes: Any) -> None:
-        """Somebody reads the log of a Pod, or has read it; is that news for the job?
-
-        Args:
-            changes: Fields of `PodLog`.
-        """
+        """Notes fields of a Pod's `PodLog`: somebody reads it, or has read it."""
         with self._lock:
             pod = self._pod(key, name, uid)
             if pod is None:

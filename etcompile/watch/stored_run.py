@@ -1,8 +1,4 @@
-"""A job's ConfigMap to any of the job's Pods, exactly as the compiler made it the first time.
-
-The same compiler, over the stored job (`etcompile.compiler.run`); what is added here is the marks
-of the tool that syncs Git, which the compiler does not know.
-"""
+"""A job's ConfigMap to any of the job's Pods, exactly as the compiler made it the first time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,11 +43,7 @@ class StoredRun:
     """What a job's ConfigMap says, compiled as far as it is needed.
 
     Attributes:
-        job: The job, as the run that it is.
-        spec_hash: The run's identity.
         tracking: What the tool that declares the ConfigMap puts on its objects.
-        uid: The ConfigMap's.
-        created: When the ConfigMap was created, in seconds since 1970.
         text: The job, as it is written there.
         namespace: Where it is, whatever the job says.
         admitted: By role, what admission makes of the main container, where somebody has asked.
@@ -61,7 +53,6 @@ class StoredRun:
         """Reads a live ConfigMap.
 
         Args:
-            config: The ConfigMap.
             most: Replicas that there is memory for.
 
         Raises:
@@ -175,9 +166,6 @@ class StoredRun:
 
         It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
         (reference/gitops.md 1.5). Its host is called as that of the replica always is.
-
-        Args:
-            member: The replica: one that follows a lost one in its rank, or a declared one.
         """
         [pod] = pods(self._run, role, [member], self._edits)
         metadata, spec = pod["metadata"], pod["spec"]
@@ -215,7 +203,6 @@ def difference(
     etcompile has made may be wrapped in other words: what the job's author wrote ends them.
 
     Args:
-        live: What it ran.
         compiled: The main container as it is compiled.
         written: The same as the job's author wrote it.
         patched: Whether overlays may have changed what was written.

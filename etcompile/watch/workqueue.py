@@ -1,7 +1,6 @@
 """Which jobs want a look, now or at some time, each in one pair of hands at once.
 
-An event of one of a thousand Pods says only that its job wants a look; ten of them at once are
-one look. This and the store are all that the threads of the watcher share.
+An event of one of a thousand Pods says only that its job wants a look; ten of them are one look.
 """
 
 import heapq

@@ -1,12 +1,9 @@
 """Epochs of commands that restart in place, as the supervisors in the Pods report them.
 
-The supervisors agree among themselves when commands are ended and run again (docs/recovery.md), and
-nobody tells them to. The watcher brings back Pods that are gone, and learns of epochs from lines of
-their logs: from the log of the first replica, where it may read logs, and from the termination
-messages of all. Where each replica restarts by itself, each reports its own epochs.
-
-The lines carry the numbers so far, so it does not matter which of them are seen, or how often. What
-the supervisors have counted counts once. A Pod that was deleted, drained or evicted is none of it.
+The supervisors agree among themselves when commands are ended and run again (docs/recovery.md). The
+watcher brings back Pods that are gone, and learns of epochs from lines of logs, where it may read
+them, and from termination messages. The lines carry the numbers so far, so it does not matter which
+of them are seen, or how often.
 """
 
 from collections.abc import Iterator, Sequence

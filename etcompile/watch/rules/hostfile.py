@@ -1,22 +1,19 @@
 """The live host lists: the hosts that are Ready, in steps that a running launcher survives.
 
-Why this is hard: nobody knows when a launcher reads the lists. Its kubelet brings them some time
-after they were written, Horovod reads them every second, and what it reads it compares with what it
-read before. So the lists are whole lines in natural order, written only when they change, and never
-emptied. If a launcher finds none of the hosts that it knew, Horovod stops
-(reference/et-operator.md 9, Continuity): each list has a host in common with every list that its
-reader may have read within the last two seconds. Such a host, an anchor, stays listed for those two
-seconds though it is gone, and then goes like any other, whatever becomes of the other hosts
-meanwhile. The anchors are in an annotation of `J-hosts`, for the next watcher.
+Nobody knows when a launcher reads the lists: its kubelet brings them some time after they were
+written, and Horovod compares what it reads with what it read before. If it finds none of the hosts
+that it knew, it stops (reference/et-operator.md 9, Continuity). So the lists are never emptied, and
+each has a host in common with every list that its reader may have read within the last two seconds.
+Such a host, an anchor, stays listed for those two seconds though it is gone. The anchors are in an
+annotation of `J-hosts`, for the next watcher.
 
 Elastic Horovod never again uses a host on which a process failed, and it knows hosts by name
-(reference/et-operator.md 9). A replacement has the Pod name and the DNS name of what it replaces,
-so it is listed under a longer form of that name, which resolves to the same Pod and is another
-host: `mnist-worker-1`, then `mnist-worker-1.ml`, `mnist-worker-1.ml.svc` and so on. A new launcher
-knows of no failure, and the names are the first again (`lifecycle`).
+(reference/et-operator.md 9). So a replacement, which has the Pod name of what it replaces, is
+listed under a longer form of its DNS name: `mnist-worker-1`, then `mnist-worker-1.ml` and so on. A
+new launcher knows of no failure, and the names are the first again (`lifecycle`).
 
-The gate of a Pod that waits until others have succeeded is opened here, too: it reads `J-status`
-(`templates/wait-for-workers.sh.j2`), and its kubelet fetches that at once when the Pod is changed.
+The gate of a Pod that waits until others have succeeded is opened here, too: it reads `J-status`,
+and its kubelet fetches that at once when the Pod is changed.
 """
 
 import hashlib
@@ -187,10 +184,7 @@ def _next(placement: Placement, hosts: _Names, now: float) -> tuple[HostsRecord,
 def _add_anchor(
     anchors: dict[str, Anchor], old: tuple[str, ...], ready: tuple[str, ...], until: float
 ) -> None:
-    """Chooses the host that a list is to have in common with the one before, if that had any.
-
-    One that is Ready if there is one; else one that has just gone, and none that stays already.
-    """
+    """Adds the host that a list is to have in common with the one before: a Ready one, if any."""
     there = frozenset(ready)
     anchor = next((name for name in old if name in there), None)
     if anchor is None and not any(name in anchors and anchors[name].until >= until for name in old):

@@ -1,7 +1,6 @@
 """What there is to see of a run, into its record: its phase, who was there, and who is done.
 
-It is written down because Pods go: a replica that was there once and is missing was lost, one that
-nobody has created yet is not; one that is done must not train again.
+It is written down because Pods go: a replica that was there once and is missing was lost.
 """
 
 from collections import defaultdict
@@ -159,12 +158,8 @@ def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
 def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -> bool:
     """Whether a record is to be written.
 
-    Not for each of a thousand Pods that appear one after the other: only once no more come, or
-    with something else.
-
-    Args:
-        before: The record as it was written last.
-        quiet: No Pod has appeared for a while.
+    Not for each of a thousand Pods that appear one after the other: only once no more come
+    (`quiet`), or with something else.
     """
     if before is None or before.run != record.run:
         # A mark of the run before must stand until its workers have seen it.
@@ -245,9 +240,8 @@ def held_up(state: RunState) -> Decision:
 def suspended(placement: Placement, record: RunRecord) -> Decision:
     """What becomes of a job that is to run nothing.
 
-    Where Git declares its Pods it has stopped to, and its tool removes them, but for those who
-    followed others, which it never knew; those of a Job of Kubernetes are the Job's, which is
-    suspended too.
+    Where Git declares its Pods, its tool removes them, except those who followed others; those of a
+    Job of Kubernetes are the Job's, which is suspended too.
     """
     batch = {pod.name for pod in placement.batch}
     declared = {role.pod_name(member) for role in placement.job.roles for member in role.members}
@@ -283,8 +277,7 @@ def suspended(placement: Placement, record: RunRecord) -> Decision:
 def resumed(record: RunRecord) -> Decision:
     """What becomes of a job that may run again: it begins again, and so does its deadline.
 
-    Its Pods are up to whoever applies it: none of those that went because of the suspension is
-    made again.
+    None of the Pods that went because of the suspension is created again: whoever applies it does.
     """
     if record.phase != "Suspended":
         return Decision(record)

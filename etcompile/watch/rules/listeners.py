@@ -3,17 +3,14 @@
 None of it decides what becomes of the run. It is written with what is written anyway.
 
 **The log of failures** outlives the Pods. Written down is what ended before its time by itself, or
-because somebody ended it: a container, a Pod as a whole, a command whose container stays. Not what
-we end ourselves: of a gang that is made again all Pods are deleted, and what their containers make
-of the signal says nothing.
+because somebody ended it. Not what we end ourselves: of a gang that is restarted all Pods are
+deleted, and what their containers make of the signal says nothing.
 
-**Nodes to avoid.** A node that breaks what is started on it is quick, so it is empty, so the
-scheduler sends it the next Pod. `etcompile.dev/avoid-nodes` counts, per node, the failures that
-were the node's (`is_strike` of `etcompile.failures.causes`), and after so many has Pods that come
-instead of others avoid it, for as long as the run lasts.
+**Nodes to avoid.** A node that breaks what is started on it is empty, so the scheduler sends it the
+next Pod. `etcompile.dev/avoid-nodes` counts, per node, the failures that were the node's.
 
-**The timeline** says when a run was in training. What stands in `J-status` may be old; whoever
-reads it adds what the Pods say that are there.
+**The timeline** says when a run was in training. Whoever reads it in `J-status` adds what the Pods
+say that are there.
 """
 
 import re
@@ -65,8 +62,7 @@ def failure_log(
     Args:
         record: The run record from before anything was learned or decided.
         reported: The failures that supervisors have reported.
-        state: What has become of the replicas, before anything was decided about them; None if
-            the run is over or suspended.
+        state: Before anything was decided; None if the run is over or suspended.
     """
     view = placement.view
     failures = [*_of_pods(view, record), *reported]
@@ -172,13 +168,7 @@ def unread(log: FailureLog, view: JobView) -> Iterator[ReadTail]:
 
 
 def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
-    """A command's end with the lines before it.
-
-    Args:
-        failure: One whose lines were not known.
-        lines: The last lines of the log, each after the time at which it was written. Those of the
-            next epoch may be among them.
-    """
+    """A command's end with the lines before it; those of the next epoch may be among `lines`."""
     parts = [line.partition(" ") for line in lines]
     epoch = failure.uid.rpartition("-")[2]
     for place, (time, _, text) in enumerate(parts):
@@ -194,11 +184,7 @@ def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
 
 
 def avoiding(view: JobView, log: FailureLog | None, actions: Sequence[Action]) -> list[Action]:
-    """Actions, with the nodes that Pods avoid which come instead of others.
-
-    Args:
-        log: What the run has failed of, with what has just been seen.
-    """
+    """Actions, with the nodes that Pods avoid which come instead of others."""
     limit = view.job.run.avoid_nodes_after
     if log is None or (limit is None and view.job.preflight is None):
         return [*actions]
@@ -234,7 +220,6 @@ def timeline(
     """The timeline as it is now; None before the run has begun.
 
     Args:
-        record: The run record as it is, or as it is to be.
         hung: From when to when it has just hung; None if it has not.
     """
     known = view.timeline if view.own_record is not None else None

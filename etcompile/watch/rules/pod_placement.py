@@ -1,8 +1,7 @@
 """The declared replicas of a job, each with the Pod that has its place.
 
-Pods are found by the name that the compiler gives them, where others may follow a replica by its
-rank; and only those of this run: a Pod of an earlier run that ended well says nothing about this
-one.
+Pods are found by the name that the compiler gives them, or, where others may follow a replica, by
+its rank; and only those of this run.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +29,6 @@ class Replica(Struct, frozen=True, gc=False):
     """A declared replica, the Pod that has its place, and what has become of it.
 
     Args:
-        index: Its number in the role; None for a role with a single Pod.
         key: What the run record calls it.
         name: Its Pod's name.
         pod: Its Pod, if that is of this run.
@@ -40,7 +38,6 @@ class Replica(Struct, frozen=True, gc=False):
         follower: The replica that has the rank, if it is not the declared one.
         others: Other Pods of the rank that have not ended.
         supervised: Its command restarts in place.
-        state: What has become of it (`replica_state`).
         cause: How it was lost, if it was just lost; then the rest says more.
         last: What was last seen of the Pod that was lost.
         since: When it vanished; 0 if it is still there.

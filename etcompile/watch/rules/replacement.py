@@ -1,15 +1,13 @@
 """Lost replicas come back: one by one, or all together.
 
-Why this is hard: a Pod is lost once and seen to be lost often, by a watcher that may die after any
-request, and by the next one, which knows no more than what is in the cluster. So a loss is written
-down, by the UID of the Pod, before anything is done about it: it is decided once, counted once,
-however often it is seen and whoever watches then. The first time the replica is `lost`, and a rule
-here decides; from then on it is `returning` or `left`, and only what is yet to be done is done.
+A Pod is lost once and seen to be lost often, also by the next watcher, which knows no more than
+what is in the cluster. So a loss is written down, by the UID of the Pod, before anything is done
+about it. The first time the replica is `lost`, and a rule here decides; from then on it is
+`returning` or `left`, and only what is yet to be done is done.
 
-One by one, a replacement has the name of what it replaces and is the same Pod, so that it is the
-one that Git declares (reference/gitops.md 1.6): the Pod that failed is deleted, and made again. But
-where others follow by rank (ElasticJob), another Pod of the same rank comes and the one that failed
-stays.
+One by one, the Pod that failed is deleted and created again under the same name, so that it is the
+one that Git declares (reference/gitops.md 1.6). But where others follow by rank (ElasticJob),
+another Pod of the same rank comes and the one that failed stays.
 
 All together, nobody comes back before all have gone: who still runs would meet who has just started
 (reference/training-operator.md 7, defect 12). The Pods that must go are written down by UID, so
@@ -188,7 +186,6 @@ def restarted(
     """The record of a run whose Pods are all to go and to come back.
 
     Args:
-        message: Why, in a sentence.
         loss: The replica that is to blame, if it is one.
         from_start: The run starts again, and its clock too; else only its Pods do.
         counted: It counts among the restarts of the run; one after a deletion does not.

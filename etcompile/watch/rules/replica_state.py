@@ -1,7 +1,7 @@
 """Each declared replica in one word: there, done, to come back, left alone, or just lost.
 
-The other rules ask this and nothing of Pods: what to make of a phase, of a deletion that is under
-way, of a place that is empty and of a log that does not grow is decided here, once.
+What to make of a phase, of a deletion that is under way, of a place that is empty and of a log that
+does not grow is decided here, once.
 """
 
 from collections.abc import Iterator
@@ -23,8 +23,7 @@ class RunState(Struct, frozen=True):
 
     Args:
         record: The run record, with what was decided so far.
-        now: The time, in seconds since 1970.
-        replicas: The declared replicas.
+        now: In seconds since 1970.
         silence: How long nobody has written anything, if its job limits that.
     """
 

@@ -1,19 +1,15 @@
 """A run whose replicas are all at work and none of which says anything any more.
 
 A rank that hangs takes all others along: they wait for it in the next collective, for ever, and no
-container ends. What can be seen from outside is that the logs do not grow. So with
-`etcompile.dev/stuck-after` a run counts as stuck once nobody has written anything for so long. All
-of them, because most programs let one rank speak for all; a Pod that is on its way in or out, or a
-log that cannot be read, says that nobody knows.
+container ends. So with `etcompile.dev/stuck-after` a run counts as stuck once none of its Pods has
+written a line for so long. All of them, because most programs let one rank speak for all; a Pod
+that is on its way in or out, or a log that cannot be read, says that nobody knows.
 
 Logs are read only when they may have been silent for too long: first that of the Pod that spoke
-last, and if it has not spoken since, all others. What is done then is what is done about a replica
-that fails: by the kind's rules all are restarted, or one is replaced, or supervisors are asked to
-run commands again. Supervisors are asked first what state their processes are in: one that is
-stopped, or waits for a device, is the one that all others wait for, and is named.
-With `etcompile.dev/stack-signal` they have their processes write where they are, too: one that is
-elsewhere than most is named then. Nobody else can know. Where others follow a replica (ElasticJob)
-each counts by itself (`replica_state`).
+last, and if it has not spoken since, all others. A stuck run is treated as one with a failed
+replica. Supervisors are first asked what their processes do: one that is stopped, or waits for a
+device, is named, and with `etcompile.dev/stack-signal` one that is elsewhere than most. Where
+others follow a replica (ElasticJob) each counts by itself (`replica_state`).
 """
 
 import re
@@ -63,7 +59,7 @@ class Suspect(Struct, frozen=True):
 
     Args:
         reason: Why it is the one, as the end of a sentence.
-        process: The process that is the reason, by its number in the container.
+        process: The number of the process that is the reason, in the container.
     """
 
     pod: PodView
@@ -75,10 +71,8 @@ class Silence(Struct, frozen=True):
     """A run that is at work, and how long nobody of it has written anything.
 
     Args:
-        epoch: The epoch that the run is in.
         limit: Seconds of silence after which it is stuck.
-        pods: Its Pods, all of them at work.
-        since: When the last of them wrote something or began, in seconds since 1970.
+        since: When the last of its Pods wrote something or began, in seconds since 1970.
         supervised: Those of them whose commands have supervisors.
         speakers: The Pods whose supervisors are asked for the run, by UID.
     """
@@ -100,10 +94,8 @@ class Silence(Struct, frozen=True):
 
     def is_settled(self, now: float) -> bool:
         """Whether it is stuck, and supervisors have said who is to blame or had their time to."""
-        if not self.is_stuck:
-            return False
-        if self.placement.job.run.in_place is None:
-            return True
+        if not self.is_stuck or self.placement.job.run.in_place is None:
+            return self.is_stuck
         times = [at for pod in self.supervised if (at := self.requested_at(pod))]
         if not times:
             return not self.supervised
@@ -115,9 +107,9 @@ class Silence(Struct, frozen=True):
         """When a Pod's supervisor was asked in this silence, in seconds since 1970; 0 if not."""
         # The supervisor of the first replica tells the others.
         speaker = self.speakers.get(pod.uid) or next(iter(self.speakers.values()), None)
-        if speaker is None or not speaker.notice.is_report:
-            return 0.0
-        return speaker.notice.at if speaker.notice.at + 1 > self.since else 0.0
+        notice = speaker.notice if speaker is not None else None
+        new = notice is not None and notice.is_report and notice.at + 1 > self.since
+        return notice.at if notice is not None and new else 0.0
 
     def suspects(self) -> list[Suspect]:
         """The Pods that all others wait for, as far as that is known.
@@ -125,69 +117,57 @@ class Silence(Struct, frozen=True):
         Those whose processes are stopped, or else that wait for a device, or else that are in
         another place of the program than most.
         """
-        by_state: dict[str, list[Suspect]] = {}
+        by_state: dict[str, dict[str, Suspect]] = {state: {} for state in _STATES}
         for pod in self.supervised:
-            for line in self.report_of(pod):
-                match = _PROCESS.match(line)
-                state = _STATES.get(match[2]) if match else None
-                if match is None or state is None:
-                    continue
-                suspects = by_state.setdefault(state, [])
-                if all(pod is not other.pod for other in suspects):
-                    reason = f"process {int(match[1])} ({match[3]}) {state}"
-                    suspects.append(Suspect(pod, reason, int(match[1])))
-        for state in _STATES.values():
-            if state in by_state:
-                return by_state[state]
+            for match in filter(None, map(_PROCESS.match, self.report_of(pod))):
+                process, state = int(match[1]), match[2]
+                if state in _STATES:
+                    reason = f"process {process} ({match[3]}) {_STATES[state]}"
+                    by_state[state].setdefault(pod.uid, Suspect(pod, reason, process))
+        for suspects in by_state.values():
+            if suspects:
+                return [*suspects.values()]
         pods = {pod.uid: pod for pod in self.supervised}
-        odd = elsewhere({pod.uid: self.stacks_of(pod) for pod in self.supervised})
         return [
             Suspect(
                 pods[uid],
                 f"process {stack.process} is in {stack.text}, unlike most others",
                 stack.process,
             )
-            for uid, stack in odd.items()
+            for uid, stack in elsewhere({uid: self.stacks_of(pods[uid]) for uid in pods}).items()
         ]
 
     def stacks_of(self, pod: PodView) -> list[Stack]:
         """Where a Pod's processes are, as far as they have said when they were asked."""
-        return stacks(self._written_since(pod))
-
-    def written_before(self, pod: PodView) -> list[str]:
-        """What a Pod's main container wrote last before its supervisor was asked."""
-        requested = self.requested_at(pod)
-        own = [text for at, text in self._written(pod) if not requested or at + 1 < requested]
-        return [text for text in own if not text.startswith("etcompile: ")]
-
-    def last_to_speak(self, within: float = 60.0) -> list[PodView]:
-        """The Pods that wrote something shortly before all fell silent, in order of the last lines.
-
-        Args:
-            within: Seconds before the very last line.
-        """
-        view = self.placement.view
-        last = max(_spoke(view, pod) for pod in self.pods)
-        pods = [pod for pod in self.pods if last and _spoke(view, pod) >= last - within]
-        return sorted(pods or self.pods[:1], key=lambda pod: _spoke(view, pod))
+        return stacks(self._written(pod, since=True))
 
     def report_of(self, pod: PodView) -> list[str]:
         """The lines of its supervisor's answer; none while it is not known."""
-        lines = self._written_since(pod)
+        lines = self._written(pod, since=True)
         heads = [n for n, line in enumerate(lines) if _HEAD.match(line)]
         return lines[heads[-1] :] if heads else []
 
-    def _written_since(self, pod: PodView) -> list[str]:
-        """The lines of a Pod's log since its supervisor was asked, as far as they were read."""
-        requested = self.requested_at(pod)
-        # What it told another time says nothing of now.
-        return [text for at, text in self._written(pod) if at + 1 >= requested] if requested else []
+    def written_before(self, pod: PodView) -> list[str]:
+        """What a Pod's main container wrote last before its supervisor was asked."""
+        lines = self._written(pod, since=False)
+        return [text for text in lines if not text.startswith("etcompile: ")]
 
-    def _written(self, pod: PodView) -> Iterator[tuple[float, str]]:
-        """The last lines of a Pod's log that were read, each with its time."""
-        for line in self.placement.view.log(pod.uid).tail or ():
-            time, _, text = line.partition(" ")
-            yield seconds(time) or 0.0, text
+    def _written(self, pod: PodView, *, since: bool) -> list[str]:
+        """The last lines of a log that were read, since the supervisor was asked or before."""
+        requested = self.requested_at(pod)
+        lines = [line.partition(" ") for line in self.placement.view.log(pod.uid).tail or ()]
+        if not requested:
+            return [] if since else [text for _, _, text in lines]
+        return [
+            text for time, _, text in lines if ((seconds(time) or 0.0) + 1 >= requested) is since
+        ]
+
+    def last_to_speak(self) -> list[PodView]:
+        """The Pods that wrote within a minute before all fell silent, by time of the last lines."""
+        view = self.placement.view
+        last = max(_spoke(view, pod) for pod in self.pods)
+        pods = [pod for pod in self.pods if last and _spoke(view, pod) >= last - 60.0]
+        return sorted(pods or self.pods[:1], key=lambda pod: _spoke(view, pod))
 
 
 def silence_of(placement: Placement, record: RunRecord) -> Silence | None:
@@ -240,7 +220,19 @@ def broken(silence: Silence, now: float) -> Iterator[Action]:
         for pod in silence.placement.batch:  # a launcher, which its Job creates again
             yield DeletePod(pod.name, pod.uid, "Stuck")
             yield EmitEvent("RunStuck", f"{quiet}: deleted", pod.name, pod.uid, warning=True)
-    yield from _logs_to_read(silence, now)
+    view, due = silence.placement.view, silence.since + silence.limit
+    if now < due:
+        yield Requeue(due)
+    else:
+        first = max(silence.pods, key=lambda pod: _spoke(view, pod))
+        log = view.log(first.uid)
+        is_silent = log.at is not None and log.read_at >= due
+        for pod in silence.pods if is_silent else [first]:
+            log, role = view.log(pod.uid), silence.placement.job.role(pod.role)
+            again = now >= log.read_at + AGAIN if log.at is None else log.read_at < due
+            if again and role is not None:
+                yield ReadLog(pod.name, pod.uid, role.template.main)
+        yield Requeue(now + AGAIN)
     if in_place is None or not silence.is_stuck:
         return
     yield from _reports(silence, in_place, now, quiet)
@@ -288,31 +280,9 @@ def blamed(silence: Silence | None) -> str:
     deciding = silence.placement.job.run.success.roles
     if any(pod.role in deciding for pod in silence.placement.batch):
         return ""
-    own = [
-        (replica.role.name, replica.pod.uid)
-        for replica in silence.placement.replicas
-        if replica.pod
-    ]
-    return min(own, key=lambda item: item[0] not in deciding, default=("", ""))[1]
-
-
-def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
-    view, due = silence.placement.view, silence.since + silence.limit
-    if now < due:
-        yield Requeue(due)
-        return
-    first = max(silence.pods, key=lambda pod: _spoke(view, pod))
-    log = view.log(first.uid)
-    silent = log.at is not None and log.read_at >= due
-    for pod in silence.pods if silent else [first]:
-        log = view.log(pod.uid)
-        if log.at is None and now < log.read_at + AGAIN:
-            continue
-        if log.at is None or log.read_at < due:
-            role = silence.placement.job.role(pod.role)
-            if role is not None:
-                yield ReadLog(pod.name, pod.uid, role.template.main)
-    yield Requeue(now + AGAIN)
+    pods = [replica.pod for replica in silence.placement.replicas if replica.pod]
+    own = [(pod.role not in deciding, number, pod.uid) for number, pod in enumerate(pods)]
+    return min(own, default=(False, 0, ""))[2]
 
 
 def _spoke(view: JobView, pod: PodView) -> float:

@@ -1,21 +1,16 @@
 """Whether a run is over, and how; and what becomes of its Pods then.
 
-Why this is hard: the operators decide in the order of a hash table, so that the same Pods may mean
-success or failure (reference/training-operator.md 7, defects 14 and 29). Here there is one order,
-and the first that holds ends the run: it has succeeded; it is too late; its Job of Kubernetes has
-failed; too many Pods of a role have failed, or one waits for too long; a replica was lost that it
-cannot do without; replicas failed more often than `backoffLimit`; nobody is left that could make it
-succeed. So of a success and a failure at once the run has succeeded.
+The operators decide in the order of a hash table, so that the same Pods may mean success or failure
+(reference/training-operator.md 7, defects 14 and 29). Here there is one order, and the first that
+holds ends the run: `_end` has it. So of a success and a failure at once the run has succeeded.
 
 A loss is judged when it is sure. Who vanished may be back in a moment, because Git's tool brings it
 back or a whole job is about to go: `Timeouts.settle` and `Timeouts.verdict` say how long that is.
-What was counted must never fall: the Training Operator counts what happens to be running, so that
-its sum can, and never a Pod that failed as a whole (5.4; 7, defects 2 and 3). Here counters are in
-the run record, and what is lost just now is added to them.
+What was counted must never fall, so counters are in the run record, and what is lost just now is
+added to them (reference/training-operator.md 5.4; 7, defects 2 and 3).
 
 When a run succeeds, of replica outcomes alone, is said in `etcompile/model/run_completion.py`,
-which `status` asks as well. A job that restarts as a whole is not ended but restarted
-(`End.again`).
+which `status` asks as well.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,8 +44,6 @@ class End(Struct, frozen=True):
     """How a run ends.
 
     Args:
-        reason: In one word.
-        message: In a sentence.
         final: No restart helps.
         again: The job is restarted instead.
         loss: The replica that it failed for, if it was one.
