@@ -44,11 +44,10 @@ from etcompile.watch.actions import (
     WriteStatus,
 )
 from etcompile.watch.event_recorder import EventRecorder, say
-from etcompile.watch.job_deletion import remove_job
 from etcompile.watch.ledger import JobMemory, Memory, Request
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.maps import change, owned, written
-from etcompile.watch.object_control import ObjectControl, OutdatedError
+from etcompile.watch.object_control import ObjectControl, OutdatedError, remove_job
 from etcompile.watch.pod_edits import avoiding, outside_of_gang
 from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
 from etcompile.watch.seen import Case
@@ -318,16 +317,7 @@ class ActionExecutor(Struct, frozen=True):
         value = compiled.get((action.role, action.index))
         if value is None:
             return False  # the job no longer has it
-        if action.epoch:
-            metadata = value["metadata"]
-            annotations = {**(metadata.get("annotations") or {}), EPOCH: action.epoch}
-            value = {**value, "metadata": {**metadata, "annotations": annotations}}
-        if action.avoid:
-            value = self._avoiding(case, value, action)
-        views = (seen.view for seen in case.seen.pods.values())
-        own = (view for view in views if view.spec_hash == case.run.spec_hash)
-        if any(view.phase == "Succeeded" for view in own):
-            value = outside_of_gang(value)
+        value = self._as_wanted(case, action, value)
         try:
             live = self.control.create(value)
         except ClusterError as error:
@@ -339,12 +329,11 @@ class ActionExecutor(Struct, frozen=True):
         self.control.metrics.replacements.labels(action.reason).inc()
         before = action.lost if isinstance(action, CreatePod) and action.lost else action.name
         # The last Pod of that name, and when it was seen to fail or to go.
-        view, lost = None, None
+        view, lost, took = None, None, ""
         if (pod := case.seen.pods.get(before)) is not None:
             view, lost = pod.view, pod.since
         elif (gone := case.seen.gone.get(before)) is not None:
             view, lost = gone.pod, gone.at
-        took = ""
         if lost is not None:
             seconds = max(0.0, self.control.cluster.now() - lost)
             self.control.metrics.replacement_seconds.observe(seconds)
@@ -352,19 +341,38 @@ class ActionExecutor(Struct, frozen=True):
         what = "recreated" if before == action.name else f"{action.name} created instead"
         ended = how_it_ended(view, action.reason) if view is not None else "missing"
         say(logging.INFO, case.key, f"{ended}: {what}{took}", pod=before, reason=REPLACED)
-        self._look_up_services(case, live)
+        # Looks up the Services by which the Pod is found; no replacement waits for that.
+        memory, spec = self.memory.of(case.key), live["spec"]
+        names = {live["metadata"]["name"], spec.get("hostname"), spec.get("subdomain")}
+        for service in (case.run.service_names & names) - memory.run.services:
+            memory.run.services.add(service)  # all Pods of a job may have the same
+            self.pool.submit(self._report_service, case.key, memory, service, live["metadata"])
         return True
 
-    def _look_up_services(self, case: Case, pod: Mapping[str, Any]) -> None:
-        """Looks up the Services by which a new Pod is found; no replacement waits for that."""
-        about, spec = pod["metadata"], pod["spec"]
-        names = {about["name"], spec.get("hostname"), spec.get("subdomain")}
-        memory = self.memory.of(case.key)
-        for service in case.run.service_names & names:
-            # All Pods of a job may have the same.
-            if service not in memory.run.services:
-                memory.run.services.add(service)
-                self.pool.submit(self._report_service, case.key, memory, service, about)
+    def _as_wanted(
+        self, case: Case, action: ReplacePod | CreatePod, value: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """A compiled Pod with its epoch, the nodes that it avoids, and its gang."""
+        if action.epoch:
+            metadata = value["metadata"]
+            annotations = {**(metadata.get("annotations") or {}), EPOCH: action.epoch}
+            value = {**value, "metadata": {**metadata, "annotations": annotations}}
+        if action.avoid:
+            elsewhere = avoiding(value, action.avoid, git_managed=case.run.git_managed)
+            if elsewhere is None:
+                message = (
+                    f"{action.name} may be scheduled to a node that failed before "
+                    f"({', '.join(action.avoid)}): its template sets a node affinity, and a tool "
+                    "that syncs Git would revert a change of it"
+                )
+                event = EmitEvent("NodeNotAvoided", message, warning=True)
+                config = case.seen.config.metadata if case.seen.config else {}
+                self.events.emit(case.key[0], event, config, action.name)
+            value = elsewhere or value
+        views = [seen.view for seen in case.seen.pods.values()]
+        if any(v.phase == "Succeeded" and v.spec_hash == case.run.spec_hash for v in views):
+            return outside_of_gang(value)
+        return value
 
     def _report_service(
         self, key: JobKey, memory: JobMemory, name: str, pod: Mapping[str, Any]
@@ -386,23 +394,6 @@ class ActionExecutor(Struct, frozen=True):
             )
             event = EmitEvent("MissingService", message, pod["name"], pod["uid"], warning=True)
             self.events.report(key, event, {}, pod["uid"])
-
-    def _avoiding(
-        self, case: Case, value: Mapping[str, Any], action: ReplacePod | CreatePod
-    ) -> Mapping[str, Any]:
-        """A Pod that avoids nodes, or as it was, with an Event that it cannot."""
-        pod = avoiding(value, action.avoid, git_managed=case.run.git_managed)
-        if pod is not None:
-            return pod
-        message = (
-            f"{action.name} may be scheduled to a node that failed before "
-            f"({', '.join(action.avoid)}): its template sets a node affinity, and a tool that "
-            "syncs Git would revert a change of it"
-        )
-        event = EmitEvent("NodeNotAvoided", message, warning=True)
-        metadata = case.seen.config.metadata if case.seen.config else {}
-        self.events.emit(case.key[0], event, metadata, action.name)
-        return value
 
     def _check_name(self, case: Case, wanted: Mapping[str, Any]) -> None:
         """Looks at the Pod that has the name: the one that goes, or one that somebody made."""

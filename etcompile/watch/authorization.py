@@ -74,29 +74,28 @@ OPTIONAL: Mapping[str, Right] = {
 """Rights by the option that grants them: a field of `manifests.Installation`."""
 
 
-def report_missing(cluster: Cluster, namespaces: Sequence[str]) -> None:
-    """Logs in one line what the watcher cannot do in namespaces because it has no right to."""
+def report_missing(cluster: Cluster, namespaces: Sequence[str] | None) -> None:
+    """Logs what the watcher cannot do because it has no right to: a line a namespace.
+
+    Where all namespaces are watched (None), the rights are the same in each.
+    """
     essential = {
         f"{', '.join(rule['verbs'])} {', '.join(rule['resources'])}": [rule] for rule in needed()
     }
     optional = {right.purpose: right.rules for right in OPTIONAL.values()}
-    missing: dict[str, list[str]] = {}
-    for purpose, rules in (essential | optional).items():
-        for namespace in namespaces:
-            if not all(_allows(cluster, namespace, rule) for rule in rules):
-                missing.setdefault(purpose, []).append(namespace)
-    if not missing:
-        return
-    purposes = []
-    for purpose, places in missing.items():
-        more = ", …" if len(places) > _NAMED_MOST else ""
-        where = f" in {', '.join(places[:_NAMED_MOST])}{more}"
-        purposes.append(purpose if len(places) == len(namespaces) else purpose + where)
-    _log.log(
-        logging.WARNING if missing.keys() & essential.keys() else logging.INFO,
-        "has no right to: %s (see docs/watcher.md)",
-        "; ".join(purposes),
-    )
+    for namespace in namespaces or ("default",):
+        missing = [
+            purpose
+            for purpose, rules in (essential | optional).items()
+            if not all(_allows(cluster, namespace, rule) for rule in rules)
+        ]
+        if missing:
+            _log.log(
+                logging.WARNING if essential.keys() & {*missing} else logging.INFO,
+                "has no right to: %s%s (see docs/watcher.md)",
+                "; ".join(missing),
+                f", in {namespace}" if namespaces else "",
+            )
 
 
 def _allows(cluster: Cluster, namespace: str, rule: LiveObject) -> bool:

@@ -102,7 +102,6 @@ class Watcher:
         self._synced_at = 0.0
         self._events = EventRecorder(
             cluster,
-            busy=lambda: not self._queue.idle,
             may_act=self._may_act,
             identity=identity,
             counted=lambda status: self.metrics.writes.labels("create", "Event", status).inc(),
@@ -181,7 +180,7 @@ class Watcher:
         self._list()
         self._synced()
         self._report_trust()
-        self._report_rights()
+        report_missing(self._cluster, self._choices.namespaces)
         for key in sorted(self._store.known()):
             for _ in range(_TRIES):
                 again, outcome = self._reconcile(key)
@@ -261,7 +260,7 @@ class Watcher:
                     return
         self._synced()
         self._want_all()
-        self._report_rights()
+        report_missing(self._cluster, self._choices.namespaces)
         listed_at = rest = 0.0
         while not self._stop.wait(_TRUST_AGAIN):
             self._report_trust()
@@ -293,10 +292,6 @@ class Watcher:
         jobs = {namespace for namespace, _ in self._store.known()}
         self._notices.of_trust(jobs if watched is None else {*watched})
 
-    def _report_rights(self) -> None:
-        # Where all namespaces are watched, the rights are the same in each.
-        report_missing(self._cluster, self._choices.namespaces or ("default",))
-
     def _saw_quota(self, quota: LiveObject, *, gone: bool) -> None:  # noqa: ARG002 - as the store
         """A quota has changed: it may allow Pods now that it refused."""
         at = time.monotonic() + _AFTER_QUOTA
@@ -315,27 +310,27 @@ class Watcher:
         thread.start()
 
     def _add_gauges(self) -> None:
-        self.metrics.labelled(
+        memory, metrics = self._memory, self.metrics
+        metrics.labelled(
             "goodput_ratio",
             "Seconds in training divided by the seconds since the run began, by job.",
             ("job_namespace", "job_name"),
             lambda: (
-                (key, goodput.ratio)
-                for key, goodput in (self._reconciler.goodputs() if self._may_act() else ())
+                [(key, own.ratio) for key, own in self._reconciler.goodputs()]
+                if self._may_act()
+                else []
             ),
         )
-        self.metrics.labelled(
+        metrics.labelled(
             "unsupervised",
             "Jobs that the watcher cannot look after, by reason.",
             ("reason",),
             lambda: (
-                ((reason,), count)
-                for reason, count in (
-                    self._memory.unsupervised().items() if self._may_act() else ()
-                )
+                [((reason,), count) for reason, count in memory.unsupervised().items()]
+                if self._may_act()
+                else []
             ),
         )
-        gauge = self.metrics.gauge
-        gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)
-        gauge("jobs", "Number of watched jobs.", lambda: self._store.counts()[0])
-        gauge("pods", "Number of watched Pods.", lambda: self._store.counts()[1])
+        metrics.gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)
+        metrics.gauge("jobs", "Number of watched jobs.", lambda: self._store.counts()[0])
+        metrics.gauge("pods", "Number of watched Pods.", lambda: self._store.counts()[1])

@@ -26,8 +26,6 @@ _MOST_WAITING = 2000
 """Events that may wait; older ones make way."""
 _PER_SECOND = 20.0
 _BURST = 50.0
-_PATIENCE = 5.0
-"""Seconds that they make way for what is urgent, at most."""
 _LONGEST_MESSAGE = 1000
 """The API server refuses messages of more than 1024 bytes."""
 TEXT = "%(asctime)s %(levelname)s %(message)s"
@@ -71,13 +69,11 @@ class EventRecorder:
         self,
         cluster: Cluster,
         *,
-        busy: Callable[[], bool],
         may_act: Callable[[], bool],
         identity: str,
         counted: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
-        self._busy = busy
         self._may_act = may_act
         self._identity = identity
         self._counted = counted
@@ -142,7 +138,7 @@ class EventRecorder:
 
     def run(self) -> None:
         """Sends events until closed, and then those that are left."""
-        budget, filled_at, rested_at = _BURST, time.monotonic(), 0.0
+        budget, filled_at = _BURST, time.monotonic()
         while not self._closed or self._waiting:
             if not self._waiting:
                 self._some.clear()
@@ -150,10 +146,6 @@ class EventRecorder:
                     self._some.wait()
                 continue
             now = time.monotonic()
-            if self._busy() and now < rested_at + _PATIENCE and not self._closed:
-                time.sleep(0.05)
-                continue
-            rested_at = now
             budget, filled_at = min(_BURST, budget + (now - filled_at) * _PER_SECOND), now
             if budget < 1.0 and not self._closed:
                 time.sleep(1.0 / _PER_SECOND)

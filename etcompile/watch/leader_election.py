@@ -51,6 +51,7 @@ class LeaderElection:
     Attributes:
         changed: Is called, from the thread that runs `run`, when this watcher leads and when it
             stopped leading.
+        holder: Who held the Lease when it was last read.
         problem: Why the last try failed, if not because another one holds the Lease.
     """
 
@@ -72,7 +73,7 @@ class LeaderElection:
         self.changed = changed
         self._until = float("-inf")
         self._leads = False
-        self._holder = ""
+        self.holder = ""
         self._seen: tuple[str, float] = ("", 0.0)
         self._version: str | None = None
         self.problem = ""
@@ -81,11 +82,6 @@ class LeaderElection:
     def valid(self) -> bool:
         """Whether this watcher may act, now."""
         return steady() < self._until
-
-    @property
-    def holder(self) -> str:
-        """Who held the Lease when it was last read."""
-        return self._holder
 
     def run(self, stop: threading.Event) -> None:
         """Takes part until told to stop, then gives the Lease away."""
@@ -151,14 +147,14 @@ class LeaderElection:
             return True
         spec = live.get("spec") or {}
         version = live["metadata"]["resourceVersion"]
-        self._holder = spec.get("holderIdentity") or ""
+        self.holder = spec.get("holderIdentity") or ""
         if self._seen[0] != version:
             self._seen = version, begun
         runs_out = self._seen[1] + float(spec.get("leaseDurationSeconds") or 0)
-        if self._holder not in ("", self._identity) and begun < runs_out:
+        if self.holder not in ("", self._identity) and begun < runs_out:
             self._until = float("-inf")
             return False
-        changes = int(spec.get("leaseTransitions") or 0) + (self._holder != self._identity)
+        changes = int(spec.get("leaseTransitions") or 0) + (self.holder != self._identity)
         self._patch(self._acquired(changes), version)
         return True
 
@@ -184,7 +180,7 @@ class LeaderElection:
 
     def _note(self, lease: dict[str, Any]) -> None:
         self._version = lease["metadata"]["resourceVersion"]
-        self._holder = lease["spec"].get("holderIdentity") or ""
+        self.holder = lease["spec"].get("holderIdentity") or ""
 
     def _now(self) -> str:
         moment = datetime.fromtimestamp(self._cluster.now(), UTC)

@@ -66,6 +66,9 @@ class MemoryBudget:
 
     Args:
         each: Bytes for what is of one namespace.
+
+    Attributes:
+        refused, freed: Memory was refused, and some has been released since.
     """
 
     def __init__(self, total: int, each: int) -> None:
@@ -74,7 +77,7 @@ class MemoryBudget:
         self._reserved: dict[Hashable, tuple[str, int]] = {}
         self._sums: dict[str, int] = {}
         self._sum = 0
-        self._refused = self._freed = False
+        self.refused = self.freed = False
 
     def reserve(self, namespace: str, owner: Hashable, size: int, each: int = _EACH) -> bool:
         """Reserves memory for an owner, instead of what it had; false if there is not as much.
@@ -87,7 +90,7 @@ class MemoryBudget:
         size += each
         of_namespace = self._sums.get(namespace, 0) + size
         if of_namespace > self._each or self._sum + size > self._total:
-            self._refused = True
+            self.refused = True
             return False
         self._reserved[owner] = namespace, size
         self._sums[namespace] = of_namespace
@@ -99,7 +102,7 @@ class MemoryBudget:
         namespace, size = self._reserved.pop(owner, ("", 0))
         if not size:
             return
-        self._freed = self._refused
+        self.freed = self.refused
         self._sum -= size
         self._sums[namespace] -= size
         if not self._sums[namespace]:
@@ -108,17 +111,6 @@ class MemoryBudget:
     def available(self, namespace: str) -> int:
         """Bytes that a namespace may still reserve."""
         return min(self._each - self._sums.get(namespace, 0), self._total - self._sum) - _EACH
-
-    def retry(self) -> None:
-        """Has `freed` say so the next time."""
-        self._freed = True
-
-    def freed(self) -> bool:
-        """Whether memory was refused, and some has been released since; says so once."""
-        if not self._freed:
-            return False
-        self._refused = self._freed = False
-        return True
 
 
 def memory_budget(*, shared: bool) -> MemoryBudget:

@@ -83,7 +83,7 @@ class Metrics:
         values: Callable[[], Iterable[tuple[Sequence[str], float]]],
     ) -> None:
         """Adds a gauge with labels, whose values are computed when somebody looks."""
-        self.registry.register(_Labelled(GaugeMetricFamily(_PREFIX + name, words), labels, values))
+        self.registry.register(_Labelled(_PREFIX + name, words, labels, values))
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -101,16 +101,16 @@ class _Labelled(Collector):
 
     def __init__(
         self,
-        family: GaugeMetricFamily,
+        name: str,
+        words: str,
         labels: Sequence[str],
         values: Callable[[], Iterable[tuple[Sequence[str], float]]],
     ) -> None:
-        self._family, self._labels, self._values = family, labels, values
+        self._name, self._words, self._labels, self._values = name, words, labels, values
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """The gauge, without values: who registers it must not be asked for any yet."""
-        family = self._family
-        yield GaugeMetricFamily(family.name, family.documentation, labels=self._labels)
+        yield GaugeMetricFamily(self._name, self._words, labels=self._labels)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauge as it is now."""

@@ -7,7 +7,7 @@ was sent is none again (`event_recorder`).
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from etcompile.kubeapi import Cluster
 from etcompile.model.run_record import VERSION, newer_version
 from etcompile.watch import authorization
-from etcompile.watch.actions import Action, EmitEvent, Requeue
+from etcompile.watch.actions import EmitEvent
 from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.ledger import Memory
 from etcompile.watch.pod_view import PodView
@@ -76,13 +76,6 @@ class Notices(Struct):
             say(logging.WARNING, key, line or event.message, reason=event.reason)
         else:
             self.events.report(key, event, config.metadata, version, line)
-
-    def of_actions(self, key: JobKey, actions: Sequence[Action]) -> None:
-        """Logs what was decided about a job; what has happened is logged as it is done."""
-        if _log.isEnabledFor(logging.DEBUG):
-            for action in actions:
-                if not isinstance(action, Requeue):
-                    say(logging.DEBUG, key, str(action))
 
     def of_trust(self, namespaces: AbstractSet[str]) -> None:
         """Says once whom the watcher trusts in namespaces: all that it has jobs in."""

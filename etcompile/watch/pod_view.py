@@ -201,7 +201,12 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
         ending=spec.get("activeDeadlineSeconds") == 1,
         rank=_number(labels[RANK_LABEL]) if RANK_LABEL in labels else None,
         due=(seconds(metadata["deletionTimestamp"]) or 0.0) if going else 0.0,
-        reasons=tuple(_reasons(ended)) if ended else (),
+        reasons=tuple(
+            shown(why, _LONGEST_REASON)
+            for container in ended
+            if (why := pods.terminated(container).get("reason") or "Error")
+            not in ("Completed", "Error")
+        ),
         half_deleted=going and pods.is_half_deleted(pod),
         controller=str(controller)[:_LONGEST_REASON],
         owner=str(owners[0].get("uid"))[:_LONGEST_REASON] if owners else "",
@@ -226,13 +231,6 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
         left_out_by_kueue=phase == "Pending" and pods.is_left_out_by_kueue(pod),
         queued_alone=KUEUE_QUEUE in labels and KUEUE_GROUP not in labels,
     )
-
-
-def _reasons(ended: Iterable[Object]) -> Iterator[str]:
-    for container in ended:
-        reason = pods.terminated(container).get("reason")
-        if reason not in (None, "Completed", "Error"):
-            yield shown(reason, _LONGEST_REASON)
 
 
 def _number(label: str) -> int | None:

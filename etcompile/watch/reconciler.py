@@ -25,11 +25,15 @@ from etcompile.watch.action_executor import ActionExecutor, NameTakenError
 from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.event_recorder import say
-from etcompile.watch.job_deletion import NotRemovedError, take_back
 from etcompile.watch.job_view import UNREAD, JobView, Timeouts, hosts_record
 from etcompile.watch.ledger import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
-from etcompile.watch.object_control import NotLeaderError, OutdatedError
+from etcompile.watch.object_control import (
+    NotLeaderError,
+    NotRemovedError,
+    OutdatedError,
+    take_back,
+)
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.listeners import timeline
 from etcompile.watch.runs import Runs, reannotated, strangers, wants_copy
@@ -196,11 +200,10 @@ class Reconciler(Struct, frozen=True):
                 message = "the run record cannot be read: the history of the run is lost"
                 self.notices.of_record(key, seen.status, message)
             actions = decide(memory.run.view, self.cluster.now())
-            self.notices.of_actions(key, actions)
-            again = min(
-                (action.at for action in actions if isinstance(action, Requeue)), default=None
-            )
-            memory.run.requeue = again
+            if _log.isEnabledFor(logging.DEBUG):
+                _log.debug("%s/%s: %s", *key, actions)
+            times = [action.at for action in actions if isinstance(action, Requeue)]
+            memory.run.requeue = again = min(times, default=None)
             outcome = self.executor.act(case, actions)
             if any(isinstance(action, RemoveJob) for action in actions):
                 memory.run.paused = run.uid, None

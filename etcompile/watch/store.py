@@ -89,16 +89,11 @@ class Store:
             if seen is None:
                 return None
             config = seen.config
-            if config is not None and seen.crowded:
+            if config is not None and seen.crowded and not config.problem:
                 problem = "the watcher has no memory left for its Pods"
-                config = structs.replace(config, problem=config.problem or problem)
-            return structs.replace(
-                seen,
-                config=config,
-                pods=dict(seen.pods),
-                gone=dict(seen.gone),
-                batch=dict(seen.batch),
-            )
+                config = structs.replace(config, problem=problem)
+            pods, gone, batch = dict(seen.pods), dict(seen.gone), dict(seen.batch)
+            return structs.replace(seen, config=config, pods=pods, gone=gone, batch=batch)
 
     def known(self) -> list[JobKey]:
         """All jobs of which anything is known."""
@@ -124,8 +119,9 @@ class Store:
     def memory_freed(self) -> bool:
         """Whether to list everything again, because what was turned away may fit now."""
         with self._lock:
-            if not self._budget.freed():
+            if not self._budget.freed:
                 return False
+            self._budget.refused = self._budget.freed = False
             self.retries += 1
             self._unread.clear()
             for seen in self._jobs.values():
@@ -135,7 +131,7 @@ class Store:
     def list_again(self) -> None:
         """Everything is to be listed again after all."""
         with self._lock:
-            self._budget.retry()
+            self._budget.freed = True
 
     def forget_gone(self, key: JobKey, most: int) -> None:
         """Forgets all but the newest Pods that have gone: who followed others has another name."""
@@ -184,14 +180,14 @@ class Store:
         """Forgets Pods that a complete list of a namespace, or of all, does not have."""
         with self._lock:
             self._pod_progress.advance(place, version)
-            changed = [
+            changed = {
                 key
                 for key, seen in self._in(place)
-                for name, pod in [*seen.pods.items()]
-                if (key[0], name) not in listed and pod.version <= version
+                for name in [*seen.pods]
+                if (key[0], name) not in listed
                 if self._forget_pod(key, name, version, unseen=True)
-            ]
-        for key in dict.fromkeys(changed):
+            }
+        for key in changed:
             self._changed(key)
 
     def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:
@@ -300,9 +296,8 @@ class Store:
             for key, seen in self._in(place):
                 for slot in ("config", "hosts", "status"):
                     known: SeenMap | None = getattr(seen, slot)
-                    if known is None or known.version > version:
-                        continue
-                    if (key[0], known.name) not in listed:
+                    is_old = known is not None and known.version <= version
+                    if known and is_old and (key[0], known.name) not in listed:
                         self._forget_map(key, seen, slot)
                         changed.add(key)
                 self._drop(key)
@@ -323,7 +318,7 @@ class Store:
         reduced, size = slim(value, slot)
         problem = "" if slot == "config" else unwritable(value)
         limit = STORED_BYTES if slot == "config" else RECORD_BYTES
-        if (length := sum(len(text) for text in reduced["data"].values())) > limit:
+        if (length := sum(map(len, reduced["data"].values()))) > limit:
             problem = f"it has {length // 1024} KiB; at most {limit // 1024} KiB are read"
         if not problem and not self._budget.reserve(key[0], (key, slot), size):
             problem = "the watcher has no memory for it: the ConfigMaps of all jobs are too large"
@@ -364,13 +359,12 @@ class Store:
             known = seen.batch.get(name)
             if known is not None and known.version >= version:
                 return
-            view = batch_view(value)
+            seen.batch[name] = SeenBatch(version, batch_view(value))
+            news = gone or known is None or known.view != seen.batch[name].view
             if gone:
-                seen.batch.pop(name, None)
-            else:
-                seen.batch[name] = SeenBatch(version, view)
+                del seen.batch[name]
             self._drop(key)
-        if gone or known is None or known.view != view:
+        if news:
             self._changed(key)
 
     def left_batch(self, place: str | None, listed: set[Name], version: int) -> None:

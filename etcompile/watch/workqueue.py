@@ -105,12 +105,6 @@ class WorkQueue:
             if at < self._due.get(key, float("inf")):
                 self._plan(key, at)
 
-    @property
-    def held(self) -> int:
-        """How many times to look again are kept, those included that were superseded."""
-        with self._condition:
-            return len(self._timers)
-
     def close(self) -> None:
         """Lets everybody who waits go; jobs in hand are finished."""
         with self._condition:

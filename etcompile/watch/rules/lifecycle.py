@@ -28,7 +28,7 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.job_view import JobView
 from etcompile.watch.rules.pod_placement import Placement
-from etcompile.watch.rules.replica_state import RunState, restored
+from etcompile.watch.rules.replica_state import RunState
 from etcompile.watch.rules.restart_policy import comes_back
 
 
@@ -59,15 +59,18 @@ def observed(placement: Placement, record: RunRecord) -> RunRecord:
     that is so of all their replacements (`held_up`).
     """
     changed: dict[ReplicaKey, ReplicaRecord] = {}
-    record = record.with_replicas(restored(placement, record))
     declared: defaultdict[str, set[int]] = defaultdict(set)
-    gang = frozenset(record.gang)
+    gang, stuck_after = frozenset(record.gang), placement.job.run.stuck_after
     complete = True
     for replica in placement.replicas:
         role, number = replica.key
         declared[role].add(number)
-        written = record.replica(replica.key)
-        last = replica.pod or (replica.gone.pod if replica.gone else None)
+        written, pod = record.replica(replica.key), replica.pod
+        runs = pod is not None and pod.phase == "Running" and not (pod.deleting or pod.ending)
+        if pod and runs and written.left and pod.uid == written.lost and not stuck_after:
+            # It was taken out of the job, left alone, and put back: it never failed.
+            changed[replica.key] = written = structs.replace(written, lost="", left=False)
+        last = pod or (replica.gone.pod if replica.gone else None)
         if last is not None and not (last.uid in gang and record.phase == "Pending"):
             of_old = last.uid in gang or (replica.pod is None and record.phase == "Restarting")
             is_done = written.completed or (

@@ -4,7 +4,7 @@ Pods are found by the name that the compiler gives them, or, where others may fo
 its rank; and only those of this run.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -186,47 +186,52 @@ def placement(view: JobView) -> Placement:
     )
 
 
-def _replicas(view: JobView, own: Iterable[PodView]) -> Iterator[Replica]:
-    pods, gone, run = view.pods, view.gone, view.spec_hash
+def _replicas(view: JobView, own: Sequence[PodView]) -> Iterator[Replica]:
+    run = view.spec_hash
     record = view.own_record or RunRecord(run)
     for role in view.job.roles:
         if role.batch:
             continue
-        if role.recovery.relaunch:
-            yield from _ranks(view, role, own, record)
-            continue
         supervised = is_supervised(view.job, role)
-        for member in role.members:
-            key = role.name, member.index or 0
+        ranks = role.recovery.relaunch is not None
+        members: Iterable[_Holder] = ((member, member, ()) for member in role.members)
+        for declared, member, of_rank in _ranks(role, own, record) if ranks else members:
             name = role.pod_name(member)
-            pod, last = pods.get(name), gone.get(name)
+            number = (declared.place if ranks else member.index) or 0
+            pod, gone = view.pods.get(name), view.gone.get(name)
             ours = pod if pod is not None and pod.spec_hash == run else None
-            if pod is not None or (last is not None and last.pod.spec_hash != run):
-                last = None
+            if ranks and ours is not None and ours.rank not in (None, number):
+                ours = None
+            if pod is not None or (gone is not None and gone.pod.spec_hash != run):
+                gone = None
             yield Replica(
                 role,
                 member.index,
-                key,
+                (role.name, number),
                 name,
                 ours,
-                last,
-                blocked=pod is not None and ours is None,
+                gone,
+                blocked=pod is not ours,
+                rank=number if ranks else None,
+                follower=None if member is declared else member,
+                others=tuple(pod for pod in of_rank if pod.name != name and not pod.ended),
                 supervised=supervised,
             )
 
 
 # Who has a rank ----------------------------------------------------------------------------------
 #
-# The Pod that is declared, or the one that has followed it. Where failed replicas are followed by
-# others, several Pods may carry the same rank, and at most one of them may be at work: two with one
-# rank would throw each other out of the rendezvous (reference/dlrover.md 4.5). The declared Pod has
-# precedence, because a tool that syncs Git brings it back whenever it is gone; then the one that
-# the run record names; then whoever lives.
+# The Pod that is declared, or the one that has followed it. Several Pods may carry the same rank,
+# and at most one of them may be at work: two with one rank would throw each other out of the
+# rendezvous (reference/dlrover.md 4.5). The declared Pod has precedence, because a tool that syncs
+# Git brings it back whenever it is gone; then the one that the run record names; then whoever
+# lives.
+
+_Holder = tuple[Member, Member, Sequence[PodView]]
+"""A declared replica, the one that has its rank, and the Pods of that rank."""
 
 
-def _ranks(
-    view: JobView, role: Role, own: Iterable[PodView], record: RunRecord
-) -> Iterator[Replica]:
+def _ranks(role: Role, own: Iterable[PodView], record: RunRecord) -> Iterator[_Holder]:
     """The ranks of a role in which others follow who is lost."""
     by_rank: dict[int, list[PodView]] = {}
     for pod in own:
@@ -235,8 +240,7 @@ def _ranks(
     for declared in role.members:
         rank = declared.place or 0
         written = record.replica((role.name, rank))
-        history = written.history
-        of_rank = by_rank.get(rank, [])
+        history, of_rank = written.history, by_rank.get(rank, [])
         # Of whom it was decided that another follows is out, even while it lives.
         candidates = [pod for pod in of_rank if pod.uid != written.out]
         recorded = history.index if history is not None else None
@@ -246,27 +250,7 @@ def _ranks(
             if history is None or index != recorded:
                 history = RestartHistory(index, relaunches=len(candidates) - 1)
             member = follower(declared, history)
-        name = role.pod_name(member)
-        current, last = view.pods.get(name), view.gone.get(name)
-        ours = current
-        if current is not None and not (
-            current.spec_hash == record.run and current.rank in (None, rank)
-        ):
-            ours = None
-        if current is not None or (last is not None and last.pod.spec_hash != view.spec_hash):
-            last = None
-        yield Replica(
-            role,
-            member.index,
-            (role.name, rank),
-            name,
-            ours,
-            last,
-            blocked=current is not ours,
-            rank=rank,
-            follower=None if member is declared else member,
-            others=tuple(other for other in of_rank if other.name != name and not other.ended),
-        )
+        yield declared, member, of_rank
 
 
 def follower(declared: Member, history: RestartHistory) -> Member:

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from etcompile.model import Member
 from etcompile.model.run_record import (
     UNKNOWN,
     ReplicaKey,
@@ -57,13 +56,11 @@ def replaced(state: RunState) -> Decision:
         if loss.since and state.now < loss.since + timeouts.settle:
             actions.append(Requeue(loss.since + timeouts.settle))
             continue
-        key, role = loss.key, loss.role
+        role = loss.role
         if not loss.returns and role.recovery.vital and not is_spared(state, loss):
             continue  # the run fails for it, or Git brings it back in time
-        written = _with_loss(record.replica(key), loss, state.now, timeouts)
-        if role.recovery.relaunch is not None:
-            record, written = _with_rank(state, loss, record, written)
-        changed[key] = written
+        record, written = _with_loss(state, loss, record)
+        changed[loss.key] = written
         events.append(_event(loss, written, timeouts))
         if not loss.returns:
             continue
@@ -89,36 +86,28 @@ def _is_its_fault(loss: Replica) -> bool:
 
 
 def _with_loss(
-    before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts
-) -> ReplicaRecord:
-    """What the record is to say of a loss: what was decided, and how many in a row that makes."""
-    failed, failed_at = before.failed, before.failed_at
-    if _is_its_fault(loss) and loss.returns:
-        lived = now - loss.last.created if loss.last else 0.0
-        failed, failed_at = _in_a_row(failed, lived, timeouts), now
-    return structs.replace(
-        before,
-        lost=loss.last.uid if loss.last else UNKNOWN,
-        left=not loss.returns,
-        failed=failed,
-        failed_at=failed_at,
-    )
-
-
-def _with_rank(
-    state: RunState, loss: Replica, record: RunRecord, written: ReplicaRecord
+    state: RunState, loss: Replica, record: RunRecord
 ) -> tuple[RunRecord, ReplicaRecord]:
-    """The record, and what it says of the replica, with what a loss means to those of its rank."""
-    role, cause = loss.role.name, loss.cause or "failed"
+    """The record, and what it is to say of the replica: what was decided, and how many in a row."""
+    written, cause = record.replica(loss.key), loss.cause or "failed"
+    uid = loss.last.uid if loss.last else UNKNOWN
+    written = structs.replace(written, lost=uid, left=not loss.returns)
+    if _is_its_fault(loss) and loss.returns:
+        lived = state.now - loss.last.created if loss.last else 0.0
+        failed = _in_a_row(written.failed, lived, state.timeouts)
+        written = structs.replace(written, failed=failed, failed_at=state.now)
+    if loss.role.recovery.relaunch is None:
+        return record, written
+    role = loss.role.name
     if spends_budget(cause, loss.last):
         failures = {**record.failures, role: record.failures.get(role, 0) + 1}
         record = structs.replace(record, failures=failures)
-    if not loss.returns:
-        return record, written
-    history = with_follower(state.placement, loss, cause, record)
-    highest = max(history.index or 0, record.numbers.get(role, 0))
-    record = structs.replace(record, numbers={**record.numbers, role: highest})
-    return record, structs.replace(written, history=history)
+    if loss.returns:
+        history = with_follower(state.placement, loss, cause, record)
+        written = structs.replace(written, history=history)
+        highest = max(history.index or 0, record.numbers.get(role, 0))
+        record = structs.replace(record, numbers={**record.numbers, role: highest})
+    return record, written
 
 
 def _replacement(
@@ -137,10 +126,11 @@ def _replacement(
             is_overdue = other.deleting and other.due and now >= other.due + timeouts.verdict
             if not other.ended and not is_overdue:
                 return  # two of one rank would throw each other out
-        member = _successor(replica, written.history or RestartHistory())
-        chosen = member or replica.declared_member
+        history = written.history or RestartHistory()
+        chosen = follower(replica.declared_member, history)
+        undeclared = None if history.index is None else chosen
         name = role.pod_name(chosen)
-        create = CreatePod(name, role.name, chosen.index, reason, member, lost)
+        create = CreatePod(name, role.name, chosen.index, reason, undeclared, lost)
     elif pod is None:
         create = CreatePod(replica.name, role.name, replica.index, reason)
     elif pod.deleting:
@@ -149,11 +139,6 @@ def _replacement(
         create = ReplacePod(pod.name, pod.uid, role.name, replica.index, reason)
     due = written.failed_at + _backoff(written.failed, timeouts)
     yield create if now >= due else Requeue(due)
-
-
-def _successor(replica: Replica, history: RestartHistory) -> Member | None:
-    """The replica that is to follow; None if it is the one that is declared."""
-    return None if history.index is None else follower(replica.declared_member, history)
 
 
 def _event(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
@@ -167,8 +152,10 @@ def _event(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
     failed = _is_its_fault(loss)
     seconds = _backoff(written.failed, timeouts) if failed else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
-    member = _successor(loss, written.history) if written.history is not None else None
-    pod = "recreating it" if member is None else f"{loss.role.pod_name(member)} replaces it"
+    pod = "recreating it"
+    if written.history is not None and written.history.index is not None:
+        member = follower(loss.declared_member, written.history)
+        pod = f"{loss.role.pod_name(member)} replaces it"
     return EmitEvent(REPLACED, f"{what}: {pod}{later}", loss.name, uid, warning=failed)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from etcompile.model import Job, Role
-from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
+from etcompile.model.run_record import ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
 from etcompile.watch.job_view import JobView, Timeouts
 from etcompile.watch.pod_view import PodView
@@ -116,28 +116,6 @@ def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[R
             yield _vanished(replica, gone.pod, gone.at, record, pruned)
         else:
             yield _lost(replica, "vanished", None, record, max(view.watched_since, pruned))
-
-
-def restored(placement: Placement, record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
-    """The records of replicas whose Pod was taken out of the job, left alone, and put back alive.
-
-    It is the same Pod and it never failed, so whatever was decided when it went no longer holds.
-    """
-    back = [
-        (replica, replica.pod)
-        for replica in placement.replicas
-        if replica.pod is not None
-        and record.replica(replica.key).left
-        and replica.pod.uid == record.replica(replica.key).lost
-        and not (replica.pod.ended or replica.pod.deleting or replica.pod.ending)
-    ]
-    # This is asked at each look, and rarely needed.
-    stuck = blamed(silence_of(placement, record)) if back else ""
-    return {
-        replica.key: structs.replace(record.replica(replica.key), lost="", left=False)
-        for replica, pod in back
-        if _with_pod(placement, replica, pod, record, stuck).state == "there"
-    }
 
 
 def _is_given_up(replica: Replica, written: ReplicaRecord) -> bool:

@@ -213,11 +213,19 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
             blocking.append(pod)
         else:
             later.append(pod.due + overdue)
-    actions: list[Action] = [
-        EmitEvent("PodUnreachable", _unreachable_message(pod), pod.name, pod.uid, warning=True)
-        for pod in blocking
-        if pod.uid not in known
-    ]
+    actions: list[Action] = []
+    for pod in blocking:
+        force = f"kubectl delete pod {pod.name} --force --grace-period=0"
+        message = (
+            "its node does not answer, so it may still be running; it is replaced when it is gone "
+            f"(if the node is gone for good: {force})"
+        )
+        if pod.ended:
+            until = "it is not replaced until the finalizer is gone"
+            message = f"has ended, but a finalizer keeps it: {until}"
+        if pod.uid not in known:
+            event = EmitEvent("PodUnreachable", message, pod.name, pod.uid, warning=True)
+            actions.append(event)
     pods = (placement.view.pods[replica.name] for replica in placement.replicas if replica.blocked)
     others = [pod for pod in pods if pod.spec_hash not in ("", placement.view.spec_hash)]
     if others:
@@ -248,11 +256,3 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
     if later:
         actions.append(Requeue(min(later)))
     return Decision(structs.replace(record, unreachable=uids), actions)
-
-
-def _unreachable_message(pod: PodView) -> str:
-    if pod.ended:
-        return "has ended, but a finalizer keeps it: it is not replaced until the finalizer is gone"
-    what = "its node does not answer, so it may still be running; it is replaced when"
-    force = f"if the node is gone for good: kubectl delete pod {pod.name} --force --grace-period=0"
-    return f"{what} it is gone ({force})"

@@ -266,39 +266,35 @@ def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
         losses: The failures that the record does not count yet are among them.
     """
     job, record = state.job, state.record
+
+    def is_exceeded(limit: int, roles: Sequence[str], failures: int, in_place: int) -> bool:
+        """Whether Pods failed, and containers were started again, more often than a limit allows.
+
+        Restarts in place: as many as the limit, except for a limit of 0. Pods that failed: more
+        than the limit (reference/training-operator.md 5.4, a and b).
+        """
+        new = sum(loss.is_failure and loss.role.name in roles for loss in losses)
+        failures += sum(record.replaced.get(role, 0) for role in roles)
+        failures += min(new, 1) if job.run.together else new
+        return in_place >= max(limit, 1) or (failures > 0 and in_place + failures > limit)
+
+    def times(limit: int) -> str:
+        return "once" if limit == 1 else f"{limit} times"
+
     for role in job.roles:
-        if (limit := role.recovery.failures) is None:
-            continue
-        new = [loss for loss in losses if loss.is_failure and loss.role.name == role.name]
-        failures = record.replaced.get(role.name, 0)
-        failures += min(len(new), 1) if job.run.together else len(new)
+        limit = role.recovery.failures
         restarts = sum(r.restarts for r in state.replicas if r.role.name == role.name)
-        if _is_more(failures, restarts, limit):
-            many = f"replicas of {role.name} failed more than {_times(limit)}"
+        if limit is not None and is_exceeded(limit, [role.name], 0, restarts):
+            many = f"replicas of {role.name} failed more than {times(limit)}"
             return many if limit else f"a replica of {role.name} failed"
     limit = job.run.backoff_limit
     if limit is None or job.run.limits != "failures" or any(role.batch for role in job.roles):
         return ""  # a Job of Kubernetes has its own
     counted = [role.name for role in job.roles if counts_failures(role)]
-    new = [loss for loss in losses if loss.is_failure and loss.role.name in counted]
-    failures = sum(record.replaced.get(role, 0) for role in counted)
-    failures += min(len(new), 1) if job.run.together else len(new)
-    if first_replica(job) is not None:
-        failures += record.restarts
+    epochs_failed = record.restarts if first_replica(job) is not None else 0
     restarts = record.lost_restarts + sum(replica.restarts for replica in state.replicas)
-    exceeded = _is_more(failures, restarts, limit)
-    return f"replicas failed more than {_times(limit)}" if exceeded else ""
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
-
-
-def _is_more(failures: int, in_place: int, limit: int) -> bool:
-    """Whether Pods failed, and containers were started again, more often than a limit allows."""
-    # Restarts in place: as many as the limit, but for a limit of 0 (reference 5.4, a). Pods that
-    # failed: more than the limit (b).
-    return in_place >= max(limit, 1) or (failures > 0 and in_place + failures > limit)
+    exceeded = is_exceeded(limit, counted, epochs_failed, restarts)
+    return f"replicas failed more than {times(limit)}" if exceeded else ""
 
 
 # After the end ---------------------------------------------------------------------------------
