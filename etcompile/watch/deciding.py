@@ -84,10 +84,9 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     if log is not None:
         actions += listeners.unread(log, view)
     if log != view.failures and not worth_writing:
-        due = listeners.due_at(view.failures)
+        due = view.failures.written + listeners.EVERY if view.failures is not None else 0.0
         worth_writing = now >= due
-        if not worth_writing:
-            actions.append(Requeue(due))
+        actions += [] if worth_writing else [Requeue(due)]
     if not worth_writing:
         if record != view.record and now < quiet:
             # A time that has been would have the job looked at again and again, for nothing.

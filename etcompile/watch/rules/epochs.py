@@ -60,18 +60,12 @@ def supervised(placement: Placement) -> list[Supervised]:
 
 
 def speakers(placement: Placement) -> list[Supervised]:
-    """Those whose supervisors speak for the run, and are asked when something is asked of it.
-
-    The first replica, or each where each restarts by itself.
-    """
+    """Whose supervisors speak for the run: the first replica, or all if each restarts alone."""
     first = first_replica(placement.job)
-    if first is None:
-        return supervised(placement)
-    role, member = first
     return [
-        speaker
-        for speaker in supervised(placement)
-        if speaker.role.name == role.name and speaker.pod.index == member.index
+        own
+        for own in supervised(placement)
+        if first is None or (own.role.name, own.pod.index) == (first[0].name, first[1].index)
     ]
 
 
@@ -83,9 +77,7 @@ def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterato
     every = _EVERY * max(1.0, len(running) / _READ_IN_TURN)
     together = first_replica(placement.job) is not None
     begun = timestamp(record.restarted_at) if together and record.restarted_at else ""
-    for role, pod in ((speaker.role, speaker.pod) for speaker in running):
-        if pod.deleting:
-            continue
+    for role, pod in ((own.role, own.pod) for own in running if not own.pod.deleting):
         log = placement.view.log(pod.uid)
         if now >= log.epochs_due:
             log = structs.replace(log, epochs_due=now + every)
@@ -101,9 +93,7 @@ def learned(placement: Placement, record: RunRecord, now: float) -> Decision:
         return Decision(record)
     if record.epoch is None and record.phase == "Running":
         record = structs.replace(record, epoch=0)
-    if in_place.mode == "together":
-        return _of_all(placement, record, now)
-    return _of_each(placement, record, now)
+    return (_of_all if in_place.mode == "together" else _of_each)(placement, record, now)
 
 
 def _of_all(placement: Placement, record: RunRecord, now: float) -> Decision:
@@ -157,8 +147,8 @@ def _of_each(placement: Placement, record: RunRecord, now: float) -> Decision:
         record = record.with_replicas({speaker.key: changed})
         record = structs.replace(record, restarts=record.restarts + whole)
         if counted:
-            replaced = record.replaced.get(role.name, 0) + counted
-            record = structs.replace(record, replaced={**record.replaced, role.name: replaced})
+            replaced = {**record.replaced, role.name: record.replaced.get(role.name, 0) + counted}
+            record = structs.replace(record, replaced=replaced)
         if line.verb == "begins":
             reason = f"{pod.name}: {line.why}"
             record = structs.replace(
@@ -190,9 +180,7 @@ def _failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator
         return
     name, index, code = line.failed_first
     ended = line.epoch - 1 if line.verb == "begins" else line.epoch
-    for member in supervised(placement):
-        if member.key != (name, index):
-            continue
+    for member in (own for own in supervised(placement) if own.key == (name, index)):
         pod = member.pod
         replaced = bool(line.at) and pod.created > line.at
         yield Failure(
@@ -239,16 +227,14 @@ def numbered(placement: Placement, record: RunRecord, actions: Sequence[Action])
 
     Supervisors go on from there if none of them knows better.
     """
-    in_place = placement.job.run.in_place
-    if in_place is None or record.epoch is None:
-        return [*actions]
-    changed: list[Action] = []
-    for action in actions:
-        if isinstance(action, CreatePod | ReplacePod) and action.role in in_place.roles:
-            written = record.replica((action.role, action.index or 0))
-            epoch, restarts = written.epoch, written.restarts
-            if in_place.mode == "together":
-                epoch, restarts = record.epoch, record.restarts
-            action = structs.replace(action, epoch=f"{epoch} {restarts}")  # noqa: PLW2901
-        changed.append(action)
+    in_place, changed = placement.job.run.in_place, [*actions]
+    for place, action in enumerate(actions) if in_place and record.epoch is not None else ():
+        if (
+            isinstance(action, CreatePod | ReplacePod)
+            and in_place
+            and action.role in in_place.roles
+        ):
+            own = record.replica((action.role, action.index or 0))
+            of = record if in_place.mode == "together" else own
+            changed[place] = structs.replace(action, epoch=f"{of.epoch} {of.restarts}")
     return changed

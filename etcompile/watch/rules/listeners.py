@@ -41,7 +41,7 @@ _ENDED = re.compile(r"etcompile: the command ended in epoch (\d{1,9}): exit code
 _BEGAN = re.compile(r"etcompile: epoch \d+ begins")
 _LINES = 1000
 """Of the log of a command that has ended: those of the next epoch come after it."""
-_EVERY = 1.0
+EVERY = 1.0
 """Seconds between two writes for failures alone. What is decided because of them is not delayed."""
 _SPEAKERS = 8
 """Pods of a run that is stuck of which the last lines are kept."""
@@ -88,11 +88,6 @@ def failure_log(
     return log.with_read(read) if read else log
 
 
-def due_at(log: FailureLog | None) -> float:
-    """When the log may be written again for itself, in seconds since 1970."""
-    return log.written + _EVERY if log is not None else 0.0
-
-
 def _of_pods(view: JobView, record: RunRecord) -> Iterator[Failure]:
     """What the Pods that are there, or were seen to go, say that they have failed of."""
     gang = frozenset(record.gang)
@@ -111,7 +106,7 @@ def _of_losses(state: RunState) -> Iterator[Failure]:
     for loss in state.new_losses():
         reason, pod = _LOSSES.get(loss.cause or "", ""), loss.last
         if loss.cause == "stuck" and loss.role.recovery.relaunch is None:
-            continue  # `_of_silence`
+            reason = ""  # `_of_silence`
         if not reason or (pod is not None and pod.failures):
             continue
         failure = Failure(loss.role.name, loss.number, loss.name, attempt=attempt)
@@ -161,9 +156,7 @@ def unread(log: FailureLog, view: JobView) -> Iterator[ReadTail]:
     }
     there = {pod.uid for pod in view.pods.values()} if last else set()
     for uid, failure in last.items():
-        if uid not in there or not failure.is_unread:
-            continue
-        if view.log(uid).tail_of != failure.uid:
+        if uid in there and failure.is_unread and view.log(uid).tail_of != failure.uid:
             yield ReadTail(failure.pod, uid, failure.container, failure.uid, _LINES)
 
 
@@ -172,36 +165,30 @@ def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
     parts = [line.partition(" ") for line in lines]
     epoch = failure.uid.rpartition("-")[2]
     for place, (time, _, text) in enumerate(parts):
-        ended = _ENDED.match(text)
-        if ended is None or ended[1] != epoch:
-            continue
-        own = [text for _, _, text in parts[:place]]
-        began = max((n for n, line in enumerate(own) if _BEGAN.match(line)), default=-1)
-        tail = tail_of("\n".join(own[began + 1 :]))
-        message = "" if tail else "it wrote nothing"
-        return structs.replace(failure, at=seconds(time) or failure.at, tail=tail, message=message)
+        if (ended := _ENDED.match(text)) and ended[1] == epoch:
+            own = [text for _, _, text in parts[:place]]
+            began = max((n for n, line in enumerate(own) if _BEGAN.match(line)), default=-1)
+            tail, at = tail_of("\n".join(own[began + 1 :])), seconds(time) or failure.at
+            message = "" if tail else "it wrote nothing"
+            return structs.replace(failure, at=at, tail=tail, message=message)
     return structs.replace(failure, message="its log could not be read")
 
 
 def avoiding(view: JobView, log: FailureLog | None, actions: Sequence[Action]) -> list[Action]:
     """Actions, with the nodes that Pods avoid which come instead of others."""
-    limit = view.job.run.avoid_nodes_after
-    if log is None or (limit is None and view.job.preflight is None):
+    limit, before = view.job.run.avoid_nodes_after, view.failures
+    watches = limit is not None or view.job.preflight is not None
+    nodes = avoided_nodes(log, limit) if log is not None and watches else ()
+    if log is None or not nodes:
         return [*actions]
-    nodes = avoided_nodes(log, limit)
-    if not nodes:
-        return [*actions]
-    before = view.failures if view.failures is not None and view.failures.run == log.run else None
-    known = avoided_nodes(before, limit) if before is not None else ()
+    known = avoided_nodes(before, limit) if before is not None and before.run == log.run else ()
     changed: list[Action] = [
         structs.replace(action, avoid=nodes)
         if isinstance(action, CreatePod | ReplacePod)
         else action
         for action in actions
     ]
-    for node in nodes:
-        if node in known:
-            continue
+    for node in (node for node in nodes if node not in known):
         causes = ", ".join(
             f"{name} {count} times" if count > 1 else name
             for name, count in log.nodes[node].items()

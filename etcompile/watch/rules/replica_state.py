@@ -100,7 +100,7 @@ def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[R
         elif restarting and (gone or written.seen):
             state = "returning"
         elif view.superseded and _is_given_up(replica, written):
-            state = "awaited"
+            state = "awaited"  # somebody took the Pod away to make another run's
         elif gone is None:
             if not written.seen:
                 state = "awaited"
@@ -119,11 +119,10 @@ def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[R
 
 
 def _is_given_up(replica: Replica, written: ReplicaRecord) -> bool:
-    """Whether somebody took a Pod away to make another run's: it neither failed nor was evicted."""
+    """Whether its Pod neither failed nor was evicted."""
     last = replica.gone.pod if replica.gone is not None else None
-    if written.returns and (last is None or last.uid == written.lost):
-        return False
-    return last is None or not (last.disrupted or last.phase == "Failed")
+    decided = written.returns and (last is None or last.uid == written.lost)
+    return not decided and (last is None or not (last.disrupted or last.phase == "Failed"))
 
 
 def _with_pod(
@@ -141,16 +140,14 @@ def _with_pod(
     if pod.phase == "Failed" or (pod.phase == "Pending" and pod.refused):
         # Its preflight has sent it away, and its kubelet would only ask again.
         return _lost(replica, "failed", pod, record)
-    if pod.phase == "Succeeded" and comes_back(replica.role, "succeeded", pod):
-        return _lost(replica, "succeeded", pod, record)
-    if pod.phase == "Unknown" and comes_back(replica.role, "unknown", pod):
-        return _lost(replica, "unknown", pod, record)
+    ends: dict[str, Cause] = {"Succeeded": "succeeded", "Unknown": "unknown"}
+    cause = ends.get(pod.phase)
+    if cause is not None and comes_back(replica.role, cause, pod):
+        return _lost(replica, cause, pod, record)
     log = placement.view.log(pod.uid)
-    if log.at is not None:
-        due = _silent_at(placement, replica.role, pod)
-        if due is not None and log.read_at >= due:
-            return _lost(replica, "stuck", pod, record)
-    return _lost(replica, "stuck", pod, record) if pod.uid == stuck else replica
+    due = _silent_at(placement, replica.role, pod) if log.at is not None else None
+    is_stuck = pod.uid == stuck or (due is not None and log.read_at >= due)
+    return _lost(replica, "stuck", pod, record) if is_stuck else replica
 
 
 def _pruned_until(view: JobView) -> float:
@@ -206,8 +203,7 @@ def _lost(
 
 # Replicas that run and say nothing ---------------------------------------------------------------
 #
-# Their logs are read, and who is silent for too long is lost. DLRover's master watches its agents'
-# heartbeats, and only where it makes the Pods; a hung one it duplicates instead of ending it
+# DLRover's master watches its agents' heartbeats, and duplicates a hung one instead of ending it
 # (reference/dlrover.md 4.2; 7, defect 13). Here the time of the last line of the main container's
 # log counts, asked for only when it may have been too long ago. Who hangs is ended and not deleted:
 # its log says where.
@@ -240,8 +236,6 @@ def logs_to_read(state: RunState) -> Iterator[Action]:
             yield ReadLog(pod.name, pod.uid, role.template.main)
             yield Requeue(state.now + AGAIN)
     for replica in state.those("left"):
-        pod = replica.pod
-        if pod is None or not replica.role.recovery.relaunch:
-            continue
-        if not pod.ended and not pod.ending:
+        pod = replica.pod if replica.role.recovery.relaunch else None
+        if pod is not None and not pod.ended and not pod.ending:
             yield EndPod(pod.name, pod.uid, "Stuck")

@@ -80,11 +80,8 @@ def why(role: Role, cause: Cause, pod: PodView | None) -> str:
         own = [failure for failure in pod.failures if failure.container == role.template.main]
         return (own or pod.failures)[-1].in_words
     code = exit_code(role, pod)
-    if pod.reason:
-        return pod.reason
-    if pod.reasons:
-        return pod.reasons[0]
-    return "failed" if code is None else f"exit code {code}"
+    said = pod.reason or next(iter(pod.reasons), "")
+    return said or ("failed" if code is None else f"exit code {code}")
 
 
 # Who may follow a lost replica of the same rank --------------------------------------------------
@@ -118,23 +115,21 @@ def may_follow(replica: Replica, cause: Cause, pod: PodView | None, record: RunR
         return is_within
     if cause != "failed" or pod is None or pod.disrupted:
         return True
-    if exit_code(role, pod) in rules.never or any(reason in rules.never for reason in pod.reasons):
+    if any(end in rules.never for end in (exit_code(role, pod), *pod.reasons)):
         return False
-    if rules.memory and _ran_out_of_memory(role, pod):
-        size = _memory(replica)
-        if size is not None and size >= _MOST_MEMORY:
-            return False
+    size = _memory(replica) if rules.memory and _ran_out_of_memory(role, pod) else None
+    if size is not None and size >= _MOST_MEMORY:
+        return False
     return is_within or not _counts(rules, role, cause, pod)
 
 
 def _counts(rules: Relaunch, role: Role, cause: Cause, pod: PodView | None) -> bool:
     """Whether a loss counts against the limit of its rank."""
-    if cause == "stuck":
-        return True
-    if cause != "failed" or pod is None or pod.disrupted:
-        return False
+    if cause == "stuck" or pod is None:
+        return cause == "stuck"
     # An exit code says who was killed; for want of memory is another matter.
-    return exit_code(role, pod) not in rules.free or _ran_out_of_memory(role, pod)
+    is_free = exit_code(role, pod) in rules.free and not _ran_out_of_memory(role, pod)
+    return spends_budget(cause, pod) and not is_free
 
 
 def spends_budget(cause: Cause, pod: PodView | None) -> bool:
@@ -171,10 +166,9 @@ def with_follower(
         least = (role.bounds.maximum if role.bounds else None) or len(role.members)
         index = max(least, max(numbers, default=0) + 1, record.numbers.get(role.name, -1) + 1)
     memory, times = history.memory, rules.memory if rules is not None else None
-    if times and pod is not None and _ran_out_of_memory(role, pod):
-        size = _memory(loss)
-        if size is not None:
-            memory = f"{int(min(size * times, size + _STEP)) // _MEBI}Mi"
+    size = _memory(loss) if pod is not None and _ran_out_of_memory(role, pod) else None
+    if times and size is not None:
+        memory = f"{int(min(size * times, size + _STEP)) // _MEBI}Mi"
     return structs.replace(
         history,
         index=index,
