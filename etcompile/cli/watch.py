@@ -206,7 +206,7 @@ def _once(watcher: "Watcher", leading: "LeaderElection") -> int:
 def _until_stopped(
     watcher: "Watcher", leading: "LeaderElection", cluster: "Cluster", options: WatchOptions
 ) -> int:
-    from etcompile.watch.endpoints import Endpoints
+    from etcompile.watch.metrics import Endpoints
 
     stop, signals = threading.Event(), []
 

@@ -48,9 +48,9 @@ from etcompile.watch.ledger import JobMemory, Memory, Request
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.maps import change, owned, written
 from etcompile.watch.object_control import ObjectControl, OutdatedError, remove_job
-from etcompile.watch.pod_edits import avoiding, outside_of_gang
 from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
-from etcompile.watch.seen import Case
+from etcompile.watch.store import Case
+from etcompile.watch.stored_run import avoiding, outside_of_gang
 from etcompile.watch.workqueue import LONGEST, JobKey
 
 Outcome = Literal["nothing", "some", "all"]

@@ -22,7 +22,6 @@ from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.action_executor import ActionExecutor
 from etcompile.watch.authorization import report_missing
-from etcompile.watch.endpoints import Answer
 from etcompile.watch.event_recorder import EventRecorder
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import Timeouts
@@ -30,7 +29,7 @@ from etcompile.watch.leader_election import LeaderElection
 from etcompile.watch.ledger import Memory
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.memory_limits import memory_budget
-from etcompile.watch.metrics import Metrics
+from etcompile.watch.metrics import Answer, Metrics
 from etcompile.watch.notices import Notices
 from etcompile.watch.object_control import ObjectControl
 from etcompile.watch.reconciler import AFTER_A_BUG, Reconciler, Result

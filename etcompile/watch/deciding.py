@@ -5,9 +5,8 @@ Rules are functions from values to values. Each may ask the ones above it in thi
 
 - `pod_placement`: which Pod has the place, and the rank, of which declared replica.
 - `epochs`: what the supervisors report of commands that restart in place.
-- `restart_policy`: which losses bring a replica back, and who may follow it.
 - `silence`: a run that says nothing any more; whose log is to be read.
-- `replica_state`: each replica in one word; whose log is to be read.
+- `replica_state`: each replica in one word; which losses bring one back, and who may follow it.
 - `verdict`: whether the run is over, and how; what becomes of its Pods then.
 - `hostfile`: the live host lists, and the gates of Pods that wait for others to succeed.
 - `replacement`: replacing lost replicas, one by one or all together.

@@ -18,9 +18,9 @@ from etcompile.watch import authorization
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.ledger import Memory
+from etcompile.watch.maps import SeenMap
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.seen import SeenJob, SeenMap
-from etcompile.watch.store import Store
+from etcompile.watch.store import SeenJob, Store
 from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 

@@ -16,8 +16,7 @@ from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL, WATCHER, hosts_name, is_config, status_name
 from etcompile.watch.event_recorder import say
 from etcompile.watch.metrics import Metrics
-from etcompile.watch.seen import Case, SeenJob
-from etcompile.watch.store import Store
+from etcompile.watch.store import Case, SeenJob, Store
 from etcompile.watch.workqueue import JobKey
 
 _JUST_CREATED = 60.0

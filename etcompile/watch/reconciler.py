@@ -37,8 +37,7 @@ from etcompile.watch.object_control import (
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.listeners import timeline
 from etcompile.watch.runs import Runs, reannotated, strangers, wants_copy
-from etcompile.watch.seen import Case, SeenJob
-from etcompile.watch.store import Store
+from etcompile.watch.store import Case, SeenJob, Store
 from etcompile.watch.workqueue import JobKey, backoff
 
 _log = logging.getLogger("etcompile.watch")

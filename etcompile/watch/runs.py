@@ -21,11 +21,11 @@ from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import LARGEST_COPY
 from etcompile.watch.ledger import Memory, ReadRun
+from etcompile.watch.maps import SeenMap
 from etcompile.watch.memory_limits import REPLICA_BYTES
 from etcompile.watch.notices import Notices
 from etcompile.watch.pod_view import PodView
-from etcompile.watch.seen import SeenJob, SeenMap
-from etcompile.watch.store import Store
+from etcompile.watch.store import SeenJob, Store
 from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from etcompile.compiler.stored import STORED_BYTES
 from etcompile.k8s.objects import Object, seconds
@@ -23,11 +23,13 @@ from etcompile.model.protocol import (
     is_config,
     status_name,
 )
+from etcompile.model.run_record import RunRecord
 from etcompile.watch.event_recorder import say
-from etcompile.watch.job_view import UNREAD, Gone
+from etcompile.watch.job_view import UNREAD, Gone, PodLog
+from etcompile.watch.maps import SeenMap, identity, job_key, slim, unwritable, version_of
 from etcompile.watch.memory_limits import RECORD_BYTES, REPLICA_BYTES, MemoryBudget
-from etcompile.watch.pod_edits import Tracking
 from etcompile.watch.pod_view import (
+    BatchView,
     PodView,
     batch_view,
     pod_view,
@@ -35,18 +37,59 @@ from etcompile.watch.pod_view import (
     without_details,
 )
 from etcompile.watch.reflector import Name
-from etcompile.watch.seen import (
-    SeenBatch,
-    SeenJob,
-    SeenMap,
-    SeenPod,
-    identity,
-    job_key,
-    slim,
-    unwritable,
-    version_of,
-)
+from etcompile.watch.stored_run import StoredRun, Tracking
 from etcompile.watch.workqueue import JobKey
+
+
+class SeenPod(Struct):
+    """A Pod as it was last seen, and since when it has been like that."""
+
+    version: int
+    since: float
+    view: PodView
+    log: PodLog = UNREAD
+
+
+class SeenBatch(Struct, frozen=True):
+    """A Job of Kubernetes as it was last seen."""
+
+    version: int
+    view: BatchView
+
+
+class SeenJob(Struct):
+    """All that is known of a job.
+
+    Args:
+        since: When its ConfigMap was first seen, in seconds since 1970.
+        tracking: What a tool puts on its Pods; None if it puts nothing there.
+        crowded: Not all of its Pods could be kept: what is not there is not known.
+    """
+
+    config: SeenMap | None = None
+    hosts: SeenMap | None = None
+    status: SeenMap | None = None
+    batch: dict[str, SeenBatch] = field(default_factory=dict)
+    pods: dict[str, SeenPod] = field(default_factory=dict)
+    gone: dict[str, Gone] = field(default_factory=dict)
+    since: float = 0.0
+    tracking: Tracking | None = None
+    crowded: bool = False
+
+    @property
+    def maps(self) -> list[SeenMap]:
+        """The three ConfigMaps of the job, those that are there."""
+        return [seen for seen in (self.config, self.hosts, self.status) if seen is not None]
+
+
+class Case(Struct, frozen=True):
+    """A job, and what was known of it when its actions were decided."""
+
+    key: JobKey
+    run: StoredRun
+    seen: SeenJob
+    record: RunRecord | None
+
 
 _MOST_UNREAD = 1000
 """ConfigMaps whose data is not kept, and that are reported all the same."""

@@ -24,7 +24,7 @@ import pytest
 
 from etcompile.goodput import Goodput
 from etcompile.watch.controller import Choices, Watcher
-from etcompile.watch.endpoints import Endpoints
+from etcompile.watch.metrics import Endpoints
 from etcompile.watch.reconciler import Reconciler
 from watcher_series import metrics
 

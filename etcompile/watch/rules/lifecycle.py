@@ -28,8 +28,7 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.job_view import JobView
 from etcompile.watch.rules.pod_placement import Placement
-from etcompile.watch.rules.replica_state import RunState
-from etcompile.watch.rules.restart_policy import comes_back
+from etcompile.watch.rules.replica_state import RunState, comes_back
 
 
 def begun(view: JobView) -> RunRecord:

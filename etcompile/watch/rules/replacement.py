@@ -37,8 +37,7 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.job_view import Timeouts
 from etcompile.watch.rules.pod_placement import Replica, counted_restarts, follower
-from etcompile.watch.rules.replica_state import RunState
-from etcompile.watch.rules.restart_policy import spends_budget, why, with_follower
+from etcompile.watch.rules.replica_state import RunState, spends_budget, why, with_follower
 from etcompile.watch.rules.verdict import is_spared
 
 # One by one ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from etcompile.watch.job_view import JobView
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.hostfile import listed_hosts
 from etcompile.watch.rules.pod_placement import Placement
-from etcompile.watch.rules.restart_policy import comes_back
+from etcompile.watch.rules.replica_state import comes_back
 
 # Workers that a job does not have any more -----------------------------------------------------
 #

@@ -33,8 +33,7 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.rules import epochs
 from etcompile.watch.rules.pod_placement import Placement, Replica, State, counts_failures
-from etcompile.watch.rules.replica_state import RunState
-from etcompile.watch.rules.restart_policy import spends_budget, why
+from etcompile.watch.rules.replica_state import RunState, spends_budget, why
 
 _MOST_IN_A_ROW = 10
 """Epochs in a row that may fail soon. After half of them supervisors ask for new Pods."""

@@ -17,8 +17,7 @@ from etcompile.watch.ledger import Memory
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.object_control import ObjectControl
-from etcompile.watch.seen import Case, SeenJob
-from etcompile.watch.store import Store
+from etcompile.watch.store import Case, SeenJob, Store
 from watch.rules.supervised import begins, failed
 
 KEY = ("ml", "mnist")

@@ -9,8 +9,7 @@ from watched import training_job
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.compiler.stored import StoredJobError
 from etcompile.model import GANGS, PROFILES, Member, Settings
-from etcompile.watch.pod_edits import Tracking
-from etcompile.watch.stored_run import StoredRun
+from etcompile.watch.stored_run import StoredRun, Tracking
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FOLDERS = sorted(path for path in EXAMPLES.glob("*/*") if path.is_dir())

@@ -10,8 +10,8 @@ from watched import eventually, training_job
 
 from etcompile.cli.watch import command
 from etcompile.load import parse
-from etcompile.watch.endpoints import Endpoints
 from etcompile.watch.manifests import NAME, Installation, manifests
+from etcompile.watch.metrics import Endpoints
 
 
 def written(*arguments: str) -> list[dict]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.watch.pod_edits import avoiding
+from etcompile.watch.stored_run import avoiding
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
