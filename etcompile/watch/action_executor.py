@@ -58,10 +58,8 @@ Outcome = Literal["nothing", "some", "all"]
 Phase = Literal["record", "pods", "lists", "removal", "reports"]
 """Of actions that may be carried out together."""
 
-_LIST_AGAIN = 1.0
-"""Seconds until a host list is written again, at most: who is gone must not stay listed."""
-_EVERY = "*"
-"""Stands for all roles."""
+_LIST_AGAIN = 1.0  # seconds until a host list is written again: who is gone must not stay listed
+_EVERY = "*"  # stands for all roles
 _Compiled = Mapping[tuple[str, int | None], Mapping[str, Any]]
 
 
@@ -445,7 +443,6 @@ def phase_of(action: Action) -> Phase:
 
 
 def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:
-    """The Pods that actions create, by role and index; a role's are compiled together."""
     wanted: dict[str, list[int | None]] = {}
     compiled: dict[tuple[str, int | None], Mapping[str, Any]] = {}
     for action in actions:

@@ -94,7 +94,7 @@ def report_missing(cluster: Cluster, namespaces: Sequence[str] | None) -> None:
                 logging.WARNING if essential.keys() & {*missing} else logging.INFO,
                 "has no right to: %s%s (see docs/watcher.md)",
                 "; ".join(missing),
-                f", in {namespace}" if namespaces else "",
+                f", in {namespace}" if namespaces and len(namespaces) > 1 else "",
             )
 
 

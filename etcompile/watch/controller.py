@@ -40,19 +40,14 @@ from etcompile.watch.workqueue import JobKey, WorkQueue
 
 _log = logging.getLogger("etcompile.watch")
 
-_LONGEST_UNTIL = 86_400.0
-"""Seconds until a job is looked at again, whatever times are in it."""
-_AFTER_QUOTA = 0.5
-"""Seconds after a quota has changed, and at least between two looks for that: more may change."""
-_TRUST_AGAIN = 1.0
-"""Seconds between two looks for namespaces whose jobs the watcher has just met."""
+# In seconds, unless said otherwise.
+_LONGEST_UNTIL = 86_400.0  # until a job is looked at again, whatever times are in it
+_AFTER_QUOTA = 0.5  # after a quota has changed: more may change
+_TRUST_AGAIN = 1.0  # between two looks for namespaces whose jobs the watcher has just met
 _LEAST_REST = 5.0
-_REST = 10
-"""Times as long as a list took, until there is another one for what was turned away."""
-_TRIES = 5
-"""Looks at a job that fail before `--once` gives it up."""
-_STOPPING = 10.0
-"""Seconds that looks under way have when the watcher is to stop."""
+_REST = 10  # times as long as a list took, until another one for what was turned away
+_TRIES = 5  # looks at a job that fail before `--once` gives it up
+_STOPPING = 10.0  # that looks under way have when the watcher is to stop
 
 
 class Choices(Struct, frozen=True):
@@ -137,12 +132,11 @@ class Watcher:
             )
             for place in places
         ]
-        # Quotas, so that a Pod that one refused is tried again as soon as the quota changes.
-        # Nothing waits for these streams, and nothing is kept of them.
+        # A Pod that a quota refused is tried again as soon as the quota changes. Nothing waits for
+        # these streams.
+        kind, saw = "ResourceQuota", self._saw_quota
         self._quotas = [
-            Reflector(
-                cluster, "v1", "ResourceQuota", place, "", self._saw_quota, None, self._restarted
-            )
+            Reflector(cluster, "v1", kind, place, "", saw, None, self._restarted)
             for place in places
         ]
         self._threads: list[threading.Thread] = []
@@ -200,16 +194,13 @@ class Watcher:
     def ready(self) -> Answer:
         """Whether everything has been seen once."""
         missing = [stream.kind for stream in self._streams if not stream.synced.is_set()]
-        if missing:
-            return False, f"not synced yet: {', '.join(missing)}"
-        return True, "ready"
+        return not missing, f"not synced yet: {', '.join(missing)}" if missing else "ready"
 
     def healthy(self) -> Answer:
         """Whether all threads are alive."""
         dead = [t.name for t in self._threads if not t.is_alive() and t.name != "sync"]
-        if dead and not self._stop.is_set():
-            return False, f"threads have ended: {', '.join(dead)}"
-        return True, "healthy"
+        well = not dead or self._stop.is_set()
+        return well, "healthy" if well else f"threads have ended: {', '.join(dead)}"
 
     @property
     def idle(self) -> bool:
@@ -219,7 +210,6 @@ class Watcher:
     # ---- looks ---------------------------------------------------------------------------------
 
     def _reconcile_jobs(self) -> None:
-        """Looks at jobs until the queue is closed."""
         while (key := self._queue.take()) is not None:
             begun = time.monotonic()
             due: float | None = begun + AFTER_A_BUG
@@ -287,12 +277,10 @@ class Watcher:
         _log.info("watching: jobs: %d, Pods: %d", *self._store.counts())
 
     def _report_trust(self) -> None:
-        watched = self._choices.namespaces
         jobs = {namespace for namespace, _ in self._store.known()}
-        self._notices.of_trust(jobs if watched is None else {*watched})
+        self._notices.of_trust({*(self._choices.namespaces or jobs)})
 
     def _saw_quota(self, quota: LiveObject, *, gone: bool) -> None:  # noqa: ARG002 - as the store
-        """A quota has changed: it may allow Pods now that it refused."""
         at = time.monotonic() + _AFTER_QUOTA
         for key in self._reconciler.quota_changed(quota["metadata"]["namespace"]):
             self._queue.soon(key, at)

@@ -22,12 +22,10 @@ from etcompile.watch.actions import EmitEvent
 from etcompile.watch.workqueue import JobKey
 
 _log = logging.getLogger("etcompile.watch")
-_MOST_WAITING = 2000
-"""Events that may wait; older ones make way."""
+_MOST_WAITING = 2000  # Events; older ones make way
 _PER_SECOND = 20.0
 _BURST = 50.0
-_LONGEST_MESSAGE = 1000
-"""The API server refuses messages of more than 1024 bytes."""
+_LONGEST_MESSAGE = 1000  # the API server refuses more than 1024 bytes
 TEXT = "%(asctime)s %(levelname)s %(message)s"
 """The form of a line of the log for people."""
 

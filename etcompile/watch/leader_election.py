@@ -159,7 +159,6 @@ class LeaderElection:
         return True
 
     def _acquired(self, transitions: int) -> dict[str, Any]:
-        """The spec of the Lease once this watcher holds it."""
         now = self._now()
         return {
             "holderIdentity": self._identity,

@@ -24,10 +24,8 @@ from etcompile.watch.workqueue import LONGEST, JobKey, backoff
 Request = tuple[str, str]
 """A verb and an object: two requests with the same are one that is sent again."""
 
-_LONGEST_REPORT = 300
-"""Characters of a problem that are compared with those of others."""
-_MOST_REPORTS = 200
-"""Problems of a job that are remembered as reported."""
+_LONGEST_REPORT = 300  # characters of a problem that are compared with those of others
+_MOST_REPORTS = 200  # problems of a job that are remembered as reported
 
 
 class Ledger:

@@ -15,12 +15,9 @@ from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.store import Store
 from etcompile.watch.workqueue import JobKey
 
-_EPOCHS_AFTER_FAILURE = 300.0
-"""Seconds until a log is read again for epochs that could not be read."""
-_EPOCHS_AT_ONCE = 16 * 2**20
-"""Bytes of a log that are read at once; the rest is read at the next look."""
-_MOST_EPOCHS = 16
-"""Lines about epochs that are kept of a log."""
+_EPOCHS_AFTER_FAILURE = 300.0  # seconds until a log is read again that could not be read
+_EPOCHS_AT_ONCE = 16 * 2**20  # bytes of a log; the rest is read at the next look
+_MOST_EPOCHS = 16  # lines that are kept of a log
 
 
 class LogReader(Struct, frozen=True):

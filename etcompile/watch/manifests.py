@@ -77,7 +77,6 @@ def manifests(installation: Installation) -> list[LiveObject]:
 
 
 def _adapted(file: str, installation: Installation) -> list[LiveObject]:
-    """The objects of a file with the name, the namespace and the labels of an installation."""
     objects = [_renamed(value, installation) for value in kustomize_file(file)]
     for value in objects:
         metadata = value["metadata"]
@@ -86,7 +85,6 @@ def _adapted(file: str, installation: Installation) -> list[LiveObject]:
 
 
 def _renamed(value: Any, installation: Installation) -> Any:
-    """A value with the name and the namespace of an installation instead of those of the base."""
     if isinstance(value, dict):
         return {
             key: installation.home if key == "namespace" else _renamed(below, installation)
@@ -100,7 +98,6 @@ def _renamed(value: Any, installation: Installation) -> Any:
 
 
 def _policy(installation: Installation) -> list[LiveObject]:
-    """The policy on who may write the ConfigMaps that the watcher acts on, and its binding."""
     policy, binding = _adapted("policy/policy.yaml", installation)
     # The policy itself is the same for all watchers, whichever was applied last.
     policy["metadata"]["labels"]["app.kubernetes.io/name"] = NAME
@@ -115,7 +112,6 @@ def _policy(installation: Installation) -> list[LiveObject]:
 
 
 def _rights(installation: Installation) -> list[LiveObject]:
-    """The rights of the watcher: in each namespace that it watches, or in the whole cluster."""
     more = [
         rule
         for option, right in OPTIONAL.items()
@@ -136,7 +132,6 @@ def _rights(installation: Installation) -> list[LiveObject]:
 
 
 def _dashboard(installation: Installation) -> LiveObject:
-    """The label is the one that the sidecar of Grafana's chart looks for, unless told otherwise."""
     file = data.folder("templates") / "watcher/kustomize/components/dashboard" / DASHBOARD
     return {
         "apiVersion": "v1",

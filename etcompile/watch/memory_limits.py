@@ -15,25 +15,19 @@ RECORD_BYTES = 1024 * 1024
 REPLICA_BYTES = 640
 """Bytes that a replica of a job takes, whether it has a Pod or not, rounded up."""
 
-_EACH = 2048
-"""Bytes that a ConfigMap takes besides its text: its metadata, and what points to it."""
-_SHARE = 0.4
-"""Of the memory that there is, what may be taken by what others write."""
+_EACH = 2048  # bytes that a ConfigMap takes besides its text
+_SHARE = 0.4  # of the memory that there is, what may be taken by what others write
 _LEAST = 64 * 1024**2
 _MOST = 1024**3
-_MOST_SHARED = 32 * 1024**2
-"""Of one namespace among several: about ten thousand Pods."""
+_MOST_SHARED = 32 * 1024**2  # of one namespace among several: about ten thousand Pods
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
-_MOST_CONTAINERS = 64
-"""Containers of a Pod that are looked at."""
+_MOST_CONTAINERS = 64  # of a Pod, that are looked at
 _LONGEST_TEXT = 4096
 _LONGEST_NAME = 317  # a prefix of 253 characters, a slash and a name of 63
 _NAMES = frozenset({"name", "namespace", "nodeName", "reason", "type", "uid"})
-_SMALL = 16 * 1024
-"""Bytes of an object in which nothing need be cut."""
-_WHOLE = frozenset({"data", "binaryData", "managedFields"})
-"""Fields that are bounded elsewhere (`Store`), or of which no text is kept."""
+_SMALL = 16 * 1024  # bytes of an object in which nothing need be cut
+_WHOLE = frozenset({"data", "binaryData", "managedFields"})  # bounded in `Store`, or not kept
 
 
 def bounded(value: Any) -> Any:

@@ -189,7 +189,6 @@ def _remove(
 
 
 def _is_protected(metadata: Mapping[str, Any]) -> bool:
-    """Whether somebody has said that an object must not be deleted (docs/apply.md)."""
     from etcompile.plan.owners import PREVENT_DESTROY  # noqa: PLC0415 - seldom needed
 
     return (metadata.get("annotations") or {}).get(PREVENT_DESTROY) == "true"

@@ -36,11 +36,9 @@ MOST_WORDS = 200
 """Words of a command that are kept: of longer ones nothing is said."""
 _LONGEST_WORD = 200
 _LONGEST_IMAGE = 512
-_LONGEST_REASON = 128
-"""Characters of a UID, a hash, or of a reason in one word."""
+_LONGEST_REASON = 128  # of a UID, a hash, or a reason in one word
 _MOST_EPOCHS = 8
 _LONGEST_WAITING = 300
-"""Characters of what is kept of why a Pod does not start."""
 
 
 class RanContainer(Struct, frozen=True):
@@ -248,7 +246,6 @@ def _epochs(containers: Iterable[Object]) -> Iterator[EpochLine]:
 
 
 def _waiting(pod: Object) -> Waiting | None:
-    """What keeps a Pod from starting, in the words of its kubelet or of the scheduler."""
     if held := next(pods.held(pod), None):
         # An image is pulled, and pulled again: two words for one trouble, of which an Event tells
         # once. `status` says what it is just now, as `kubectl get pods` does.

@@ -49,13 +49,10 @@ AFTER_A_BUG = 60.0
 """Seconds until a job is looked at again that the watcher failed at."""
 _FIRST_WAIT = 0.05
 _BUG = "the watcher cannot supervise this job because of a bug; see its log. Other jobs go on"
-_WHILE_TERMINATING = 60.0
-"""Seconds until something is created again in a namespace that is being deleted."""
+_WHILE_TERMINATING = 60.0  # seconds until something is created again in such a namespace
 _UNTIL_REMOVAL_IS_ALLOWED = 3600.0
-_MOST_GONE = 100
-"""Pods that have gone and are remembered, in addition to as many as a job has replicas."""
-_LOOKS = 8
-"""Looks at one job in a row; then others have their turn."""
+_MOST_GONE = 100  # Pods that are remembered, besides as many as a job has replicas
+_LOOKS = 8  # at one job in a row; then others have their turn
 
 
 class Reconciler(Struct, frozen=True):
@@ -221,7 +218,6 @@ class Reconciler(Struct, frozen=True):
         raise OutdatedError
 
     def _forget(self, key: JobKey, memory: JobMemory, seen: SeenJob | None) -> None:
-        """Forgets a job that is not there, or that this watcher does not look after."""
         memory.run = RunMemory()
         memory.ledger.retain()
         if seen is not None and seen.config is not None:
@@ -249,7 +245,6 @@ class Reconciler(Struct, frozen=True):
         memory.run.secrets = case.run.uid, ssh.secret
 
     def _later(self, memory: JobMemory) -> float:
-        """When to look again at a job after something failed."""
         wait = backoff(memory.ledger.look_failed())
         now = self.cluster.now()
         if memory.run.requeue is not None:

@@ -12,19 +12,13 @@ from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError, Resource
 from etcompile.watch.memory_limits import bounded
 
-_PAGE = 100
-"""Objects of a list's page: with more, their JSON would be most of the memory ever used."""
-_LARGEST_PAGE = 4 * 1024**2
-"""Bytes of one: a page of more is asked for in smaller parts."""
+_PAGE = 100  # objects of a list's page: with more, their JSON would be most of the memory used
+_PAGES = {"ConfigMap": 20}  # whose objects may have a megabyte each
+_LARGEST_PAGE = 4 * 1024**2  # bytes: a page of more is asked for in smaller parts
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 10.0
-_STEADY = 5.0
-"""Seconds that a watch must have lasted for the next wait to be the first again."""
-_RENEWAL = 120.0
-"""Seconds until a watch is renewed, and so about the longest a dead line goes unnoticed."""
-
-_PAGES = {"ConfigMap": 20}
-"""The same of kinds whose objects may have a megabyte each."""
+_STEADY = 5.0  # seconds that a watch must have lasted for the next wait to be the first again
+_RENEWAL = 120.0  # seconds until a watch is renewed: about as long a dead line goes unnoticed
 
 _log = logging.getLogger("etcompile.watch")
 

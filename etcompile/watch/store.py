@@ -91,10 +91,8 @@ class Case(Struct, frozen=True):
     record: RunRecord | None
 
 
-_MOST_UNREAD = 1000
-"""ConfigMaps whose data is not kept, and that are reported all the same."""
-_EACH_POD = 1536
-"""Bytes that a Pod takes besides its text: its view, and what points to it."""
+_MOST_UNREAD = 1000  # ConfigMaps whose data is not kept, and that are reported all the same
+_EACH_POD = 1536  # bytes that a Pod takes besides its text
 
 
 class Store:
@@ -234,7 +232,6 @@ class Store:
             self._changed(key)
 
     def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:
-        """The Pod of that name, if it is still the one with this UID."""
         seen = self._jobs.get(key)
         pod = seen.pods.get(name) if seen else None
         return pod if pod is not None and pod.view.uid == uid else None
@@ -348,7 +345,6 @@ class Store:
             self._changed(key)
 
     def _put_map(self, key: JobKey, seen: SeenJob, slot: str, value: Object, *, gone: bool) -> bool:
-        """Keeps one of a job's three ConfigMaps; whether that is news."""
         version = version_of(value)
         known: SeenMap | None = getattr(seen, slot)
         if known is not None and version <= known.version - bool(known.problem):
@@ -426,11 +422,9 @@ class Store:
     # ---- jobs ----------------------------------------------------------------------------------
 
     def _in(self, place: str | None) -> list[tuple[JobKey, SeenJob]]:
-        """The jobs of a namespace, or all."""
         return [(key, seen) for key, seen in self._jobs.items() if place in (None, key[0])]
 
     def _drop(self, key: JobKey) -> None:
-        """Forgets a job of which nothing is left."""
         seen = self._jobs[key]
         if not (seen.maps or seen.pods or seen.batch):
             self._forget_gone(key, seen, [*seen.gone])

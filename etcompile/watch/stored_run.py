@@ -115,8 +115,7 @@ class Tracking(Struct, frozen=True):
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_WEIGHT = 100
-"""The most that a preference can weigh."""
+_WEIGHT = 100  # the most that a preference can weigh
 
 
 def avoiding(pod: Object, nodes: Sequence[str], *, git_managed: bool) -> LiveObject | None:
@@ -161,8 +160,7 @@ def outside_of_gang(pod: Object) -> LiveObject:
     return {**pod, "metadata": {**metadata, "labels": labels}}
 
 
-_MOST_COMPARED = 100
-"""Of how many different programs of ended Pods it is remembered whether the job declares them."""
+_MOST_COMPARED = 100  # programs of ended Pods of which it is remembered whether they are declared
 
 
 @contextmanager

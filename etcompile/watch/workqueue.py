@@ -9,14 +9,12 @@ import threading
 import time
 from collections import deque
 
-_SUPERSEDED = 64
-"""Times that were put off and may be kept, in addition to one for each job that waits."""
+_SUPERSEDED = 64  # times that were put off and may be kept, besides one for each job that waits
 _LONGEST_WAIT = 3600.0
 _FIRST_BACKOFF = 0.05
 LONGEST = 30.0
 """Seconds that a request, or a job, waits after a failure, at most."""
-_MOST_DOUBLINGS = 30
-"""2 to the power of what a job may come to in a month is no number."""
+_MOST_DOUBLINGS = 30  # 2 to the power of what a job may come to in a month is no number
 
 JobKey = tuple[str, str]
 """Namespace and name of a job."""

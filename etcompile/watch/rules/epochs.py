@@ -28,10 +28,8 @@ from etcompile.watch.actions import (
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.pod_placement import Placement
 
-_EVERY = 10.0
-"""Seconds between two looks at a log."""
-_READ_IN_TURN = 8
-"""Logs of a job that are read that often; of more, each is read more seldom."""
+_EVERY = 10.0  # seconds between two looks at a log
+_READ_IN_TURN = 8  # logs of a job that are read that often; of more, each is read more seldom
 
 
 class Supervised(Struct, frozen=True):
@@ -97,7 +95,6 @@ def learned(placement: Placement, record: RunRecord, now: float) -> Decision:
 
 
 def _of_all(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """The record of a run whose replicas restart together."""
     forget = placement.view.timeouts.forget
     actions: list[Action] = []
     failures: list[Failure] = []
@@ -130,7 +127,6 @@ def _of_all(placement: Placement, record: RunRecord, now: float) -> Decision:
 
 
 def _of_each(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """The record of a run whose replicas restart each by itself."""
     actions: list[Action] = []
     failures: list[Failure] = []
     run = placement.job.run
@@ -175,7 +171,6 @@ def _reports(placement: Placement, record: RunRecord) -> Iterator[tuple[Supervis
 
 
 def _failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator[Failure]:
-    """The failure that a line names as the first of its epoch."""
     if line.failed_first is None:
         return
     name, index, code = line.failed_first
@@ -228,12 +223,10 @@ def numbered(placement: Placement, record: RunRecord, actions: Sequence[Action])
     Supervisors go on from there if none of them knows better.
     """
     in_place, changed = placement.job.run.in_place, [*actions]
-    for place, action in enumerate(actions) if in_place and record.epoch is not None else ():
-        if (
-            isinstance(action, CreatePod | ReplacePod)
-            and in_place
-            and action.role in in_place.roles
-        ):
+    if in_place is None or record.epoch is None:
+        return changed
+    for place, action in enumerate(actions):
+        if isinstance(action, CreatePod | ReplacePod) and action.role in in_place.roles:
             own = record.replica((action.role, action.index or 0))
             of = record if in_place.mode == "together" else own
             changed[place] = structs.replace(action, epoch=f"{of.epoch} {of.restarts}")

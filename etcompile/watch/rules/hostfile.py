@@ -94,7 +94,6 @@ def _digest(lists: tuple[tuple[str, str], ...]) -> str:
 
 
 def _live(job: Job) -> list[tuple[HostList, list[Role]]]:
-    """The live lists of a job, each with its roles."""
     return [
         (host_list, [role for name in host_list.roles if (role := job.role(name))])
         for host_list in job.host_lists
@@ -209,7 +208,6 @@ def _with_anchors(anchors: Mapping[str, Anchor], ready: _Names, old: _Names) -> 
 
 @lru_cache(maxsize=16)  # four times in a look at a job, and the same in the next
 def _names(lines: str) -> tuple[str, ...]:
-    """The hosts of a list: each of its lines begins with one."""
     return tuple(
         line.replace(":", " ").split(" ", 1)[0] for line in lines.splitlines() if line.strip()
     )

@@ -39,15 +39,12 @@ _LOSSES: Mapping[str, str] = {
 }
 _ENDED = re.compile(r"etcompile: the command ended in epoch (\d{1,9}): exit code \d", re.ASCII)
 _BEGAN = re.compile(r"etcompile: epoch \d+ begins")
-_LINES = 1000
-"""Of the log of a command that has ended: those of the next epoch come after it."""
+_LINES = 1000  # of the log of a command that has ended: those of the next epoch come after it
 EVERY = 1.0
 """Seconds between two writes for failures alone. What is decided because of them is not delayed."""
-_SPEAKERS = 8
-"""Pods of a run that is stuck of which the last lines are kept."""
+_SPEAKERS = 8  # Pods of a run that is stuck of which the last lines are kept
 _LINES_OF_SILENCE = 20
-_STACKS = 3
-"""Processes of such a Pod of which the stack is kept."""
+_STACKS = 3  # processes of such a Pod of which the stack is kept
 
 
 def failure_log(
@@ -89,7 +86,6 @@ def failure_log(
 
 
 def _of_pods(view: JobView, record: RunRecord) -> Iterator[Failure]:
-    """What the Pods that are there, or were seen to go, say that they have failed of."""
     gang = frozenset(record.gang)
     begun = record.restarted_at if record.epoch else 0.0
     for pod in (*view.pods.values(), *(gone.pod for gone in view.gone.values())):
@@ -101,7 +97,6 @@ def _of_pods(view: JobView, record: RunRecord) -> Iterator[Failure]:
 
 
 def _of_losses(state: RunState) -> Iterator[Failure]:
-    """The Pods that went without a word, as somebody deletes them."""
     attempt, limit = state.record.attempt, state.job.run.lost_node_after
     for loss in state.new_losses():
         reason, pod = _LOSSES.get(loss.cause or "", ""), loss.last

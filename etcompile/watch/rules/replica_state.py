@@ -184,7 +184,6 @@ def with_follower(
 
 
 def _memory(replica: Replica) -> float | None:
-    """Bytes that the main container of a replica may have."""
     member = replica.follower or replica.declared_member
     resources = replica.role.template.main_container.get("resources") or {}
     own = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}

@@ -36,12 +36,9 @@ from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.epochs import speakers, supervised
 from etcompile.watch.rules.pod_placement import Placement
 
-_EVERY = 2.0
-"""Seconds until a log is read again in which a supervisor has yet to tell what its processes do."""
-_LINES_OF_ALL = 100_000
-"""Of the logs of all Pods together, in which processes have written where each thread is."""
-_LINES = (2000, 200, 50)
-"""Of one log, by turns: of one that is too long as text, the API server leaves out the end."""
+_EVERY = 2.0  # seconds until a log is read again in which a supervisor has yet to answer
+_LINES_OF_ALL = 100_000  # of the logs of all Pods together, for the stacks of processes
+_LINES = (2000, 200, 50)  # of one log, by turns: of too much the API server leaves out the end
 AGAIN = 60.0
 """Seconds until a log is asked for again that could not be read."""
 _HEAD = re.compile(r"etcompile: .*: these processes run$")
@@ -247,7 +244,6 @@ def broken(silence: Silence, now: float) -> Iterator[Action]:
 
 
 def _reports(silence: Silence, in_place: InPlace, now: float, why: str) -> Iterator[Action]:
-    """Asks supervisors what their processes do, and when to look at their answers."""
     view, pods = silence.placement.view, silence.supervised
     first = min((at for pod in pods if (at := silence.requested_at(pod))), default=now)
     end = first + 2 * view.timeouts.report
@@ -286,5 +282,4 @@ def blamed(silence: Silence | None) -> str:
 
 
 def _spoke(view: JobView, pod: PodView) -> float:
-    """When a Pod last wrote something, as far as anybody has asked; 0 if it has not."""
     return view.log(pod.uid).at or 0.0

@@ -150,7 +150,6 @@ def _end(state: RunState) -> End | None:
 
 
 def _success(state: RunState, complete: Completion) -> str:
-    """What the run has succeeded by; empty if it has not."""
     deciding, batch = state.job.run.success.roles, state.view.batch
     if not any(role.batch for role in state.job.roles if role.name in deciding):
         return complete.why
@@ -194,7 +193,6 @@ def is_spared(state: RunState, loss: Replica) -> bool:
 
 
 def _budget_spent(state: RunState) -> End | None:
-    """The end of a run in which too many Pods of a role have failed."""
     losses = state.new_losses()
     for role in state.job.roles:
         budget = role.recovery.relaunch.budget if role.recovery.relaunch is not None else None
