@@ -17,12 +17,7 @@ from msgspec import Struct
 from etcompile.failures.log import read_log
 from etcompile.k8s.objects import is_going
 from etcompile.kubeapi import ClusterError
-from etcompile.model.protocol import (
-    EPOCH,
-    JOB_LABEL,
-    NOTICE,
-    SPEC_HASH,
-)
+from etcompile.model.protocol import EPOCH, JOB_LABEL, NOTICE, SPEC_HASH
 from etcompile.watch.actions import (
     REPLACED,
     Action,
@@ -46,7 +41,7 @@ from etcompile.watch.actions import (
 from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.ledger import JobMemory, Memory, Request
 from etcompile.watch.log_reader import LogReader
-from etcompile.watch.maps import change, owned, written
+from etcompile.watch.maps import SeenMap, change, owned, written
 from etcompile.watch.object_control import ObjectControl, OutdatedError, remove_job
 from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
 from etcompile.watch.store import Case
@@ -138,27 +133,23 @@ class ActionExecutor(Struct, frozen=True):
 
     def _try(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
         """Sends a request, and holds the next one like it if it was refused or changed nothing."""
-        ledger = self.memory.of(case.key).ledger
-        longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
+        ledger, changed = self.memory.of(case.key).ledger, False
         try:
             changed = request()
-        except (ClusterError, NameTakenError, OutdatedError):
-            ledger.failed(_request(case, action), longest)
-            raise
-        if changed:
-            ledger.succeeded(_request(case, action))
-        else:
-            ledger.failed(_request(case, action), longest)
+        finally:
+            if changed:
+                ledger.succeeded(_request(case, action))
+            else:
+                longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
+                ledger.failed(_request(case, action), longest)
 
     def _report(self, case: Case, actions: Sequence[Action]) -> None:
-        config, status = case.seen.config, case.seen.status
-        metadata = config.metadata if config else {}
-        version = str(status.version if status else 0)
+        config, version = case.seen.config_metadata, str(_version(case.seen.status))
         for action in actions:
             if isinstance(action, EmitEvent) and action.reason == REPLACED:
-                self.events.emit(case.key[0], action, metadata, version)  # logged once it is
+                self.events.emit(case.key[0], action, config, version)  # logged once it is
             elif isinstance(action, EmitEvent):
-                self.events.report(case.key, action, metadata, version)
+                self.events.report(case.key, action, config, version)
             elif isinstance(action, ReadLog | ReadTail | ReadEpochs):
                 self.logs.read(case.key, action)
 
@@ -171,9 +162,8 @@ class ActionExecutor(Struct, frozen=True):
             try:
                 # A key pair costs something, and nearly always there is one already. Without any
                 # key a Secret of the type kubernetes.io/ssh-auth would be refused.
-                self.control.create(
-                    {**secret, "stringData": {"ssh-privatekey": "none"}}, dry_run=True
-                )
+                example = {**secret, "stringData": {"ssh-privatekey": "none"}}
+                self.control.create(example, dry_run=True)
                 self.control.create(with_key_pair(secret))
             except ClusterError as error:
                 if not error.already_exists:
@@ -187,8 +177,10 @@ class ActionExecutor(Struct, frozen=True):
                 continue
             run.admitted[pod.role] = None
             for _, value in run.pods(pod.role, [pod.index], case.seen.tracking):
-                metadata = {**value["metadata"], "name": f"{pod.name}-dry-run"}
-                example = {**value, "metadata": metadata}
+                example = {
+                    **value,
+                    "metadata": {**value["metadata"], "name": f"{pod.name}-dry-run"},
+                }
                 with suppress(ClusterError):  # else nothing is known, and the Pod stays a stranger
                     run.admits(pod.role, self.control.create(example, dry_run=True))
                     news = True
@@ -227,16 +219,14 @@ class ActionExecutor(Struct, frozen=True):
 
     def _count(self, case: Case, action: WriteStatus) -> None:
         record = case.record
-        if action.record.epoch:
-            same = record is not None and record.run == action.record.run
-            begun = (record.epoch or 0) if record is not None and same else 0
-            self.control.metrics.epochs.inc(max(0, action.record.epoch - begun))
-        if action.failures is not None:
-            log = read_log(case.seen.status.data) if case.seen.status is not None else None
-            before = {failure.uid for failure in log.failures} if log is not None else set()
-            for failure in action.failures.failures:
-                if failure.uid not in before:
-                    self.control.metrics.failures.labels(failure.cause.name).inc()
+        same = record is not None and record.run == action.record.run
+        begun = (record.epoch or 0) if record is not None and same else 0
+        self.control.metrics.epochs.inc(max(0, (action.record.epoch or 0) - begun))
+        log = read_log(case.seen.status.data) if case.seen.status is not None else None
+        before = {failure.uid for failure in log.failures} if log is not None else set()
+        for failure in action.failures.failures if action.failures is not None else ():
+            if failure.uid not in before:
+                self.control.metrics.failures.labels(failure.cause.name).inc()
 
     # ---- Pods ----------------------------------------------------------------------------------
 
@@ -267,14 +257,11 @@ class ActionExecutor(Struct, frozen=True):
             return
         running = [self.pool.submit(on_pod, action) for action in actions]
         problems = [future.exception() for future in running]
+        creates = [action for action in actions if isinstance(action, CreatePod)]
         for role in hopeless:
-            self.memory.of(case.key).ledger.failed_together(
-                [
-                    _request(case, action)
-                    for action in actions
-                    if isinstance(action, CreatePod) and role in (_EVERY, action.role)
-                ]
-            )
+            refused = [action for action in creates if role in (_EVERY, action.role)]
+            requests = [_request(case, action) for action in refused]
+            self.memory.of(case.key).ledger.failed_together(requests)
         for problem in (*filter(None, problems), *hopeless.values()):
             raise problem
 
@@ -364,8 +351,7 @@ class ActionExecutor(Struct, frozen=True):
                     "that syncs Git would revert a change of it"
                 )
                 event = EmitEvent("NodeNotAvoided", message, warning=True)
-                config = case.seen.config.metadata if case.seen.config else {}
-                self.events.emit(case.key[0], event, config, action.name)
+                self.events.emit(case.key[0], event, case.seen.config_metadata, action.name)
             value = elsewhere or value
         views = [seen.view for seen in case.seen.pods.values()]
         if any(v.phase == "Succeeded" and v.spec_hash == case.run.spec_hash for v in views):
@@ -399,15 +385,14 @@ class ActionExecutor(Struct, frozen=True):
         live = self.control.look(case.key[0], name)
         if live is None:
             raise OutdatedError(name)
+        metadata, own = live["metadata"], wanted["metadata"]["annotations"][SPEC_HASH]
         if is_going(live):
             return
-        ours = wanted["metadata"]["annotations"][SPEC_HASH]
-        if (live["metadata"].get("annotations") or {}).get(SPEC_HASH) != ours:
+        if (metadata.get("annotations") or {}).get(SPEC_HASH) != own:
             raise NameTakenError(f"a Pod of another run or owner is named {name}")
-        if (live["metadata"].get("labels") or {}).get(JOB_LABEL) != case.key[1]:
+        if (metadata.get("labels") or {}).get(JOB_LABEL) != case.key[1]:
             # Somebody has taken it out of the job, and no other Pod can have its name.
-            label = f"{JOB_LABEL}={case.key[1]}"
-            lacks = f"the Pod {name} no longer has the label {label}"
+            lacks = f"the Pod {name} no longer has the label {JOB_LABEL}={case.key[1]}"
             raise NameTakenError(f"{lacks}: add it again, or delete the Pod")
 
 
@@ -418,14 +403,18 @@ def _request(case: Case, action: Action) -> Request:
     """
     match action:
         case WriteStatus():
-            return "status", str(case.seen.status.version if case.seen.status else 0)
+            return "status", str(_version(case.seen.status))
         case WriteHosts():
-            return "hosts", str(case.seen.hosts.version if case.seen.hosts else 0)
+            return "hosts", str(_version(case.seen.hosts))
         case CreatePod() | ReplacePod():
             return "create", action.name
         case DeletePod() | TouchPod() | NotifyPod() | EndPod() | ReleasePod():
             return type(action).__name__, action.name
     return "", ""
+
+
+def _version(config_map: SeenMap | None) -> int:
+    return config_map.version if config_map is not None else 0
 
 
 def phase_of(action: Action) -> Phase:

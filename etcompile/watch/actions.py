@@ -55,10 +55,6 @@ class ReplacePod(Struct, frozen=True):
 
     If it is gone at once, it is created at once. Else the next decision after it has gone has a
     `CreatePod` for it.
-
-    Args:
-        epoch: Its annotation `EPOCH`; empty for none.
-        avoid: Nodes.
     """
 
     name: str
@@ -66,24 +62,19 @@ class ReplacePod(Struct, frozen=True):
     role: str
     index: int | None
     reason: str
-    epoch: str = ""
-    avoid: tuple[str, ...] = ()
+    epoch: str = ""  # its annotation `EPOCH`; empty for none
+    avoid: tuple[str, ...] = ()  # nodes
 
 
 class CreatePod(Struct, frozen=True):
-    """Create a Pod as the compiler makes it. That one of the same run exists is as good.
-
-    Args:
-        undeclared: The replica, if the job declares no Pod of that name: it follows another one.
-        lost: The name of the Pod that it comes instead of, if that is another one.
-    """
+    """Create a Pod as the compiler makes it. That one of the same run exists is as good."""
 
     name: str
     role: str
     index: int | None
     reason: str
-    undeclared: Member | None = None
-    lost: str = ""
+    undeclared: Member | None = None  # who follows another one under a name that is not declared
+    lost: str = ""  # the name of the Pod that it comes instead of, if that is another one
     epoch: str = ""
     avoid: tuple[str, ...] = ()
 
@@ -125,32 +116,23 @@ class ReadLog(Struct, frozen=True):
 
 
 class ReadTail(Struct, frozen=True):
-    """Ask for the last lines of a container's log.
-
-    Args:
-        of: Which failure they are to explain.
-    """
+    """Ask for the last lines of a container's log."""
 
     name: str
     uid: str
     container: str
-    of: str
+    of: str  # which failure they are to explain
     most: int = 200
 
 
 class ReadEpochs(Struct, frozen=True):
-    """See what a supervisor has said of epochs in the log of its container.
-
-    Args:
-        known: What is known of it, and when it is read next.
-        since: The time of the oldest line that matters (RFC 3339); empty for all lines.
-    """
+    """See what a supervisor has said of epochs in the log of its container."""
 
     name: str
     uid: str
     container: str
-    known: PodLog
-    since: str = ""
+    known: PodLog  # what is known of it, and when it is read next
+    since: str = ""  # the time of the oldest line that matters (RFC 3339); empty for all lines
 
 
 class EmitEvent(Struct, frozen=True):
@@ -184,14 +166,8 @@ Action = (
 
 
 class Decision(Struct, frozen=True):
-    """What a rule says.
+    """What a rule says."""
 
-    Args:
-        record: The run record, with what the rule adds to it.
-        actions: What is to be done, in this order, after the record is written.
-        failures: What supervisors have reported to have failed.
-    """
-
-    record: RunRecord
-    actions: Sequence[Action] = ()
-    failures: Sequence[Failure] = ()
+    record: RunRecord  # with what the rule adds to it
+    actions: Sequence[Action] = ()  # to be done in this order, after the record is written
+    failures: Sequence[Failure] = ()  # that supervisors have reported

@@ -47,15 +47,10 @@ def needed() -> list[LiveObject]:
 
 
 class Right(Struct, frozen=True):
-    """Rules that not every watcher needs.
+    """Rules that not every watcher needs."""
 
-    Args:
-        purpose: What it cannot do without them: `cannot …`.
-        component: The kustomization that adds them.
-    """
-
-    purpose: str
-    component: str
+    purpose: str  # what it cannot do without them: `cannot …`
+    component: str  # the kustomization that adds them
 
     @property
     def rules(self) -> list[LiveObject]:

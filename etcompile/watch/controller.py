@@ -51,18 +51,12 @@ _STOPPING = 10.0  # that looks under way have when the watcher is to stop
 
 
 class Choices(Struct, frozen=True):
-    """What a watcher is to do.
+    """What a watcher is to do."""
 
-    Args:
-        namespaces: None for all.
-        threads: How many jobs are reconciled side by side.
-        requests: How many requests about Pods of these run side by side.
-    """
-
-    namespaces: tuple[str, ...] | None
+    namespaces: tuple[str, ...] | None  # None for all
     selector: Selector = Selector()
-    threads: int = 6
-    requests: int = 16
+    threads: int = 6  # jobs that are reconciled side by side
+    requests: int = 16  # about Pods of these, side by side
     timeouts: Timeouts = Timeouts()
 
 

@@ -25,40 +25,25 @@ def digest(text: str) -> str:
 
 
 class Gone(Struct, frozen=True):
-    """A Pod that has vanished, until its place is taken again.
+    """A Pod that has vanished, until its place is taken again."""
 
-    Args:
-        pod: What was seen of it *before* it vanished. The event of its deletion always looks as if
-            it had been asked to go, however it went.
-        at: When it vanished.
-        unseen: Nobody saw it go: a list did not have it any more.
-    """
-
+    # What was seen of it *before* it vanished: the event of its deletion always looks as if it had
+    # been asked to go, however it went.
     pod: PodView
     at: float
-    unseen: bool = False
+    unseen: bool = False  # nobody saw it go: a list did not have it any more
 
 
 class PodLog(Struct, frozen=True, gc=False):
-    """What is known of the log of a Pod's main container; nothing at first.
+    """What is known of the log of a Pod's main container; nothing at first."""
 
-    Args:
-        read_at: When somebody last asked when it grew; 0 if nobody has.
-        at: When the last line was written; None if that is not known.
-        tail_of: Which failure its last lines were asked for to explain.
-        tail: The last lines, each after its time; None while nobody has answered.
-        epochs_due: When to read it again for epochs.
-        epochs_until: The time of the last line that was read for that, as the log has it.
-        epochs: The last lines about epochs.
-    """
-
-    read_at: float = 0.0
-    at: float | None = None
+    read_at: float = 0.0  # when somebody last asked when it grew; 0 if nobody has
+    at: float | None = None  # when the last line was written; None if that is not known
     line: str = ""
-    tail_of: str = ""
-    tail: tuple[str, ...] | None = None
-    epochs_due: float = 0.0
-    epochs_until: str = ""
+    tail_of: str = ""  # which failure its last lines were asked for to explain
+    tail: tuple[str, ...] | None = None  # each after its time; None while nobody has answered
+    epochs_due: float = 0.0  # when to read it again for epochs
+    epochs_until: str = ""  # the time of the last line that was read for that, as the log has it
     epochs: tuple[EpochLine, ...] = ()
 
 
@@ -127,78 +112,50 @@ def _time(text: str) -> float | None:
 
 
 class Timeouts(Struct, frozen=True):
-    """How long the watcher waits, in seconds.
+    """How long the watcher waits, in seconds."""
 
-    Args:
-        settle: Until a Pod that vanished is made again: its whole job may be about to go.
-        prune: The same where a tool syncs Git and somebody deleted the Pod: it may be the tool,
-            whose next step is the job that does without it.
-        verdict: Until a Pod that vanished counts as lost for good: Git may bring it back.
-        backoff: Until a replica that failed a third time comes back; each further time twice as
-            long. The first two times it comes back at once.
-        longest: The longest such wait.
-        forget: Being Ready for so long ends a series of failures.
-        overlap: How long a host that is gone stays listed, at most, when all others are new.
-        drain: Until the Pod of a worker goes that the job does not have any more.
-        start: Until it is reported that Pods are missing, or that none finds a node.
-        report: For supervisors to say what their processes do, and again to read it.
-    """
-
+    # Until a Pod that vanished is created again: its whole job may be about to go.
     settle: float = 2.0
+    # The same where a tool syncs Git and somebody deleted the Pod: it may be the tool, whose next
+    # step is the job that does without it.
     prune: float = 15.0
+    # Until a Pod that vanished counts as lost for good: Git may bring it back.
     verdict: float = 10.0
+    # Until a replica that failed a third time comes back; each further time twice as long. The
+    # first two times it comes back at once.
     backoff: float = 1.0
     longest: float = 300.0
-    forget: float = 600.0
-    overlap: float = 2.0
-    drain: float = 60.0
-    start: float = 60.0
-    report: float = 8.0
+    forget: float = 600.0  # being Ready for so long ends a series of failures
+    overlap: float = 2.0  # a host that is gone stays listed, at most, when all others are new
+    drain: float = 60.0  # until the Pod of a worker goes that the job does not have any more
+    start: float = 60.0  # until it is reported that Pods are missing, or that none finds a node
+    report: float = 8.0  # for supervisors to say what their processes do, and again to read it
 
 
 class JobView(Struct, frozen=True):
-    """All that is known of a job.
-
-    Args:
-        spec_hash: The run's identity.
-        pods: The Pods that carry the job's label, by name; also those of other runs.
-        gone: Pods that vanished while the watcher looked, by name, until one of that name is there.
-        record: The run record; None before the first.
-        hosts: The live host lists; None before the first.
-        batch: The Job of Kubernetes that makes the launcher's Pod, where there is one.
-        git_managed: A tool brings back what is deleted, and deletes what Git does not declare.
-        watched_since: When the watcher first had the whole picture of the job.
-        declared_at: When the job in its ConfigMap was last written; None if nothing says it.
-        logs: What is known of the logs of Pods, by UID, as far as somebody has asked.
-        failures, timeline: As they were written last; None before the first time.
-        config_uid, config_created: Of the job's ConfigMap.
-        copied: The copy of the job beside the run record is the job as it is now.
-        superseded: The job's ConfigMap describes another run by now, or none; this is the one
-            whose Pods are there.
-        unreadable: Why the job's ConfigMap cannot be read, in that case; empty if it can.
-    """
+    """All that is known of a job."""
 
     job: Job
     settings: Settings
     namespace: str
     spec_hash: str
-    pods: Mapping[str, PodView]
-    gone: Mapping[str, Gone] = field(default_factory=dict)
+    pods: Mapping[str, PodView]  # all that carry the job's label, by name; also of other runs
+    gone: Mapping[str, Gone] = field(default_factory=dict)  # by name, until it is there again
     record: RunRecord | None = None
     hosts: HostsRecord | None = None
-    batch: BatchView | None = None
-    git_managed: bool = False
-    watched_since: float = 0.0
-    declared_at: float | None = None
+    batch: BatchView | None = None  # the Job of Kubernetes that makes the launcher's Pod, if any
+    git_managed: bool = False  # a tool brings back what is deleted, and deletes what Git lacks
+    watched_since: float = 0.0  # when the watcher first had the whole picture of the job
+    declared_at: float | None = None  # when its ConfigMap was last written, if anything says it
     timeouts: Timeouts = Timeouts()
-    logs: Mapping[str, PodLog] = field(default_factory=dict)
-    failures: FailureLog | None = None
+    logs: Mapping[str, PodLog] = field(default_factory=dict)  # by UID
+    failures: FailureLog | None = None  # this and the next as they were written last
     timeline: Timeline | None = None
     config_uid: str = ""
     config_created: float = 0.0
-    copied: bool = True
-    superseded: bool = False
-    unreadable: str = ""
+    copied: bool = True  # the copy of the job beside the run record is the job as it is now
+    superseded: bool = False  # its ConfigMap describes another run by now, or none
+    unreadable: str = ""  # why the ConfigMap cannot be read, in that case
 
     def log(self, uid: str) -> PodLog:
         """What is known of the log of the Pod with a UID."""

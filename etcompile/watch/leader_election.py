@@ -23,16 +23,10 @@ _API_VERSION = "coordination.k8s.io/v1"
 
 
 class LeaseDurations(Struct, frozen=True):
-    """How long a lease lasts, all in seconds.
+    """How long a lease lasts, in seconds."""
 
-    Args:
-        lease: Until others may take it, since they saw its holder renew it.
-        renew: Until its holder stops to act, since it last tried with success.
-        retry: Between two tries.
-    """
-
-    lease: float = 15.0
-    renew: float = 10.0
+    lease: float = 15.0  # until others may take it, since they saw its holder renew it
+    renew: float = 10.0  # until its holder stops to act, since it last tried with success
     retry: float = 2.0
 
     @classmethod

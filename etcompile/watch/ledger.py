@@ -145,49 +145,33 @@ class Ledger:
 
 
 class ReadRun(Struct, frozen=True):
-    """What a version of a job's ConfigMap says, or of the copy beside the run record.
-
-    Args:
-        run: None if it cannot be read, or the selector does not match the job.
-        retries: How often there has been memory again for what had none before.
-    """
+    """What a version of a job's ConfigMap says, or of the copy beside the run record."""
 
     version: str
-    run: StoredRun | None
+    run: StoredRun | None  # None if it cannot be read, or the selector does not match the job
     problem: str = ""
-    retries: int = 0
+    retries: int = 0  # how often there has been memory again for what had none before
 
 
 class RunMemory(Struct):
-    """What is remembered while there is a run to look after.
+    """What is remembered while there is a run to look after."""
 
-    Args:
-        secrets: The UID of the ConfigMap and the Secret for which a key pair was made.
-        requeue: When the rules want to be asked again, in seconds since 1970.
-        paused: The UID of the ConfigMap, and until when nothing is done about it: its namespace is
-            being deleted. None if the job was removed, and the stream is to show it.
-        view: What the rules were shown last.
-        services: Services that are being looked up.
-    """
-
-    secrets: tuple[str, str] = ("", "")
-    requeue: float | None = None
+    secrets: tuple[str, str] = ("", "")  # the ConfigMap's UID, and the Secret that has a key pair
+    requeue: float | None = None  # when the rules want to be asked again, in seconds since 1970
+    # The ConfigMap's UID, and until when nothing is done about it: its namespace is being deleted.
+    # None if the job was removed, and the stream is to show it.
     paused: tuple[str, float | None] = ("", 0.0)
-    over_quota: bool = False
-    view: JobView | None = None
-    services: set[str] = field(default_factory=set)
+    over_quota: bool = False  # a quota has refused Pods
+    view: JobView | None = None  # what the rules were shown last
+    services: set[str] = field(default_factory=set)  # that are being looked up
 
 
 class JobMemory(Struct):
-    """What is remembered of a job.
-
-    Args:
-        previous: The run of its Pods, if the ConfigMap describes another one.
-    """
+    """What is remembered of a job."""
 
     ledger: Ledger
-    declared: ReadRun | None = None
-    previous: ReadRun | None = None
+    declared: ReadRun | None = None  # what its ConfigMap says
+    previous: ReadRun | None = None  # the run of its Pods, if the ConfigMap describes another one
     run: RunMemory = field(default_factory=RunMemory)
 
 

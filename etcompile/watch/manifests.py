@@ -25,25 +25,16 @@ _LABELS = {
 
 
 class Installation(Struct, frozen=True):
-    """How a watcher is to run.
+    """How a watcher is to run; `logs`, `quotas`, `removal` and `gangs` are rights of `OPTIONAL`."""
 
-    Args:
-        home: The namespace it runs in, and of its Lease.
-        namespaces: Those it watches; None for all.
-        selector: Which jobs it looks after; empty for all.
-        replicas: How many of it run, of which one acts.
-        logs, quotas, removal, gangs: With these rights of `OPTIONAL`.
-        name: Of its objects and its Lease.
-    """
-
-    home: str
-    namespaces: tuple[str, ...] | None
+    home: str  # the namespace it runs in, and of its Lease
+    namespaces: tuple[str, ...] | None  # that it watches; None for all
     image: str = f"ghcr.io/etcompile/etcompile:{__version__}"
     selector: str = ""
     replicas: int = 2
     logs: bool = False
     policy: bool = True
-    name: str = NAME
+    name: str = NAME  # of its objects and its Lease
     pod_monitor: bool = False
     dashboard: bool = False
     quotas: bool = False

@@ -56,19 +56,12 @@ _METADATA = frozenset(
 
 
 class SeenMap(Struct, frozen=True):
-    """A ConfigMap as it was last seen.
-
-    Args:
-        version: Its resource version, as a number to compare.
-        value: Its metadata, without what is long, and its data.
-        written: When it was last written, in seconds since 1970; None if it does not say.
-        problem: Why its data is not kept; empty if it is.
-    """
+    """A ConfigMap as it was last seen."""
 
     version: int
-    value: Object
-    written: float | None = None
-    problem: str = ""
+    value: Object  # its metadata, without what is long, and its data
+    written: float | None = None  # when, in seconds since 1970; None if it does not say
+    problem: str = ""  # why its data is not kept; empty if it is
 
     @property
     def metadata(self) -> Any:

@@ -63,74 +63,46 @@ class Waiting(Struct, frozen=True):
 
 
 class PodView(Struct, frozen=True, gc=False):
-    """A Pod, as far as rules ask. Times are in seconds since 1970.
-
-    Args:
-        index: Its number in the role; None for a role with a single Pod.
-        reason: Why it failed, in one word: `Evicted`, `DeadlineExceeded`; mostly empty.
-        disrupted: It failed because of its node, not by itself.
-        exits: Name and exit code of its containers that have ended.
-        restarts: How often its containers were started again in place.
-        touched: What its kubelet was last told to fetch: host lists, or who has succeeded.
-        ending: It was given a deadline of a second.
-        rank: Where its role tells ranks from indexes.
-        due: By when one that was asked to go should have gone; 0 while that is not known.
-        reasons: Why containers ended, where that is more than an exit code: `OOMKilled`.
-        half_deleted: Its deletion was begun and never finished: nothing runs, nothing holds it.
-        controller: The UID of the object whose controller made it.
-        owner: The UID of the object with which it goes.
-        ran: What its containers ran, once it has ended.
-        refused: It never trained: its kubelet did not admit it, or its preflight sent it away.
-        created_here: A watcher has created it.
-        notice: What its supervisor was asked last.
-        epochs: What its supervisor said of epochs in the termination messages of its containers.
-        deletion_requested: When it was asked to go; 0 if it was not.
-        spans: When its containers ran.
-        unreachable_since: Since when its node has not answered; 0 if it does.
-        stopped_by_kueue: Kueue has stopped its group, to have its quota for another one.
-        held_by_kueue: Nothing but Kueue's finalizer keeps it from going.
-        left_out_by_kueue: Kueue has finished its group without it: it will never be admitted.
-        queued_alone: Kueue admits it by itself: it is beyond the minimum of its job's group.
-    """
+    """A Pod, as far as rules ask. Times are in seconds since 1970, 0 while they are not known."""
 
     name: str
     uid: str
     role: str
-    index: int | None
+    index: int | None  # its number in the role; None for a role with a single Pod
     spec_hash: str
     phase: str = "Pending"
     ready: bool = False
     deleting: bool = False
-    reason: str = ""
-    disrupted: bool = False
-    exits: tuple[tuple[str, int], ...] = ()
-    restarts: int = 0
+    reason: str = ""  # why it failed, in one word: `Evicted`, `DeadlineExceeded`; mostly empty
+    disrupted: bool = False  # it failed because of its node, not by itself
+    exits: tuple[tuple[str, int], ...] = ()  # name and exit code of containers that have ended
+    restarts: int = 0  # how often its containers were started again in place
     init_restarts: int = 0
     created: float = 0.0
     ready_since: float | None = None
-    touched: str = ""
-    ending: bool = False
-    rank: int | None = None
-    due: float = 0.0
-    reasons: tuple[str, ...] = ()
-    half_deleted: bool = False
-    controller: str = ""
-    owner: str = ""
-    ran: Ran = ()
-    refused: bool = False
-    created_here: bool = False
+    touched: str = ""  # what its kubelet was last told to fetch: host lists, or who has succeeded
+    ending: bool = False  # it was given a deadline of a second
+    rank: int | None = None  # where its role tells ranks from indexes
+    due: float = 0.0  # by when one that was asked to go should have gone
+    reasons: tuple[str, ...] = ()  # of containers, where more than an exit code: `OOMKilled`
+    half_deleted: bool = False  # its deletion was begun and never finished: nothing holds it
+    controller: str = ""  # the UID of the object whose controller made it
+    owner: str = ""  # the UID of the object with which it goes
+    ran: Ran = ()  # what its containers ran, once it has ended
+    refused: bool = False  # it never trained: its kubelet, or its preflight, sent it away
+    created_here: bool = False  # by a watcher
     waiting: Waiting | None = None
-    notice: Notice = Notice()
-    epochs: tuple[EpochLine, ...] = ()
+    notice: Notice = Notice()  # what its supervisor was asked last
+    epochs: tuple[EpochLine, ...] = ()  # of the termination messages of its containers
     node: str = ""
     deletion_requested: float = 0.0
     failures: tuple[Failure, ...] = ()
-    spans: tuple[Span, ...] = ()
-    unreachable_since: float = 0.0
-    held_by_kueue: bool = False
-    stopped_by_kueue: bool = False
-    left_out_by_kueue: bool = False
-    queued_alone: bool = False
+    spans: tuple[Span, ...] = ()  # when its containers ran
+    unreachable_since: float = 0.0  # since when its node has not answered
+    held_by_kueue: bool = False  # nothing but Kueue's finalizer keeps it from going
+    stopped_by_kueue: bool = False  # with its group, to have its quota for another one
+    left_out_by_kueue: bool = False  # its group was finished without it: it is never admitted
+    queued_alone: bool = False  # it is beyond the minimum of its job's group
 
     @property
     def ended(self) -> bool:

@@ -105,24 +105,19 @@ class Reconciler(Struct, frozen=True):
             self.notices.of_failure(key, "NameTaken", str(error))
             return self._later(memory), "again"
         except NotRemovedError as error:
-            self.notices.of_failure(
-                key, "NotRemoved", f"the rest of the job cannot be deleted: {error}"
-            )
+            message = f"the rest of the job cannot be deleted: {error}"
+            self.notices.of_failure(key, "NotRemoved", message)
             return self.cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
         except ClusterError as error:
             if error.reason == "Interrupted" or self.stopping():
                 return None, "stopped"
             if error.terminating:
                 # Every Pod of it that goes is an event, and none of them can come back.
-                due = self.cluster.now() + _WHILE_TERMINATING
-                seen = self.store.job(key)
-                if seen is not None and seen.config is not None:
-                    memory.run.paused = seen.config.metadata["uid"], due
-                message = "%s/%s: its namespace is being deleted, so nothing is created in it"
-                _log.info(message, *key)
+                due, seen = self.cluster.now() + _WHILE_TERMINATING, self.store.job(key)
+                memory.run.paused = seen.config_metadata.get("uid", "") if seen else "", due
+                say(logging.INFO, key, "its namespace is being deleted: nothing is created in it")
                 return due, "stopped"
-            if error.over_quota:
-                memory.run.over_quota = True
+            memory.run.over_quota |= error.over_quota
             # Did the API server say no, rather than nothing or later?
             if error.status is not None and 400 <= error.status < 500 and error.status != 429:
                 self.notices.of_failure(key, "Refused", str(error))
@@ -272,7 +267,6 @@ def view(
         reannotated: The UIDs of Pods of the run that say they are of the other one.
     """
     seen, run = case.seen, case.run
-    metadata = seen.config.metadata if seen.config else {}
 
     def of_run(pod: PodView) -> PodView:
         if pod.uid in strangers:
@@ -284,7 +278,7 @@ def view(
     known = seen.batch.get(name)
     # Who deletes a job and applies it again makes its Pods again, too: those from before its
     # ConfigMap are not missed.
-    declared = seconds(metadata.get("creationTimestamp")) or 0.0
+    declared = seconds(seen.config_metadata.get("creationTimestamp")) or 0.0
     return JobView(
         job=run.job,
         settings=run.settings,

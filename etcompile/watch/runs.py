@@ -192,7 +192,7 @@ def reannotated(seen: SeenJob, run: StoredRun | None) -> frozenset[str]:
 
 def strangers(run: StoredRun, seen: SeenJob) -> dict[str, tuple[PodView, str]]:
     """By UID, the Pods that carry the marks of the run and are not of it, each with the reason."""
-    config = seen.config.metadata["uid"] if seen.config else ""
+    config = seen.config_metadata.get("uid", "")
     jobs = frozenset(batch_job.view.uid for batch_job in seen.batch.values())
     foreign = {}
     pods = [pod.view for pod in seen.pods.values()]

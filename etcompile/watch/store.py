@@ -8,7 +8,7 @@ that nothing is ever decided on a state from before the watcher's own last write
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct, field, structs
@@ -58,13 +58,7 @@ class SeenBatch(Struct, frozen=True):
 
 
 class SeenJob(Struct):
-    """All that is known of a job.
-
-    Args:
-        since: When its ConfigMap was first seen, in seconds since 1970.
-        tracking: What a tool puts on its Pods; None if it puts nothing there.
-        crowded: Not all of its Pods could be kept: what is not there is not known.
-    """
+    """All that is known of a job."""
 
     config: SeenMap | None = None
     hosts: SeenMap | None = None
@@ -72,9 +66,14 @@ class SeenJob(Struct):
     batch: dict[str, SeenBatch] = field(default_factory=dict)
     pods: dict[str, SeenPod] = field(default_factory=dict)
     gone: dict[str, Gone] = field(default_factory=dict)
-    since: float = 0.0
-    tracking: Tracking | None = None
-    crowded: bool = False
+    since: float = 0.0  # when its ConfigMap was first seen, in seconds since 1970
+    tracking: Tracking | None = None  # what a tool puts on its Pods
+    crowded: bool = False  # not all of its Pods could be kept: what is not there is not known
+
+    @property
+    def config_metadata(self) -> Mapping[str, Any]:
+        """The metadata of its ConfigMap that Git declares; nothing if that is not there."""
+        return self.config.metadata if self.config is not None else {}
 
     @property
     def maps(self) -> list[SeenMap]:

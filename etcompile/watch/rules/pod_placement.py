@@ -26,40 +26,25 @@ not. `lost`: nothing is decided. `restarting`: its Pod goes with all others."""
 
 
 class Replica(Struct, frozen=True, gc=False):
-    """A declared replica, the Pod that has its place, and what has become of it.
-
-    Args:
-        key: What the run record calls it.
-        name: Its Pod's name.
-        pod: Its Pod, if that is of this run.
-        gone: Its last Pod, while the place is empty and somebody saw it vanish.
-        blocked: A Pod of another run or rank has the name.
-        rank: Its rank, where others may follow it.
-        follower: The replica that has the rank, if it is not the declared one.
-        others: Other Pods of the rank that have not ended.
-        supervised: Its command restarts in place.
-        cause: How it was lost, if it was just lost; then the rest says more.
-        last: What was last seen of the Pod that was lost.
-        since: When it vanished; 0 if it is still there.
-        returns: Whether it gets another Pod.
-    """
+    """A declared replica, the Pod that has its place, and what has become of it."""
 
     role: Role
-    index: int | None
+    index: int | None  # its number in the role; None for a role with a single Pod
     key: ReplicaKey
     name: str
-    pod: PodView | None = None
-    gone: Gone | None = None
-    blocked: bool = False
-    rank: int | None = None
-    follower: Member | None = None
-    others: tuple[PodView, ...] = ()
-    supervised: bool = False
+    pod: PodView | None = None  # if it is of this run
+    gone: Gone | None = None  # its last Pod, while the place is empty and somebody saw it vanish
+    blocked: bool = False  # a Pod of another run or rank has the name
+    rank: int | None = None  # where others may follow it
+    follower: Member | None = None  # the replica that has the rank, if it is not the declared one
+    others: tuple[PodView, ...] = ()  # of the rank, that have not ended
+    supervised: bool = False  # its command restarts in place
     state: State = "there"
+    # If it was just lost:
     cause: Cause | None = None
-    last: PodView | None = None
-    since: float = 0.0
-    returns: bool = False
+    last: PodView | None = None  # what was last seen of its Pod
+    since: float = 0.0  # when that vanished; 0 if it is still there
+    returns: bool = False  # it gets another Pod
 
     @property
     def number(self) -> int:
@@ -104,22 +89,14 @@ def counted_restarts(role: Role, pod: PodView | None) -> int:
 
 
 class Placement(Struct, frozen=True):
-    """The Pods of a run.
-
-    Args:
-        replicas: The declared replicas whose Pods are not created by a Job of Kubernetes.
-        batch: The Pods of this run that are.
-        surplus: The Pods of this run that no replica is declared for.
-        replaced: Pods that have ended and that another one has followed: their logs stay.
-        astray: Pods that have the name of a declared replica of another rank.
-    """
+    """The Pods of a run."""
 
     view: JobView
-    replicas: tuple[Replica, ...]
-    batch: tuple[PodView, ...]
-    surplus: tuple[PodView, ...]
-    replaced: tuple[PodView, ...] = ()
-    astray: tuple[PodView, ...] = ()
+    replicas: tuple[Replica, ...]  # without those whose Pods a Job of Kubernetes creates
+    batch: tuple[PodView, ...]  # what such a Job has created
+    surplus: tuple[PodView, ...]  # no replica is declared for them
+    replaced: tuple[PodView, ...] = ()  # have ended, and another one has followed: their logs stay
+    astray: tuple[PodView, ...] = ()  # have the name of a declared replica of another rank
 
     @property
     def job(self) -> Job:

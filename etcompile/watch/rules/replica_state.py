@@ -193,19 +193,13 @@ def _memory(replica: Replica) -> float | None:
 
 
 class RunState(Struct, frozen=True):
-    """What has become of a run: what the rules are asked about.
-
-    Args:
-        record: The run record, with what was decided so far.
-        now: In seconds since 1970.
-        silence: How long nobody has written anything, if its job limits that.
-    """
+    """What has become of a run: what the rules are asked about."""
 
     placement: Placement
-    record: RunRecord
-    now: float
+    record: RunRecord  # with what was decided so far
+    now: float  # in seconds since 1970
     replicas: tuple[Replica, ...]
-    silence: Silence | None
+    silence: Silence | None  # if its job limits that
 
     @property
     def view(self) -> JobView:

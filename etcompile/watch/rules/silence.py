@@ -52,35 +52,23 @@ _STATES = {
 
 
 class Suspect(Struct, frozen=True):
-    """A Pod that all others of its run wait for.
-
-    Args:
-        reason: Why it is the one, as the end of a sentence.
-        process: The number of the process that is the reason, in the container.
-    """
+    """A Pod that all others of its run wait for."""
 
     pod: PodView
-    reason: str
-    process: int
+    reason: str  # as the end of a sentence
+    process: int  # that is the reason: its number in the container
 
 
 class Silence(Struct, frozen=True):
-    """A run that is at work, and how long nobody of it has written anything.
-
-    Args:
-        limit: Seconds of silence after which it is stuck.
-        since: When the last of its Pods wrote something or began, in seconds since 1970.
-        supervised: Those of them whose commands have supervisors.
-        speakers: The Pods whose supervisors are asked for the run, by UID.
-    """
+    """A run that is at work, and how long nobody of it has written anything."""
 
     placement: Placement
     epoch: int
-    limit: int
+    limit: int  # seconds of silence after which it is stuck
     pods: tuple[PodView, ...]
-    since: float
-    supervised: tuple[PodView, ...]
-    speakers: Mapping[str, PodView]
+    since: float  # when the last of them wrote something or began, in seconds since 1970
+    supervised: tuple[PodView, ...]  # those of them whose commands have supervisors
+    speakers: Mapping[str, PodView]  # whose supervisors are asked for the run, by UID
 
     @property
     def is_stuck(self) -> bool:

@@ -40,20 +40,14 @@ _MOST_IN_A_ROW = 10
 
 
 class End(Struct, frozen=True):
-    """How a run ends.
-
-    Args:
-        final: No restart helps.
-        again: The job is restarted instead.
-        loss: The replica that it failed for, if it was one.
-    """
+    """How a run ends."""
 
     reason: str
     message: str
     succeeded: bool = False
-    final: bool = False
-    again: bool = False
-    loss: Replica | None = None
+    final: bool = False  # no restart helps
+    again: bool = False  # the job is restarted instead
+    loss: Replica | None = None  # that it failed for, if it was one
 
 
 def end(state: RunState) -> End | None:
