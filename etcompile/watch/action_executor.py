@@ -397,10 +397,7 @@ class ActionExecutor(Struct, frozen=True):
 
 
 def _request(case: Case, action: Action) -> Request:
-    """What an action asks for: the same when it is decided again, empty for what is never held.
-
-    A map that somebody has changed meanwhile is another one.
-    """
+    """What an action asks for, the same when it is decided again; empty for what is never held."""
     match action:
         case WriteStatus():
             return "status", str(_version(case.seen.status))

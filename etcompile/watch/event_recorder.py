@@ -55,13 +55,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class EventRecorder:
-    """Events on their way; safe to share between threads.
-
-    Args:
-        may_act: Whether this watcher may act, now.
-        identity: Which watcher reports.
-        counted: Is called with the status of each answer.
-    """
+    """Events on their way; safe to share between threads."""
 
     def __init__(
         self,

@@ -68,12 +68,7 @@ class Anchor(Struct, frozen=True):
 
 
 class HostsRecord(Struct, frozen=True):
-    """The live host lists.
-
-    Args:
-        data: The `data` of `J-hosts`: key of the list to its lines.
-        anchors: Hosts that they have in common with what a reader may have seen before, by name.
-    """
+    """The live host lists: of each its lines, by the key in `J-hosts`."""
 
     data: Mapping[str, str]
     written: float = 0.0
@@ -165,9 +160,9 @@ class JobView(Struct, frozen=True):
     def own_record(self) -> RunRecord | None:
         """The run record, if it is of this run.
 
-        It is not if it is of another spec hash, nor if its job was deleted before the run was over:
-        what was applied since runs anew. That a run is over outlives its ConfigMap, or a job that
-        is synced again would train again (reference/gitops.md 9).
+        It is not if its job was deleted before the run was over: what was applied since runs anew.
+        That a run is over outlives its ConfigMap, or a job that is synced again would train again
+        (reference/gitops.md 9).
         """
         record = self.record
         if record is None or record.run != self.spec_hash or self.is_orphaned:

@@ -36,11 +36,7 @@ class LeaseDurations(Struct, frozen=True):
 
 
 class LeaderElection:
-    """One watcher's part in the election.
-
-    Args:
-        cluster: Its requests must not be repeated for longer than the terms.
-        identity: This watcher: no other may have the same.
+    """One watcher's part in the election; no other may have the same `identity`.
 
     Attributes:
         changed: Is called, from the thread that runs `run`, when this watcher leads and when it

@@ -96,10 +96,7 @@ def version_of(value: Object) -> int:
 
 
 def slim(value: Object, slot: str) -> tuple[Object, int]:
-    """A ConfigMap without what nobody reads here, and how many bytes that takes.
-
-    Scripts, who owns which field, and kubectl's copy of the whole are left out.
-    """
+    """A ConfigMap without what nobody reads here, and how many bytes that takes."""
     data = value.get("data") or {}
     wanted = {"config": frozenset({STORED_JOB}), "status": KEYS}.get(slot)
     if wanted is not None:

@@ -58,9 +58,6 @@ def _cut(value: Any) -> Any:
 class MemoryBudget:
     """What of the memory is reserved, by owner; not safe to share between threads.
 
-    Args:
-        each: Bytes for what is of one namespace.
-
     Attributes:
         refused, freed: Memory was refused, and some has been released since.
     """

@@ -132,11 +132,7 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Endpoints:
-    """A running HTTP server; a context manager.
-
-    Args:
-        port: 0 for any that is free. The attribute `port` says which it is.
-        checks: What `/healthz` and `/readyz` answer, by path.
+    """A running HTTP server; a context manager. Port 0 is any that is free: `port` says which.
 
     Raises:
         OSError: the port is taken.

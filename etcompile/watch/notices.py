@@ -28,11 +28,7 @@ _log = logging.getLogger("etcompile.watch")
 
 
 class Notices(Struct):
-    """What was reported of jobs; safe to share between threads that look at different jobs.
-
-    Args:
-        checked: The namespaces of which it was reported whom the watcher trusts.
-    """
+    """What was reported of jobs; safe to share between threads that look at different jobs."""
 
     cluster: Cluster
     store: Store

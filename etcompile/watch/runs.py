@@ -146,7 +146,6 @@ def _previous_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None
     """The spec hash of the run that is to be looked after instead; empty for that of the job.
 
     It is until a Pod of the new run has the place of one of the old run, or none of those stays.
-    One beside them is no reason to leave them alone: a larger run that was refused has such Pods.
     """
     if record is None or (run is not None and record.run == run.spec_hash):
         return ""
@@ -172,8 +171,7 @@ def _previous_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None
 def reannotated(seen: SeenJob, run: StoredRun | None) -> frozenset[str]:
     """The UIDs of Pods that say they are of the declared run, and are older than its declaration.
 
-    An apply may change annotations of a Pod, and is refused another template: of two roles one of
-    which has changed, the other says that it is of the new run, and is what it was.
+    An apply may change annotations of a Pod, and is then refused another template.
     """
     if run is None or seen.config is None:
         return frozenset()

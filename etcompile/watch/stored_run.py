@@ -44,11 +44,7 @@ _NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
 
 
 class Tracking(Struct, frozen=True):
-    """The marks that all objects of a job have, or all its Pods, from whoever declares them.
-
-    Args:
-        application: What Argo CD's tracking id begins with; empty if there is none.
-    """
+    """The marks that all objects of a job have, or all its Pods, from whoever declares them."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -81,8 +77,7 @@ class Tracking(Struct, frozen=True):
     def as_on(self, pod: "Tracking") -> "Tracking":
         """The same marks, with the values that they have on a Pod of the job.
 
-        What only looks like one, because the job's own template has it, is on the Pod and not here:
-        it is left out.
+        A mark that only the Pod has is one of the job's own template.
         """
         return Tracking(
             {key: pod.labels.get(key, value) for key, value in self.labels.items()},
@@ -107,11 +102,9 @@ class Tracking(Struct, frozen=True):
 
 # Nodes to avoid ------------------------------------------------------------------------------
 #
-# What a tool that syncs Git compares is what Git has. It passes over fields that only the cluster
-# has, but a list that Git has must be the same (reference/gitops.md 1.6). The terms of a node
-# affinity are such a list, and they cannot be changed in a Pod that is there. So to a Pod with
-# terms of its own, that a tool looks after, nothing is added that the tool would see: only a
-# preference, if it has none of its own.
+# A tool that syncs Git passes over fields that only the cluster has, but a list that Git has must
+# be the same (reference/gitops.md 1.6), and the terms of a node affinity are such a list. So a Pod
+# with terms of its own, that a tool looks after, only gets a preference, if it has none.
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -185,10 +178,7 @@ class StoredRun:
     """
 
     def __init__(self, config: Mapping[str, Any], most: int = MOST_PODS) -> None:
-        """Reads a live ConfigMap.
-
-        Args:
-            most: Replicas that there is memory for.
+        """Reads a live ConfigMap, with at most so many replicas.
 
         Raises:
             StoredJobError: it holds no job that this version of etcompile can read.
@@ -338,8 +328,6 @@ def difference(
     etcompile has made may be wrapped in other words: what the job's author wrote ends them.
 
     Args:
-        compiled: The main container as it is compiled.
-        written: The same as the job's author wrote it.
         patched: Whether overlays may have changed what was written.
     """
     main = next((container for container in live if container.name == compiled.name), None)

@@ -206,10 +206,7 @@ def verdicts(placement: Placement, record: RunRecord) -> list[tuple[Supervised, 
 
 
 def new_pods(placement: Placement, record: RunRecord) -> Iterator[Action]:
-    """The removal of Pods that are to be created again, where each replica restarts by itself.
-
-    The one of a Job of Kubernetes is that Job's: its container goes on failing.
-    """
+    """The removal of Pods that are to be created again, where each replica restarts by itself."""
     if first_replica(placement.job) is not None:
         return
     for speaker, line in verdicts(placement, record):
@@ -218,10 +215,7 @@ def new_pods(placement: Placement, record: RunRecord) -> Iterator[Action]:
 
 
 def numbered(placement: Placement, record: RunRecord, actions: Sequence[Action]) -> list[Action]:
-    """Actions, with the epoch and the restarts so far on the Pods that they create.
-
-    Supervisors go on from there if none of them knows better.
-    """
+    """Actions, with the epoch and the restarts so far on the Pods that they create."""
     in_place, changed = placement.job.run.in_place, [*actions]
     if in_place is None or record.epoch is None:
         return changed

@@ -182,10 +182,9 @@ def _but_seen(record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
 
 # A run that does not start, or not again ---------------------------------------------------------
 #
-# The record says what holds it up, and so does an Event. That all Pods are there does not mean that
-# one of them runs. An image that cannot be pulled is reported at once: it will not come by waiting.
-# A Pod that finds no node, and one that is missing, are reported when that has lasted: a node may
-# be on its way, and so may whoever applies the job.
+# The record says what holds it up, and so does an Event. An image that cannot be pulled is reported
+# at once. A Pod that finds no node, and one that is missing, are reported when that has lasted: a
+# node may be on its way, and so may whoever applies the job.
 
 _BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerError"})
 """What the scheduler says, which may find a place later, and by design does in a gang."""
@@ -211,10 +210,8 @@ def held_up(state: RunState) -> Decision:
     patient = state.view.settings.gang != "none"
     newest = max((pod.created for pod in placement.of_this_run), default=record.started)
     due = newest + state.timeouts.start
-    if not (sure or missing or waiting):
-        return Decision(record)
-    if not sure and state.now < due:
-        return Decision(record, (Requeue(due),))
+    if not (sure or missing or waiting) or (not sure and state.now < due):
+        return Decision(record, (Requeue(due),) if missing or waiting else ())
     if missing and not sure:
         reason = "PodsMissing"
         names = missing[0] if len(missing) == 1 else f"{missing[0]} and {len(missing) - 1} more"
@@ -235,8 +232,7 @@ def held_up(state: RunState) -> Decision:
 
 # A suspended job ---------------------------------------------------------------------------------
 #
-# Nothing runs, nothing is replaced, and it can be resumed. et-operator knows no way back, and
-# suspends even what has ended (reference/et-operator.md 6, defect 34).
+# Nothing runs, nothing is replaced, and it can be resumed (reference/et-operator.md 6, defect 34).
 
 
 def suspended(placement: Placement, record: RunRecord) -> Decision:
@@ -289,9 +285,8 @@ def resumed(record: RunRecord) -> Decision:
 
 # A run that the job's ConfigMap does not describe any more ---------------------------------------
 #
-# Its Pods are still there. Mostly somebody is about to exchange them, and for a moment nothing is
-# made again that would be in the way. After that moment the apply has failed, and the run goes on
-# as it was; an Event says so once, and `status` shows it.
+# Mostly somebody is about to exchange its Pods, and for a moment nothing is created that would be
+# in the way. Then the apply has failed, and the run goes on; an Event and `status` say so.
 
 _ANOTHER_RUN = (
     "the ConfigMap describes another run than the Pods are of: the watcher keeps managing the run "
@@ -300,10 +295,7 @@ _ANOTHER_RUN = (
 
 
 def superseded(view: JobView, decision: Decision, now: float) -> Decision:
-    """The decision for such a run: the same, but that nobody is created in the first moment.
-
-    For any other it is the same; if it was such a run before, that is not said any more.
-    """
+    """The decision for such a run: the same, but that nobody is created in the first moment."""
     if not view.superseded:
         if decision.record.reason not in (ANOTHER_RUN, UNREADABLE):
             return decision

@@ -58,7 +58,6 @@ def failure_log(
 
     Args:
         record: The run record from before anything was learned or decided.
-        reported: The failures that supervisors have reported.
         state: Before anything was decided; None if the run is over or suspended.
     """
     view = placement.view

@@ -217,10 +217,7 @@ def restarted(
 
 
 def joint_loss(state: RunState) -> Decision | None:
-    """The restart of a gang that has just lost a member; None if it has not.
-
-    Of one whose commands restart in place only the member comes back.
-    """
+    """The restart of a gang that has just lost a member, or a container; None if it has not."""
     if state.view.settings.gang == "kueue" and (queued := _lost_by_kueue(state)) is not None:
         return queued
     if not state.job.run.together or state.job.run.in_place is not None:

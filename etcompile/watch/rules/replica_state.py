@@ -59,10 +59,7 @@ def comes_back(role: Role, cause: Cause, pod: PodView | None) -> bool:
 
 
 def exit_code(role: Role, pod: PodView) -> int | None:
-    """The exit code that counts: the main container's if it failed, else the first that failed.
-
-    None if no container has ended.
-    """
+    """The exit code that counts: the main container's if it failed. None if none has ended."""
     if not pod.exits:
         return None
     failed = [code for _, code in pod.exits if code]
@@ -221,11 +218,7 @@ class RunState(Struct, frozen=True):
         return [replica for replica in self.replicas if replica.state in states]
 
     def new_losses(self, after: float | None = None) -> list[Replica]:
-        """The losses about which something is to be decided.
-
-        Args:
-            after: Seconds until one whose Pod has vanished counts; `Timeouts.settle` if None.
-        """
+        """The losses to decide about: their Pods have been gone `after` seconds."""
         wait = self.timeouts.settle if after is None else after
         return [
             loss for loss in self.those("lost") if not loss.since or self.now >= loss.since + wait
@@ -321,9 +314,8 @@ def _with_pod(
 def _pruned_until(view: JobView) -> float:
     """Until when a tool may be taking Pods away that Git no longer declares; 0 if none is.
 
-    Argo CD prunes before it applies: the Pods are gone, all of them, before the job that does
-    without them is there (reference/gitops.md 1.1). Nothing tells that from a Pod that somebody
-    deleted, but that an evicted one carries a condition.
+    Argo CD prunes before it applies (reference/gitops.md 1.1). Nothing tells that from a Pod that
+    somebody deleted, but that an evicted one carries a condition.
     """
     if not view.git_managed:
         return 0.0

@@ -29,9 +29,8 @@ from etcompile.watch.rules.replica_state import comes_back
 # Workers that a job does not have any more -----------------------------------------------------
 #
 # Out of the host list first, then gone. Where a tool syncs Git, it removes their Pods, as far as it
-# knew them; elsewhere the watcher does, after they had time to end what they do. The removal is
-# written down by UID before it happens, so that nobody is chosen twice (reference/et-operator.md 6,
-# defect 50: there one ScaleIn may remove two workers).
+# knew them; elsewhere the watcher does, after a while. The removal is written down by UID before it
+# happens, so that nobody is chosen twice (reference/et-operator.md 6, defect 50).
 
 
 def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
@@ -46,9 +45,8 @@ def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
         # Who followed another, or was made here, is perhaps in no tool's inventory.
         if view.git_managed and pod.rank is None and not pod.created_here:
             continue
-        # A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in
-        # is older than the change of the job. A replacement may be younger, and nobody is to
-        # declare that.
+        # A scale-out creates the Pod before it changes the job: who was scaled in is older than the
+        # change. Only a replacement may be younger.
         is_young = view.declared_at is not None and pod.created > view.declared_at
         if is_young and not pod.created_here and not leaves:
             continue
@@ -70,11 +68,9 @@ def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
 
 # Two Pods of one rank, or in one another's name --------------------------------------------------
 #
-# The one that is declared stays, and whoever followed it goes: the other way round a tool that
-# syncs Git would bring the declared one back for ever. One that goes had better go at once, because
-# both would join the rendezvous under the same rank (reference/dlrover.md 4.5). A moment is left
-# for what is known of the job to arrive: its ConfigMap and its Pods are watched apart. One that
-# hangs and is to be followed is ended, so that its log stays.
+# The one that is declared stays: a tool that syncs Git would bring it back for ever. Both would
+# join the rendezvous under the same rank (reference/dlrover.md 4.5), so the other one goes, after a
+# moment for the job's ConfigMap to arrive. One that hangs is ended, so that its log stays.
 
 
 def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
@@ -104,10 +100,8 @@ def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[
 # Deletions that were begun and never finished ----------------------------------------------------
 #
 # The API server deletes a Pod that has ended in two steps, and leaves out the second when whoever
-# asked is killed in between. The Pod then keeps its name for as long as its node does not answer,
-# and nobody can be created in its place. Another request finishes it (k8s.io/apiserver,
-# registry/rest/delete.go, BeforeDelete). It does not matter who asked first, nor of which run the
-# Pod is.
+# asked is killed in between. The Pod then keeps its name for as long as its node does not answer.
+# Another request finishes it (k8s.io/apiserver, registry/rest/delete.go, BeforeDelete).
 
 
 def half_deleted(view: JobView, now: float) -> Iterator[Action]:
@@ -143,11 +137,9 @@ def let_go_by_kueue(view: JobView) -> Iterator[Action]:
 # Nodes that do not answer ------------------------------------------------------------------------
 #
 # Such a node keeps its Pods, and with them their names, until somebody says that it is gone for
-# good; Kubernetes does not dare to. `etcompile.dev/lost-node-after` dares to, after a time: the Pod
-# is asked to go, so that its kubelet, should it come back, ends it; then it is deleted by force.
-# The processes may still run, cut off from the API server and not from each other. Where commands
-# restart in place none of them joins a later epoch: whose Pod is gone is never told to. No right on
-# nodes is needed: what a node does to the Pods of a job is seen in these Pods.
+# good. `etcompile.dev/lost-node-after` says so after a time: the Pod is asked to go, so that its
+# kubelet, should it come back, ends it; then it is deleted by force. Its processes may still run.
+# Where commands restart in place none of them joins a later epoch.
 
 
 def released(placement: Placement, now: float) -> Iterator[Action]:
@@ -192,11 +184,9 @@ def silent_since(pod: PodView) -> float:
 
 # Pods that hold up others and stay where they are ------------------------------------------------
 #
-# A Pod that is asked to go stays until its kubelet says that it has ended. While a node does not
-# answer nobody knows whether its Pods still train, and no other Pod can have their names; so the
-# watcher waits, for as long as it takes (reference/training-operator.md 5.4). Where others follow
-# (ElasticJob) it need not. Nor can a Pod of this run have a name that one of another run has:
-# whoever began to exchange them has stopped half way.
+# While a node does not answer nobody knows whether its Pods still train, and no other Pod can have
+# their names; so the watcher waits (reference/training-operator.md 5.4). Nor can a Pod of this run
+# have a name that one of another run has: whoever began to exchange them has stopped half way.
 
 
 def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision:
@@ -205,16 +195,13 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
     overdue = placement.view.timeouts.start
     blocking: list[PodView] = []
     later: list[float] = []
-    for replica in placement.replicas:
-        pod = replica.pod
-        if pod is None or not (pod.phase == "Unknown" or (pod.deleting and pod.due)):
-            continue
-        if pod.phase == "Unknown" or now >= pod.due + overdue:
+    for pod in (replica.pod for replica in placement.replicas if replica.pod is not None):
+        if pod.phase == "Unknown" or (pod.deleting and pod.due and now >= pod.due + overdue):
             blocking.append(pod)
-        else:
+        elif pod.deleting and pod.due:
             later.append(pod.due + overdue)
     actions: list[Action] = []
-    for pod in blocking:
+    for pod in (pod for pod in blocking if pod.uid not in known):
         force = f"kubectl delete pod {pod.name} --force --grace-period=0"
         message = (
             "its node does not answer, so it may still be running; it is replaced when it is gone "
@@ -223,9 +210,7 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
         if pod.ended:
             until = "it is not replaced until the finalizer is gone"
             message = f"has ended, but a finalizer keeps it: {until}"
-        if pod.uid not in known:
-            event = EmitEvent("PodUnreachable", message, pod.name, pod.uid, warning=True)
-            actions.append(event)
+        actions.append(EmitEvent("PodUnreachable", message, pod.name, pod.uid, warning=True))
     pods = (placement.view.pods[replica.name] for replica in placement.replicas if replica.blocked)
     others = [pod for pod in pods if pod.spec_hash not in ("", placement.view.spec_hash)]
     if others:
@@ -247,11 +232,12 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
     # What has failed of another run gets the Pod that is declared now, as its policy says.
     failed = {pod.name: pod for pod in others if pod.phase == "Failed"}
     for replica in placement.replicas:
-        pod, role = failed.get(replica.name), replica.role
-        if pod is None or pod.role != role.name or pod.deleting or pod.controller:
+        other, role = failed.get(replica.name), replica.role
+        if other is None or other.role != role.name or other.deleting or other.controller:
             continue
-        if role.recovery.relaunch is None and comes_back(role, "failed", pod):
-            actions.append(ReplacePod(pod.name, pod.uid, role.name, replica.index, "AnotherRun"))
+        if role.recovery.relaunch is None and comes_back(role, "failed", other):
+            again = ReplacePod(other.name, other.uid, role.name, replica.index, "AnotherRun")
+            actions.append(again)
     uids = tuple(sorted(pod.uid for pod in (*blocking, *others)))
     if later:
         actions.append(Requeue(min(later)))

@@ -171,10 +171,7 @@ def _deadline(state: RunState) -> float | None:
 
 
 def is_spared(state: RunState, loss: Replica) -> bool:
-    """Whether a run goes on without a replica that does not come back.
-
-    It does while as many are left as are enough (reference/dlrover.md 4.3).
-    """
+    """Whether a run goes on without a replica: enough are left (reference/dlrover.md 4.3)."""
     success = state.job.run.success
     if success.least is None or loss.role.name not in success.roles:
         return False
@@ -187,18 +184,14 @@ def is_spared(state: RunState, loss: Replica) -> bool:
 
 
 def _budget_spent(state: RunState) -> End | None:
-    losses = state.new_losses()
+    losses = [
+        loss for loss in state.new_losses() if spends_budget(loss.cause or "failed", loss.last)
+    ]
     for role in state.job.roles:
         budget = role.recovery.relaunch.budget if role.recovery.relaunch is not None else None
-        if budget is None:
-            continue
-        new = [
-            loss
-            for loss in losses
-            if loss.role.name == role.name and spends_budget(loss.cause or "failed", loss.last)
-        ]
+        new = [loss for loss in losses if loss.role.name == role.name]
         failures = state.record.failures.get(role.name, 0) + len(new)
-        if new and failures > budget:
+        if new and budget is not None and failures > budget:
             message = f"{failures} Pods of {role.name} have failed; at most {budget} may fail"
             return End("TooManyFailures", message, loss=new[0])
     return None
@@ -207,12 +200,10 @@ def _budget_spent(state: RunState) -> End | None:
 def _waited_too_long(state: RunState) -> End | None:
     """The end of a run whose Pods wait too long to start (reference/dlrover.md 4.3)."""
     for role, rules, due in _waiting(state):
-        if state.now < due:
-            continue
-        others = [other for other in state.replicas if other.role is role]
-        running = sum(other.pod is not None and other.pod.ready for other in others)
+        pods = [other.pod for other in state.replicas if other.role is role]
+        running = sum(pod is not None and pod.ready for pod in pods)
         least = role.bounds.minimum if role.bounds else len(role.members)
-        if rules.tolerance == "any" or running < least:
+        if state.now >= due and (rules.tolerance == "any" or running < least):
             message = f"a Pod of {role.name} did not start within {rules.pending} s"
             return End("PendingTimeout", f"{message}; {running} of them are ready")
     return None
@@ -240,22 +231,16 @@ def _may_return(state: RunState, loss: Replica) -> bool:
     4.5).
     """
     run, role = state.job.run, loss.role
-    if role.recovery.failures is not None:
-        return True  # that is its limit
     counts = loss.is_failure and role.name in run.success.roles
-    if run.limits != "restarts" or not counts:
+    # A limit of its own is its limit.
+    if role.recovery.failures is not None or run.limits != "restarts" or not counts:
         return True
-    if run.restart == "OnFailure":
-        return False
-    return run.backoff_limit is None or state.record.replaced.get(role.name, 0) < run.backoff_limit
+    limit = 0 if run.restart == "OnFailure" else run.backoff_limit
+    return limit is None or state.record.replaced.get(role.name, 0) < limit
 
 
 def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
-    """Which limit of failures the replicas have exceeded, those of their roles first; else empty.
-
-    Args:
-        losses: The failures that the record does not count yet are among them.
-    """
+    """Which limit of failures the replicas have exceeded, those of their roles first."""
     job, record = state.job, state.record
 
     def is_exceeded(limit: int, roles: Sequence[str], failures: int, in_place: int) -> bool:
@@ -290,16 +275,13 @@ def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
 
 # After the end ---------------------------------------------------------------------------------
 #
-# The done marker is in the run record; it ends resident workers and keeps a finished run from
-# training again (docs/protocol.md). Pods that Git declares are not deleted, they would come back
-# (reference/gitops.md 1.5); who does not end by itself is given a deadline. Elsewhere
-# cleanPodPolicy means what it says (reference/training-operator.md 5.6, reference/et-operator.md
-# 4.6).
+# Pods that Git declares are not deleted, they would come back (reference/gitops.md 1.5); who does
+# not end by itself is given a deadline. Elsewhere cleanPodPolicy means what it says
+# (reference/training-operator.md 5.6, reference/et-operator.md 4.6).
 #
-# After ttlSecondsAfterFinished first the Pods go, then all that was made for the job, as the
-# garbage collection of an operator's custom resource does (reference/training-operator.md 5.6); the
-# job's own ConfigMap is the last. Only where no tool syncs Git: it would create again what has
-# expired, and the job would run again (reference/gitops.md 1.5). An Event says so.
+# After ttlSecondsAfterFinished first the Pods go, then all objects of the job, as the garbage
+# collection of an operator's custom resource does (reference/training-operator.md 5.6). Only where
+# no tool syncs Git: it would create again what has expired. An Event says so.
 
 _NO_EFFECT = (
     "ttlSecondsAfterFinished has no effect: the tool that syncs Git would recreate what the "
