@@ -6,16 +6,16 @@ is newer than this code is left as it is (docs/protocol.md).
 
 In memory there is one `ReplicaRecord` a replica. Written, replicas of which the same is to be said
 stand together as ranges, `"worker": {"0-2,4-2999": {"seen": true}, "3": {…}}`, because thousands of
-replicas must fit into a ConfigMap. Whoever may write that ConfigMap may write anything into it, so
-numbers that no run has are refused before anything is made of them.
+replicas must fit into a ConfigMap. Anybody may write anything into that ConfigMap, so a record with
+numbers that no run has is not read.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 
 from etcompile.model.protocol import COMPLETED
 from etcompile.model.scaling import MOST_PODS
@@ -35,6 +35,10 @@ UNREADABLE = "UnreadableJob"
 LATEST = 4e9
 """Seconds since 1970 after which nothing happens, in the year 2096."""
 
+Count = Annotated[int, Meta(ge=-1, lt=10**DIGITS)]
+Time = Annotated[float, Meta(gt=-LATEST, lt=LATEST)]
+"""Seconds since 1970."""
+
 ReplicaKey = tuple[str, int]
 """A replica: its role, and its number in it, which is its rank where others may follow it."""
 
@@ -49,9 +53,9 @@ class RestartHistory(Struct, frozen=True, omit_defaults=True):
         memory: What the main container may have, where one before ran out of memory.
     """
 
-    index: int | None = None
-    relaunches: int = 0
-    counted: int = 0
+    index: Count | None = None
+    relaunches: Count = 0
+    counted: Count = 0
     memory: str = ""
 
 
@@ -76,12 +80,12 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
     completed: bool = False
     lost: str = ""
     left: bool = False
-    failed: int = 0
-    failed_at: float = 0.0
-    host_form: int = 0
+    failed: Count = 0
+    failed_at: Time = 0.0
+    host_form: Count = 0
     history: RestartHistory | None = None
-    epoch: int = 0
-    restarts: int = 0
+    epoch: Count = 0
+    restarts: Count = 0
 
     @property
     def returns(self) -> bool:
@@ -112,7 +116,7 @@ class Leaving(Struct, frozen=True, omit_defaults=True):
     """
 
     uid: str
-    since: float
+    since: Time
 
 
 class _Run(Struct, frozen=True, omit_defaults=True):
@@ -122,22 +126,22 @@ class _Run(Struct, frozen=True, omit_defaults=True):
     phase: Phase = "Pending"
     reason: str = ""
     message: str = ""
-    started: float | None = None
-    finished: float | None = None
-    restarts: int = 0
-    restarted_at: float = 0.0
-    restarts_in_a_row: int = 0
-    replaced: dict[str, int] = field(default_factory=dict)
-    lost_restarts: int = 0
+    started: Time | None = None
+    finished: Time | None = None
+    restarts: Count = 0
+    restarted_at: Time = 0.0
+    restarts_in_a_row: Count = 0
+    replaced: dict[str, Count] = field(default_factory=dict)
+    lost_restarts: Count = 0
     gang: tuple[str, ...] = ()
     launcher: str = ""
     leaving: dict[str, Leaving] = field(default_factory=dict)
-    numbers: dict[str, int] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, Count] = field(default_factory=dict)
+    failures: dict[str, Count] = field(default_factory=dict)
     unreachable: tuple[str, ...] = ()
     config: str = ""
     expired: bool = False
-    epoch: int | None = None
+    epoch: Count | None = None
     epoch_reason: str = ""
 
 
@@ -228,6 +232,26 @@ KEYS = frozenset({RECORD, _DONE, _PHASE, RUN, FAILURES, TIMELINE, COMPLETED})
 """All that `J-status` holds."""
 
 
+class _Versioned(Struct, frozen=True):
+    version: int = 1
+
+
+_Ranges = Annotated[
+    str, Meta(pattern=r"\A(?:[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)?\Z")
+]
+
+
+class _Written(_Run, frozen=True, kw_only=True):
+    """Replicas by role and ranges."""
+
+    version: int
+    replicas: dict[str, dict[_Ranges, ReplicaRecord]] = field(default_factory=dict)
+
+
+_VERSIONED = msgspec.json.Decoder(_Versioned)
+_WRITTEN = msgspec.json.Decoder(_Written)
+
+
 def record_data(record: RunRecord) -> dict[str, str]:
     """The `data` of `J-status`.
 
@@ -268,9 +292,27 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
     if not text:
         return None
     try:
-        return _read(_WRITTEN.decode(text))
+        written = _WRITTEN.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
+    if written.version != VERSION:
+        return None
+    replicas: dict[str, dict[int, ReplicaRecord]] = {}
+    many = 0
+    for role, groups in written.replicas.items():
+        members: dict[int, ReplicaRecord] = {}
+        for key, replica in groups.items():
+            for part in filter(None, key.split(",")):
+                first, _, last = part.partition("-")
+                numbers = range(int(first), int(last or first) + 1)
+                many += len(numbers)
+                if many > 2 * MOST_PODS:
+                    return None
+                members.update(dict.fromkeys(numbers, replica))
+        if members:
+            replicas[role] = members
+    facts = {name: getattr(written, name) for name in _Run.__struct_fields__}
+    return RunRecord(**facts, replicas=replicas)
 
 
 def newer_version(data: Mapping[str, str]) -> int | None:
@@ -282,105 +324,13 @@ def newer_version(data: Mapping[str, str]) -> int | None:
     return version if version > VERSION else None
 
 
-class _Versioned(Struct, frozen=True):
-    version: int = 1
-
-
-class _Written(_Run, frozen=True, kw_only=True):
-    """Replicas by role and ranges."""
-
-    version: int
-    replicas: dict[str, dict[str, ReplicaRecord]] = field(default_factory=dict)
-
-
-_VERSIONED = msgspec.json.Decoder(_Versioned)
-_WRITTEN = msgspec.json.Decoder(_Written)
-
-
-def _read(written: _Written) -> RunRecord | None:
-    if written.version != VERSION:
-        return None
-    replicas: dict[str, dict[int, ReplicaRecord]] = {}
-    ranges: list[str] = []
-    distinct: list[ReplicaRecord] = []
-    for groups in written.replicas.values():
-        distinct += groups.values()
-        ranges += (key for key in groups if not _is_number(key))
-    if not _are_possible(ranges) or not _is_possible(written, distinct):
-        return None
-    for role, groups in written.replicas.items():
-        members = replicas[role] = {}
-        for key, replica in groups.items():
-            if _is_number(key):
-                members[int(key)] = replica
-            else:
-                members.update(dict.fromkeys(numbers(key), replica))
-    facts = {name: getattr(written, name) for name in _Run.__struct_fields__}
-    return RunRecord(**facts, replicas={role: found for role, found in replicas.items() if found})
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and text.isascii() and len(text) <= DIGITS
-
-
-# What no run has -------------------------------------------------------------------------------
-
-_RANGES = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)?", re.ASCII)
+_RANGE = re.compile(r"[\",]([0-9]{1,9})-([0-9]{1,9})(?=[\",])")
 
 
 def recorded_replicas(data: Mapping[str, str]) -> int:
     """How many replicas the ranges of a record are of; 0 if so many that it is not read."""
     many = sum(int(end) - int(start) + 1 for start, end in _RANGE.findall(data.get(RECORD, "")))
     return many if many <= 2 * MOST_PODS else 0
-
-
-_RANGE = re.compile(r"[\",]([0-9]{1,9})-([0-9]{1,9})(?=[\",])")
-
-
-def _are_possible(texts: Iterable[str]) -> bool:
-    """Whether these are ranges, and not of more replicas than a run can have."""
-    many = 0
-    for text in texts:
-        if not _RANGES.fullmatch(text):
-            return False
-        for part in filter(None, text.split(",")):
-            first, _, last = part.partition("-")
-            many += max(0, int(last or first) - int(first) + 1)
-    return many <= 2 * MOST_PODS
-
-
-def _is_possible(record: _Run, replicas: Iterable[ReplicaRecord]) -> bool:
-    """Whether a run can have such a record."""
-    times = [record.started or 0.0, record.finished or 0.0, record.restarted_at]
-    times += [departure.since for departure in record.leaving.values()]
-    counts = [record.restarts, record.lost_restarts, record.restarts_in_a_row, record.epoch or 0]
-    for by_role in (record.replaced, record.numbers, record.failures):
-        counts += by_role.values()
-    for replica in replicas:
-        times.append(replica.failed_at)
-        counts += (replica.failed, replica.host_form)
-        counts += (replica.epoch, replica.restarts)
-        if replica.history is not None:
-            counts += (
-                replica.history.index or 0,
-                replica.history.relaunches,
-                replica.history.counted,
-            )
-    return all(abs(time) < LATEST for time in times) and all(
-        -1 <= count < 10**DIGITS for count in counts
-    )
-
-
-# Ranges ----------------------------------------------------------------------------------------
-
-
-def numbers(text: str) -> list[int]:
-    """The numbers in `0-3,7`."""
-    result: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        result.extend(range(int(first), int(last or first) + 1))
-    return result
 
 
 def ranges(members: Iterable[int]) -> str:
