@@ -4,11 +4,12 @@ Exact to the RFC, because people bring theirs from elsewhere; JSON pointers are 
 One operation that fails makes the whole patch fail, at its own line.
 """
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from etcompile.k8s.traced import PatchError, Traced
+from etcompile.k8s.traced import PatchError, Step, Traced
 
 _END = "-"
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -22,112 +23,84 @@ def operated(base: Traced, operations: Traced) -> Traced:
         PatchError: an operation fails.
     """
     for operation in operations.items():
-        match operation.value["op"]:
-            case "add":
-                base = _added(base, operation, _member(operation, "value"))
+        op = operation.value["op"]
+        path = _tokens(operation, "path")
+        if op in ("add", "replace", "test"):
+            value = _member(operation, "value")
+        if op in ("replace", "test"):
+            _, old = _target(base, path, operation, "path")
+        if op in ("move", "copy"):
+            source = _tokens(operation, "from")
+            if op == "move" and len(source) < len(path) and path[: len(source)] == source:
+                raise _failed(operation, "path", "a value cannot be moved into itself")
+            _, value = _target(base, source, operation, "from")
+        match op:
             case "remove":
-                base = _removed(base, operation, "path")
-            case "replace":
-                base = _replaced(base, operation)
-            case "move":
-                base = _moved(base, operation)
-            case "copy":
-                base = _added(base, operation, _target(base, operation, "from"))
-            case "test":
-                value = _target(base, operation, "path").value
-                if not _is_equal(value, operation.value["value"]):
-                    raise _failed(operation, "value", f"the value there is {_shown(value)}")
+                base = _removed(base, path, operation, "path")
+            case "move" if source != path:
+                base = _put(_removed(base, source, operation, "from"), path, operation, value)
+            case "add" | "copy" | "replace":
+                base = _put(base, path, operation, value, insert=op != "replace")
+            case "test" if not _is_equal(old.value, value.value):
+                raise _failed(operation, "value", f"the value there is {_shown(old.value)}")
     return base
 
 
-def _added(base: Traced, operation: Traced, value: Traced) -> Traced:
-    def add(parent: Traced, token: str) -> Traced:
-        if isinstance(parent.value, Mapping):
-            return parent.with_changes({token: value})
+def _put(
+    base: Traced, tokens: list[str], operation: Traced, value: Traced, *, insert: bool = True
+) -> Traced:
+    """The value with another one put at its path, into lists before what is there, or instead."""
+    if not tokens:
+        return value
+    above, parent = _target(base, tokens[:-1], operation, "path")
+    token = tokens[-1]
+    if isinstance(parent.value, Mapping):
+        after = parent.with_changes({token: value})
+    elif isinstance(parent.value, list | tuple):
         items = parent.items()
-        at_end = token == _END
-        place = len(items) if at_end else _index(operation, "path", token, len(items) + 1)
-        return parent.with_items([*items[:place], value, *items[place:]])
+        if insert:
+            at_end = token == _END
+            place = len(items) if at_end else _index(operation, "path", token, len(items) + 1)
+            items.insert(place, value)
+        else:
+            items[int(token)] = value
+        after = parent.with_items(items)
+    else:
+        raise _failed(operation, "path", "its parent is neither a mapping nor a list")
+    return base.changed(above, lambda _: after)
 
-    tokens = _tokens(operation, "path")
-    return _within(base, tokens, operation, "path", add) if tokens else value
 
-
-def _removed(base: Traced, operation: Traced, field: str) -> Traced:
-    def remove(parent: Traced, token: str) -> Traced:
-        by = _member(operation, field)
-        if isinstance(parent.value, Mapping):
-            parts = {step: part for step, part in parent.parts().items() if step != token}
-            return parent.with_fields(parts, by=by)
-        items = parent.items()
-        del items[_index(operation, field, token, len(items))]
-        return parent.with_items(items, by=by)
-
-    tokens = _tokens(operation, field)
+def _removed(base: Traced, tokens: list[str], operation: Traced, field: str) -> Traced:
     if not tokens:
         raise _failed(operation, field, "the whole object cannot be removed")
-    _target(base, operation, field)
-    return _within(base, tokens, operation, field, remove)
+    (*above, last), _ = _target(base, tokens, operation, field)
+    by = _member(operation, field)
 
-
-def _replaced(base: Traced, operation: Traced) -> Traced:
-    value = _member(operation, "value")
-
-    def put(parent: Traced, token: str) -> Traced:
+    def without(parent: Traced) -> Traced:
+        parts = parent.parts()
+        del parts[last]
         if isinstance(parent.value, Mapping):
-            return parent.with_changes({token: value})
-        items = parent.items()
-        items[int(token)] = value
-        return parent.with_items(items)
+            return parent.with_fields(parts, by=by)
+        return parent.with_items(parts.values(), by=by)
 
-    tokens = _tokens(operation, "path")
-    _target(base, operation, "path")
-    return _within(base, tokens, operation, "path", put) if tokens else value
+    return base.changed(tuple(above), without)
 
 
-def _moved(base: Traced, operation: Traced) -> Traced:
-    source, target = _tokens(operation, "from"), _tokens(operation, "path")
-    if len(source) < len(target) and target[: len(source)] == source:
-        raise _failed(operation, "path", "a value cannot be moved into itself")
-    value = _target(base, operation, "from")
-    if source == target:
-        return base
-    return _added(_removed(base, operation, "from"), operation, value)
-
-
-def _within(
-    base: Traced,
-    tokens: list[str],
-    operation: Traced,
-    field: str,
-    change: Callable[[Traced, str], Traced],
-) -> Traced:
-    """The value with its innermost parent changed; `change` gets that and the last token."""
-    if len(tokens) > 1:
-        step = _step(base, tokens[0], operation, field)
-        return base.changed(
-            (step,), lambda part: _within(part, tokens[1:], operation, field, change)
-        )
-    if not isinstance(base.value, Mapping | list | tuple):
-        raise _failed(operation, field, "its parent is neither a mapping nor a list")
-    return change(base, tokens[0])
-
-
-def _target(base: Traced, operation: Traced, field: str) -> Traced:
-    """The value that a pointer of the operation points at."""
-    for token in _tokens(operation, field):
-        part = base.part(_step(base, token, operation, field))
-        assert part is not None  # noqa: S101 - _step has looked
+def _target(
+    base: Traced, tokens: list[str], operation: Traced, field: str
+) -> tuple[tuple[Step, ...], Traced]:
+    """The path and the value that a pointer of the operation points at."""
+    steps: list[Step] = []
+    for token in tokens:
+        step: Step = token
+        if isinstance(base.value, list | tuple):
+            step = _index(operation, field, token, len(base.value))
+        part = base.part(step)
+        if part is None:
+            raise _failed(operation, field, f"there is no '{token}'")
+        steps.append(step)
         base = part
-    return base
-
-
-def _step(base: Traced, token: str, operation: Traced, field: str) -> str | int:
-    if isinstance(base.value, list | tuple):
-        return _index(operation, field, token, len(base.value))
-    if isinstance(base.value, Mapping) and token in base.value:
-        return token
-    raise _failed(operation, field, f"there is no '{token}'")
+    return tuple(steps), base
 
 
 def _index(operation: Traced, field: str, token: str, length: int) -> int:
@@ -175,15 +148,6 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def _shown(value: object) -> str:
-    match value:
-        case Mapping():
-            return "another mapping"
-        case list() | tuple():
-            return "another list"
-        case str():
-            return f"'{value}'"
-        case bool():
-            return "true" if value else "false"
-        case None:
-            return "null"
-    return str(value)
+    if isinstance(value, Mapping | list | tuple):
+        return f"another {'mapping' if isinstance(value, Mapping) else 'list'}"
+    return f"'{value}'" if isinstance(value, str) else json.dumps(value)
