@@ -5,7 +5,7 @@ Everything is read before anything is compiled, so that a run reports all files 
 
 import marshal
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct, field, structs
@@ -120,7 +120,15 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
         if not (options.allow_empty and problem.code == codes.NO_DOCUMENTS)
     )
     problems += [*overlaid.diagnostics, *runtimes.diagnostics]
-    problems += _credentials([*read.documents, *overlaid.documents, *runtimes.documents])
+    doubtful = [
+        document
+        for document in (*read.documents, *overlaid.documents, *runtimes.documents)
+        if may_hold_credential(marshal.dumps(document.data))
+    ]
+    if doubtful:
+        from etcompile.check.plain_credentials import check_credentials  # noqa: PLC0415
+
+        problems += check_credentials(doubtful)
     problems += [*notes, *(keys.diagnostics if keys else ())]
     return Sources(
         options,
@@ -168,9 +176,9 @@ def environment_of(options: Options) -> Environment:
     if not options.overlays:
         undeclared = _undeclared(options.settings, options.explicit, None)
         return Environment(options.settings, diagnostics=tuple(undeclared))
-    from etcompile.overlays.overlay_files import overlay_documents  # noqa: PLC0415 - few runs
+    from etcompile.overlays import overlay_files, overlay_settings  # noqa: PLC0415 - few runs
 
-    read = overlay_documents(options.overlays, options.limits)
+    read = overlay_files.overlay_documents(options.overlays, options.limits)
     problems = [*read.diagnostics]
     for document in read.documents:
         problems += check_schema(document, overlays.SCHEMA)
@@ -180,24 +188,21 @@ def environment_of(options: Options) -> Environment:
         comments=read.comments,
         diagnostics=tuple(problems),
     )
-    return result if has_errors(problems) else _settled(result, read.documents, options)
-
-
-def _settled(result: Environment, documents: tuple[Document, ...], options: Options) -> Environment:
-    """The environment with what its overlays say, which their schema accepts."""
-    from etcompile.overlays import overlay_settings  # noqa: PLC0415 - few runs have overlays
-
-    read = [overlays.overlay_of(document) for document in documents]
+    if has_errors(problems):
+        return result
+    in_order = [overlays.overlay_of(document) for document in read.documents]
     explicit = options.explicit
     if explicit is None:
-        explicit = overlay_settings.explicit_settings(options.settings)
-    changed, deciding, matched, problems = overlay_settings.settled(
-        options.settings, explicit, read, kubernetes.versions()
+        ours, defaults = options.settings, Settings()
+        names = Settings.__struct_fields__
+        explicit = frozenset(n for n in names if getattr(ours, n) != getattr(defaults, n))
+    changed, deciding, matched, more = overlay_settings.settled(
+        options.settings, explicit, in_order, kubernetes.versions()
     )
     # A namespace that was chosen wins over an overlay's, as a setting does.
     edits = (
         edit
-        for overlay in read
+        for overlay in in_order
         for edit in overlay.edits
         if options.namespace is None or not isinstance(edit.change, overlays.Placement)
     )
@@ -205,14 +210,14 @@ def _settled(result: Environment, documents: tuple[Document, ...], options: Opti
         result,
         settings=changed,
         deciding=deciding,
-        settled_by=tuple(overlay.source.relative for overlay in read if overlay.settings),
+        settled_by=tuple(overlay.source.relative for overlay in in_order if overlay.settings),
         edits=tuple(edits),
         matched=matched,
-        documents=documents,
+        documents=read.documents,
     )
-    if not problems and not any("kubernetesVersion" in overlay.settings for overlay in read):
-        problems += _undeclared(changed, options.explicit, result.place_of("gang"))
-    return structs.replace(result, diagnostics=(*result.diagnostics, *problems))
+    if not more and not any("kubernetesVersion" in overlay.settings for overlay in in_order):
+        more += _undeclared(changed, options.explicit, result.place_of("gang"))
+    return structs.replace(result, diagnostics=(*problems, *more))
 
 
 def _undeclared(
@@ -297,14 +302,3 @@ def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
         for name, meant in texts.unused()
     ]
     return texts, tuple(notes)
-
-
-def _credentials(documents: Sequence[Document]) -> Iterator[Diagnostic]:
-    """A warning for each credential that stands in plain text."""
-    doubtful = [
-        document for document in documents if may_hold_credential(marshal.dumps(document.data))
-    ]
-    if doubtful:
-        from etcompile.check.plain_credentials import check_credentials  # noqa: PLC0415
-
-        yield from check_credentials(doubtful)

@@ -4,10 +4,10 @@ What the job relies on at run time (names, selectors, the gate, the run-once gua
 compiled. Replicas that share a spec share the patched one, too: a patch is applied to it once.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s.objects import Object, without_nulls
@@ -28,7 +28,7 @@ from etcompile.model.protocol import (
     STORED_JOB,
 )
 from etcompile.overlays.document_patches import failed, patched
-from etcompile.overlays.overlay import Edit, Patch, PatchedObject, PatchedObjects
+from etcompile.overlays.overlay import Edit, Patch, PatchedObjects
 
 _Specs = dict[tuple[Edit, int], tuple[Any, Traced]]
 """By edit and identity of a spec: the spec, and what the edit made of it."""
@@ -62,7 +62,7 @@ def patched_objects(
     with_nulls = {edit for edit, p in patches.items() if without_nulls(p.value) is not p.value}
     specs: _Specs = {}
     results: list[Object] = []
-    changed: dict[object, PatchedObject] = {}
+    changed: dict[object, Traced] = {}
     kinds: dict[Edit, set[str]] = {}
     problems: list[Diagnostic] = []
     for number, value in enumerate(objects):
@@ -97,8 +97,7 @@ def patched_objects(
         role = (data["metadata"].get("labels") or {}).get(ROLE_LABEL)
         group = (data["kind"], role or number, *applied)
         if group not in changed:
-            relative = applied[-1].origin.source.relative
-            changed[group] = PatchedObject(data, relative, after)
+            changed[group] = structs.replace(after, value=data)
     return PatchedObjects(
         tuple(results),
         tuple(changed.values()),
@@ -149,12 +148,11 @@ def _broken(
 ) -> Iterator[Diagnostic]:
     """What an edit of a compiled object changed that must stay as it is."""
     value, new = before.value, after.value
-    changed = {*_changed(value, new)}
-    for path, reason in _fixed(value, own_labels, changed):
-        if _value(value, path) != _value(new, path):
+    for path, reason in _fixed(value, own_labels):
+        if not _is_same(value, new, path) and _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
     for group in ("containers", "initContainers", "volumes") if value["kind"] == "Pod" else ():
-        if ("spec", group) in changed:
+        if not _is_same(value, new, ("spec", group)):
             left = {item.get("name") for _, item in mappings_of(new.get("spec"), group)}
             for name in (item.get("name") for _, item in mappings_of(value["spec"], group)):
                 if name and name not in left:
@@ -162,40 +160,34 @@ def _broken(
                     yield _refused(value, after, ("spec", group), edit, reason)
 
 
-def _changed(before: Object, after: Object) -> Iterator[KeyedPath]:
-    """The fields, and the fields in these, that may differ: they are not the same value."""
-    for name in {**before, **after}:
-        old, new = before.get(name), after.get(name)
-        if old is new:
-            continue
-        yield (name,)
-        old, new = (part if isinstance(part, dict) else {} for part in (old, new))
-        yield from ((name, key) for key in {**old, **new} if old.get(key) is not new.get(key))
+def _is_same(before: Any, after: Any, path: KeyedPath) -> bool:
+    """Whether a field, or the one that it is in, is the same value: nothing in it has changed."""
+    for step in path[:2]:
+        if before is after:
+            return True
+        before, after = (
+            part.get(step) if isinstance(part, dict) else None for part in (before, after)
+        )
+    return before is after
 
 
-def _fixed(
-    value: Object, own_labels: frozenset[str], changed: Collection[KeyedPath]
-) -> Iterator[tuple[KeyedPath, str]]:
-    """The paths that must not change, each with the reason; none in what has not changed."""
-    for path, reason in _FIXED.get(value["kind"], ()):
-        if path[:2] in changed:
-            yield path, reason
-    if ("metadata", "labels") in changed:
-        for key in sorted(own_labels):
-            yield ("metadata", "labels", key), "its Service and the watcher find it by this"
-    if value["kind"] != "Pod" or ("spec",) not in changed:
+def _fixed(value: Object, own_labels: frozenset[str]) -> Iterator[tuple[KeyedPath, str]]:
+    """The paths that must not change, each with the reason."""
+    yield from _FIXED.get(value["kind"], ())
+    for key in sorted(own_labels):
+        yield ("metadata", "labels", key), "its Service and the watcher find it by this"
+    if value["kind"] != "Pod":
         return
     spec = value["spec"]
     for group in ("containers", "initContainers"):
-        for container in spec.get(group, ()) if ("spec", group) in changed else ():
+        for container in spec.get(group, ()):
             if any(str(word).startswith(SCRIPTS_PATH) for word in container.get("command", ())):
                 path = ("spec", group, f"[{container['name']}]", "command")
                 yield path, "it is wrapped in a script of the job"
-    for field in ("shareProcessNamespace", "hostPID"):
-        if ("spec", field) in changed:
-            mounts = (m["name"] for c in spec["containers"] for m in c.get("volumeMounts", ()))
-            if RUN_STATE in mounts:
-                yield ("spec", field), "who restarts a command in place must be process 1"
+    mounts = (m["name"] for c in spec["containers"] for m in c.get("volumeMounts", ()))
+    if RUN_STATE in mounts:
+        for field in ("shareProcessNamespace", "hostPID"):
+            yield ("spec", field), "who restarts a command in place must be process 1"
 
 
 def _value(value: Object, path: KeyedPath) -> Any:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, convert, field, structs, to_builtins
 
-from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath
-from etcompile.k8s.objects import Object
+from etcompile.diagnostics import Diagnostic, Source
+from etcompile.k8s.objects import Object, without_nulls
 from etcompile.k8s.path import mapping_at, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.load import Document
@@ -32,7 +32,7 @@ Reach = Literal["jobs", "documents", "objects"]
 the inputs; or everything that is rendered."""
 
 
-class Target(Struct, frozen=True):
+class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_defaults=True):
     """A selection of documents and objects; what is None selects all.
 
     Args:
@@ -83,17 +83,6 @@ class Target(Struct, frozen=True):
         words += [f"in namespace '{self.namespace}'"] if self.namespace else []
         words += [f"labelled {key}={text}" for key, text in self.labels.items()]
         return " ".join(words)
-
-
-_TARGET_FIELDS = {
-    "api_version": "apiVersion",
-    "kind": "kind",
-    "name": "name",
-    "namespace": "namespace",
-    "labels": "labels",
-    "role": "role",
-}
-"""What an overlay calls the fields of a target."""
 
 
 class Placement(Struct, frozen=True):
@@ -195,36 +184,19 @@ class Overlay(Struct, frozen=True):
     edits: tuple[Edit, ...]
 
 
-class PatchedObject(Struct, frozen=True):
-    """An object after overlays; a `diagnostics.Source`.
-
-    Args:
-        data: The object.
-        relative: The overlay that touched it last.
-        value: The same, with origins.
-    """
-
-    data: dict[str, Any]
-    relative: str
-    value: Traced
-
-    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of the value at `path`; of the first edit that touched the object, if none."""
-        return self.value.locate(path, key=key)
-
-
 class PatchedObjects(Struct, frozen=True):
     """A job's objects after overlays.
 
     Args:
         objects: All of them, in the order given.
-        changed: Those that an edit touched; of a role's replicas that the same edits touched, one.
+        changed: Those that an edit touched, with the places of their values; of a role's replicas
+            that the same edits touched, one.
         edits: The edits that applied to any, in order, each with the kinds that it touched.
         diagnostics: The edits that failed, or would break the job.
     """
 
     objects: tuple[Object, ...]
-    changed: tuple[PatchedObject, ...]
+    changed: tuple[Traced, ...]
     edits: Mapping[Edit, frozenset[str]]
     diagnostics: tuple[Diagnostic, ...]
 
@@ -255,11 +227,7 @@ def stored_patch(edit: Edit) -> dict[str, Any]:
     """An edit of objects as the stored job carries it."""
     assert isinstance(edit.change, Patch)  # noqa: S101 - nothing else edits objects
     patch = {"patch": edit.change.patch.value}
-    target = {
-        word: value
-        for field, word in _TARGET_FIELDS.items()
-        if (value := getattr(edit.target, field))
-    }
+    target = to_builtins(edit.target)
     return {"target": target, **patch} if target else patch
 
 
@@ -290,8 +258,5 @@ def _edit(field: str, entry: Mapping[str, Any], origin: Origin) -> Edit:
         case _:
             patch = Traced(entry["patch"], place.source, (*place.path, "patch"))
             reach, change = "jobs", Patch(patch)
-    written = entry.get("target") or {}
-    fields: dict[str, Any] = {name: written.get(word) for name, word in _TARGET_FIELDS.items()}
-    fields["labels"] = fields["labels"] or {}
-    target = Target(**fields)
+    target = convert(without_nulls(entry.get("target") or {}), Target)
     return Edit(origin, reach, target, change, optional=bool(entry.get("optional")))

@@ -72,13 +72,6 @@ def settled(
     return structs.replace(before, **values), deciding, frozenset(matched), problems
 
 
-def explicit_settings(settings: Settings) -> frozenset[str]:
-    """The names of the settings that differ from the defaults."""
-    default = Settings()
-    names = [field.name for field in structs.fields(Settings)]
-    return frozenset(n for n in names if getattr(settings, n) != getattr(default, n))
-
-
 def _value(field: str, value: Any, folder: str) -> Any:
     match field:
         case "secret":

@@ -25,19 +25,14 @@ def unmatched(
     documents, objects = list(documents), list(objects)
     for edit in missing:
         place = edit.origin.locate("name" if isinstance(edit.change, ImageChange) else "target")
-        facts = {"entry": edit.title, "what": _what(edit)}
-        advice = _advice(edit, documents, objects)
-        yield diagnose(codes.OVERLAY_MATCHES_NOTHING, place, **facts, advice=advice)
-
-
-def _what(edit: Edit) -> str:
-    change = edit.change
-    if isinstance(change, ImageChange):
-        where = f" in {edit.target}" if edit.target.kind or edit.target.role else ""
-        return f"container with the image '{change.name}'{where}"
-    if isinstance(change, ResourceChange):
-        return f"container '{change.container}' in {edit.target}"
-    return str(edit.target)
+        change, what = edit.change, str(edit.target)
+        if isinstance(change, ImageChange):
+            where = f" in {what}" if edit.target.kind or edit.target.role else ""
+            what = f"container with the image '{change.name}'{where}"
+        elif isinstance(change, ResourceChange):
+            what = f"container '{change.container}' in {what}"
+        facts = {"entry": edit.title, "what": what, "advice": _advice(edit, documents, objects)}
+        yield diagnose(codes.OVERLAY_MATCHES_NOTHING, place, **facts)
 
 
 def _advice(
