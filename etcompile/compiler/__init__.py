@@ -1,9 +1,4 @@
-"""The pipeline and its stages, a module each; `pipeline.py` strings them together.
-
-Each turns values into values and says what is wrong as diagnostics. They join packages that
-know nothing of each other: what a stage does is done there, and what it does in which order
-here.
-"""
+"""The stages of the compiler, a module each; `pipeline.py` calls them in order."""
 
 from etcompile.compiler.build import JobObjects
 from etcompile.compiler.choices import Input, Options, OverlayInput

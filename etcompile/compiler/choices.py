@@ -1,7 +1,7 @@
 """How to compile, as whoever embeds the compiler says it, and which choices are impossible.
 
 The command line checks its options where they are read. A program, a plugin or the configuration of
-a KRM function can hand over anything, so its choices are checked before anything is compiled.
+a KRM function can choose other names, so these are checked before anything is compiled.
 """
 
 import os
@@ -15,10 +15,7 @@ from etcompile import overlays
 from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.load import Document, Limits
-from etcompile.model import PROFILES, SecretMode, Services, Settings, schedulers
-
-_LONGEST_SHOWN = 60
-_TEXTS = ("init_image", "kubectl_image", "cluster_domain", "run", "gang_scheduler")
+from etcompile.model import PROFILES, Services, Settings, schedulers
 
 Input = str | os.PathLike[str] | Mapping[str, Any] | Document
 """A path as on the command line, or a document: as a mapping, or as one that was loaded."""
@@ -88,51 +85,23 @@ class Options(Struct, frozen=True):
 
 
 def impossible_choices(options: Options) -> list[Diagnostic]:
-    """An error for each option with a value that it cannot have."""
-    settings, problems = options.settings, []
-    possible = {
-        "kubernetes_version": kubernetes.versions(),
-        "services": get_args(Services),
-        "gang": schedulers.GANGS,
-    }
-    for name, values in possible.items():
-        if (value := getattr(settings, name)) not in values:
-            problems.append(_refused(name, value, f"it is one of {', '.join(values)}"))
-    if isinstance(settings.profiles, tuple | list):
-        one_of = f"each is one of {', '.join(PROFILES)}"
-        unknown = [profile for profile in settings.profiles if profile not in PROFILES]
-        problems += [_refused("profiles", profile, one_of) for profile in unknown]
-    else:
-        problems.append(_refused("profiles", settings.profiles, "it is a tuple of names"))
-    if not isinstance(settings.secret, SecretMode):
-        problems.append(_refused("secret", settings.secret, "it is a SecretMode"))
-    for name in _TEXTS:
-        value = getattr(settings, name)
-        is_text = isinstance(value, str) and _printable(value) == value and "\0" not in value
-        if value is not None and not is_text:
-            problems.append(_refused(name, value, "it is text that UTF-8 can hold"))
-    for name in ("output", "previous"):
-        folder = getattr(options, name)
-        if folder is not None and "\0" in str(folder):
-            facts = {"option": f"Options.{name}", "value": str(folder).replace("\0", "\\0")}
-            problem = "no path holds a NUL"
-            problems.append(diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts, problem=problem))
-    return problems
-
-
-def _refused(name: str, value: object, problem: str) -> Diagnostic:
-    from etcompile.diagnostics.message_text import excerpt  # noqa: PLC0415 - few choices are refused
-
-    words = excerpt(_printable(value), _LONGEST_SHOWN)
-    return diagnose(
-        codes.IMPOSSIBLE_CHOICE, None, option=f"Settings.{name}", value=words, problem=problem
-    )
-
-
-def _printable(value: object) -> str:
-    """A value as a message can print it, whatever it is."""
-    try:
-        words = value if isinstance(value, str) else repr(value)
-    except Exception:
-        words = type(value).__name__
-    return words.encode(errors="backslashreplace").decode()
+    """An error for each setting with a value that it cannot have."""
+    settings = options.settings
+    possible = [
+        ("kubernetes_version", (settings.kubernetes_version,), kubernetes.versions()),
+        ("services", (settings.services,), get_args(Services)),
+        ("gang", (settings.gang,), schedulers.GANGS),
+        ("profiles", settings.profiles, PROFILES),
+    ]
+    return [
+        diagnose(
+            codes.IMPOSSIBLE_CHOICE,
+            None,
+            option=f"Settings.{name}",
+            value=value,
+            problem=f"it is one of {', '.join(known)}",
+        )
+        for name, values, known in possible
+        for value in values
+        if value not in known
+    ]

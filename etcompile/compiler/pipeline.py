@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from etcompile import emit
 from etcompile.compiler.build import JobObjects, build
-from etcompile.compiler.choices import Input, Options, OverlayInput, impossible_choices
+from etcompile.compiler.choices import Input, Options, impossible_choices
 from etcompile.compiler.fold import fold
 from etcompile.compiler.load import Sources, load
 from etcompile.compiler.lower import lower
@@ -22,8 +22,6 @@ from etcompile.compiler.reported import reported
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
-
-__all__ = ["Compilation", "Input", "JobObjects", "Options", "OverlayInput", "compile"]
 
 
 class Compilation(Struct, frozen=True):

@@ -58,27 +58,19 @@ def _in_order(
             return (len(numbers) + 1, 0, 0)
         return (numbers.get(location.file, -1), location.line or 0, location.column or 0)
 
-    once = _each_once(diagnostics, overlay_files)
-    return tuple(sorted(map(_with_placeholder_hint, once), key=place))
-
-
-def _each_once(diagnostics: Sequence[Diagnostic], files: Collection[str]) -> list[Diagnostic]:
-    """The diagnostics; one in an overlay only once, however many objects it is about."""
+    # One in an overlay only once, however many objects it is about.
     different: dict[object, Diagnostic] = {}
     for number, diagnostic in enumerate(diagnostics):
-        place = diagnostic.location
+        at = diagnostic.location
         # What never was text has no lines, by which to tell two mistakes apart.
-        if not (
-            place and place.file in files and (place.line or diagnostic.code.startswith("ET6"))
-        ):
+        if at and at.file in overlay_files and (at.line or diagnostic.code.startswith("ET6")):
+            # A failed patch names the object, and a place in a list may differ between objects.
+            is_patch = diagnostic.code == codes.OVERLAY_PATCH
+            words = "" if is_patch else re.sub(_INDEX, "", diagnostic.message)
+            different.setdefault((diagnostic.code, at, words), diagnostic)
+        else:
             different[number] = diagnostic
-            continue
-        # A failed patch names the object, and a place in a list may differ between objects.
-        words = re.sub(_INDEX, "", diagnostic.message)
-        if diagnostic.code == codes.OVERLAY_PATCH:
-            words = ""
-        different.setdefault((diagnostic.code, place, words), diagnostic)
-    return list(different.values())
+    return tuple(sorted(map(_with_placeholder_hint, different.values()), key=place))
 
 
 def _with_placeholder_hint(diagnostic: Diagnostic) -> Diagnostic:
@@ -88,30 +80,29 @@ def _with_placeholder_hint(diagnostic: Diagnostic) -> Diagnostic:
         return diagnostic
     start = (place.column or 1) - 1
     file = "FILE" if place.file in ("-", "") or place.file.startswith("<") else place.file
+    command = f"envsubst < {file} | etcompile render -"
     if diagnostic.code in _SYNTAX:
-        # The parser stops somewhere near; its own hint stands for `{{`.
-        near = [match for match in re.finditer(_VARIABLE, place.text) if _is_bare(match)]
-        if not near:
-            return diagnostic
-        name = min(near, key=lambda match: abs(match.start() - start))[0]
-        hint = (
-            f"if {name} is a placeholder of a template, fill it in first, for example envsubst"
-            f" < {file} | etcompile render -; if it is a variable of the shell, put it in quotes"
-        )
-        return structs.replace(diagnostic, hint=hint)
-    text = place.text[start : start + place.width]
-    if placeholder := re.search(_VARIABLE, text):
-        command = f"envsubst < {file} | etcompile render -"
-    elif placeholder := re.search(_EXPRESSION, text):
-        command = "helm template CHART | etcompile render -"
-    else:
+        # YAML takes the brace of `${NAME}` for one of its own. The parser's own hint covers `{{`.
+        for match in re.finditer(_VARIABLE, place.text):
+            before = match.string[: match.start()]
+            is_quoted = before.count("'") % 2 or before.count('"') % 2
+            if match[0].startswith("${") and not is_quoted:
+                hint = (
+                    f"if {match[0]} is a placeholder of a template, fill it in first, for example"
+                    f" {command}; if it is a variable of the shell, put it in quotes"
+                )
+                return structs.replace(diagnostic, hint=hint)
         return diagnostic
-    name = placeholder[0]
-    hint = f"{name} is a placeholder of a template: fill it in first, for example {command}"
+    text = place.text[start : start + place.width]
+    placeholder = re.search(_VARIABLE, text)
+    if placeholder is None:
+        placeholder, command = (
+            re.search(_EXPRESSION, text),
+            "helm template CHART | etcompile render -",
+        )
+    if placeholder is None:
+        return diagnostic
+    hint = (
+        f"{placeholder[0]} is a placeholder of a template: fill it in first, for example {command}"
+    )
     return structs.replace(diagnostic, hint=hint)
-
-
-def _is_bare(match: re.Match[str]) -> bool:
-    """Whether it is `${NAME}` outside of quotes, where YAML takes its brace for one of its own."""
-    before = match.string[: match.start()]
-    return match[0].startswith("${") and not before.count("'") % 2 and not before.count('"') % 2
