@@ -7,7 +7,8 @@ where what differs from job to job is written `$(job)`, `$(namespace)` and the l
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -20,7 +21,8 @@ from etcompile.digest import sha256
 from etcompile.emit.output_state import output_state
 from etcompile.encryption import RecipientError
 from etcompile.k8s.objects import Object
-from etcompile.load import Document, Limits, Loaded, access, load, parse
+from etcompile.k8s.path import mapping_at
+from etcompile.load import Document, Limits, access, load, parse
 from etcompile.model import Job, SecretMode
 from etcompile.model.keypair import has_key_pair, key_pair, new_data
 
@@ -28,14 +30,6 @@ _PROVIDER = "SecretProviderClass"
 _SIGNS = ("encryptedData:", "ENC[AES256_GCM,")
 """What the text of each file holds that has an encrypted key pair."""
 _VARIABLE = re.compile(r"\$\(([A-Za-z]+)\)")
-_CLOSED = (
-    codes.UNREADABLE_FILE,
-    codes.NO_SUCH_PATH,
-    codes.FILE_TOO_LARGE,
-    codes.NOT_A_REGULAR_FILE,
-)
-"""What is said of a file that was not read, which quotes nothing of it."""
-
 Fill = Callable[[Object, Job], tuple[Object, Sequence[Diagnostic]]]
 """From an object that is open and its job to the whole object, and what is wrong."""
 
@@ -103,51 +97,40 @@ def filled(
 # Encrypted key pairs ------------------------------------------------------------------------------
 
 
-class LastOutput(Struct, frozen=True):
-    """The encrypted Secrets of an output folder.
+def _last_output(folder: Path) -> tuple[dict[tuple[str, str], Document], list[str]]:
+    """The encrypted Secrets of an output folder; none if it cannot be looked at.
 
-    Args:
-        documents: SealedSecrets, and Secrets for SOPS, by the namespace and the name of what they
-            become.
-        damaged: The files that hold such but cannot be read.
+    Returns:
+        SealedSecrets, and Secrets for SOPS, by the namespace and the name of what they become; and
+        the files that hold such but cannot be read.
     """
-
-    documents: Mapping[tuple[str, str], Document]
-    damaged: tuple[str, ...] = ()
-
-
-def last_output(folder: Path) -> LastOutput:
-    """The encrypted Secrets of an output folder; none if it cannot be looked at."""
     documents: dict[tuple[str, str], Document] = {}
     damaged = []
-    for file, text in _files(folder):
-        loaded = parse(text, file=str(file))
+    try:
+        state = output_state(folder) if folder.is_dir() else None
+    except OSError:
+        state = None  # reported where the folder is written
+    paths = (
+        path for path in (state.ours | state.headed if state else ()) if path.suffix == ".yaml"
+    )
+    for path in sorted(paths):
+        file = str(folder / path)
+        try:
+            text = access.content(file).decode().replace("\r\n", "\n")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if not any(sign in text for sign in _SIGNS):
+            continue
+        loaded = parse(text, file=file)
         if has_errors(loaded.diagnostics):
-            damaged.append(str(file))
+            damaged.append(file)
             continue
         for document in loaded.documents:
             if document.name and (
                 document.kind == "SealedSecret" or isinstance(document.data.get("sops"), dict)
             ):
                 documents.setdefault(_secret(document.data), document)
-    return LastOutput(documents, tuple(damaged))
-
-
-def _files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """The files of ours that may hold an encrypted Secret."""
-    try:
-        state = output_state(folder) if folder.is_dir() else None
-    except OSError:
-        return  # reported where the folder is written
-    for path in sorted(state.ours | state.headed) if state else ():
-        if path.suffix != ".yaml":
-            continue
-        try:
-            text = access.content(str(folder / path)).decode().replace("\r\n", "\n")
-        except (OSError, UnicodeDecodeError):
-            continue
-        if any(sign in text for sign in _SIGNS):
-            yield folder / path, text
+    return documents, damaged
 
 
 def _secret(value: Object) -> tuple[str, str]:
@@ -158,7 +141,7 @@ def _secret(value: Object) -> tuple[str, str]:
 
 def _encrypting(reader: Recipient, folder: Path | None) -> Fill:
     """What fills an object with the last output's ciphertext, or with a new key pair's."""
-    last = last_output(folder) if folder else None
+    last = _last_output(folder) if folder else None
 
     def fill(value: Object, job: Job) -> tuple[Object, Sequence[Diagnostic]]:
         if last is None or job.credentials is None:
@@ -167,9 +150,10 @@ def _encrypting(reader: Recipient, folder: Path | None) -> Fill:
             return value, [diagnose(codes.ENCRYPTED_NEEDS_FOLDER, place, **facts)]
         what = f"{value['kind']} '{value['metadata']['name']}'"
         pair = key_pair(job.credentials)
-        standing = last.documents.get(_secret(value))
-        if standing is None and last.damaged:
-            problem = f"its key pair may be in {', '.join(last.damaged)}, which cannot be read"
+        documents, damaged = last
+        standing = documents.get(_secret(value))
+        if standing is None and damaged:
+            problem = f"its key pair may be in {', '.join(damaged)}, which cannot be read"
             advice = "restore it from Git; of a merge conflict, take either side as it was"
             facts = {"what": what, "problem": problem, "advice": advice}
             return value, [diagnose(codes.KEY_PAIR_STAYS, None, **facts)]
@@ -180,8 +164,9 @@ def _encrypting(reader: Recipient, folder: Path | None) -> Fill:
                 return value, [refused(reader.mode, error)]
         if refusal := reader.problem(value, standing.data, pair.keys):
             run = f"annotation etcompile.dev/run: {'another ID' if job.run_id else 'ID'}"
-            advice = f"{refusal.stay}; or start a new run with its own key pair: {run}"
-            facts = {"what": what, "problem": refusal.text, "advice": advice}
+            problem, stay = refusal
+            advice = f"{stay}; or start a new run with its own key pair: {run}"
+            facts = {"what": what, "problem": problem, "advice": advice}
             where = standing.locate(("metadata", "name"))
             return value, [diagnose(codes.KEY_PAIR_STAYS, where, **facts)]
         return reader.with_ciphertext(value, standing.data), ()
@@ -214,38 +199,29 @@ def _content(
 def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
     """The SecretProviderClass in a file, which becomes one for each job."""
     loaded = load([file], limits=limits)
-    documents = loaded.documents
+    inputs = tuple((entry.relative, entry.digest) for entry in loaded.documents if entry.digest)
     failed = has_errors(loaded.diagnostics)
-    is_one = len(documents) == 1 and documents[0].kind == _PROVIDER
-    if place is not None and (failed or not is_one):
-        return KeySource(diagnostics=(_unquoted(file, loaded, place),))
-    inputs = tuple((entry.relative, entry.digest) for entry in documents if entry.digest)
-    if failed:
-        return KeySource(None, inputs, loaded.diagnostics)
-    document = documents[0]
-    spec = document.data.get("spec")
-    if not is_one:
-        problem = f"it must hold one {_PROVIDER} and nothing else"
-        return KeySource(None, inputs, (_refused(document, ("kind",), problem),))
-    if not isinstance(spec, Mapping) or not spec.get("provider"):
+    document = loaded.documents[0] if len(loaded.documents) == 1 and not failed else None
+    if document and document.kind == _PROVIDER:
+        if mapping_at(document.data, ("spec",)).get("provider"):
+            fill = partial(_written, document=document)
+            return KeySource(fill, inputs, loaded.diagnostics)
         problem = "its spec must name a provider"
         return KeySource(None, inputs, (_refused(document, ("spec",), problem),))
-    return KeySource(lambda value, job: _written(value, job, document), inputs, loaded.diagnostics)
-
-
-def _unquoted(file: str, loaded: Loaded, place: Location) -> Diagnostic:
-    """Why a file is no pattern, without a word of what is in it: an overlay may name any file."""
-    for diagnostic in loaded.diagnostics:
-        if diagnostic.code == codes.OUTSIDE_THE_BOUNDARY:
-            return structs.replace(diagnostic, location=place)
-    closed = [diagnostic for diagnostic in loaded.diagnostics if diagnostic.code in _CLOSED]
-    if closed and not loaded.documents:
-        problem = f"'{file}': {closed[0].message}"
-    else:
-        problem = (
-            f"'{file}' must hold one {_PROVIDER} and nothing else; see etcompile check '{file}'"
-        )
-    return diagnose(codes.SECRET_SOURCE, place, option="--secret csi", problem=problem)
+    must = f"must hold one {_PROVIDER} and nothing else"
+    if place is not None:
+        # Not a word of what is in it: an overlay may name any file.
+        for diagnostic in loaded.diagnostics:
+            if diagnostic.code == codes.OUTSIDE_THE_BOUNDARY:
+                return KeySource(diagnostics=(structs.replace(diagnostic, location=place),))
+        facts = {
+            "option": "--secret csi",
+            "problem": f"'{file}' {must}; see etcompile check '{file}'",
+        }
+        return KeySource(diagnostics=(diagnose(codes.SECRET_SOURCE, place, **facts),))
+    if failed:
+        return KeySource(None, inputs, loaded.diagnostics)
+    return KeySource(None, inputs, (_refused(loaded.documents[0], ("kind",), f"it {must}"),))
 
 
 def _written(value: Object, job: Job, document: Document) -> tuple[Object, Sequence[Diagnostic]]:

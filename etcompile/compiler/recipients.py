@@ -6,7 +6,7 @@ later run knows for whom it is.
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -22,36 +22,64 @@ _SHOWN = 19
 """Characters of a digest that a person needs to tell it from another: `sha256:` and twelve."""
 
 
-class Problem(Struct, frozen=True):
-    """Why the ciphertext of the last output cannot stay.
+class Recipient(Struct, frozen=True):
+    """Who can read what a run encrypts.
 
     Args:
-        text: What would change.
-        stay: How to stay with the last one.
+        mode: The mode that names it.
+        certificate: That of a controller of Sealed Secrets; None for SOPS.
+        names: The age recipients, whose identities somebody holds.
     """
 
-    text: str
-    stay: str
+    mode: SecretMode
+    certificate: sealed.Certificate | None
+    names: tuple[str, ...] = ()
 
-
-class Recipient(Protocol):
-    """Who can read what a run encrypts."""
-
-    @property
-    def mode(self) -> SecretMode:
-        """The mode that names it."""
-
-    def problem(self, value: Object, standing: Object, keys: AbstractSet[str]) -> Problem | None:
-        """Why an object of the last output does not do for this one; None if it does.
+    def problem(
+        self, value: Object, standing: Object, keys: AbstractSet[str]
+    ) -> tuple[str, str] | None:
+        """Why the ciphertext of the last output cannot stay, and how to stay with it.
 
         Args:
             value: The object as it is to be written.
             standing: The one of the last output.
             keys: The keys of the Secret that it is to become.
         """
+        if standing["kind"] != value["kind"]:
+            modes = {"SealedSecret": "sealed", "Secret": "sops"}
+            was, now = (modes.get(secret["kind"], secret["kind"]) for secret in (standing, value))
+            return f"its key pair is encrypted for {was}, not for {now}", f"stay with {was}"
+        before, after = _annotations(standing), _annotations(value)
+        data: object
+        if self.certificate is not None:
+            digest = self.certificate.digest
+            if before.get(SEALED_FOR) != digest:
+                was = str(before.get(SEALED_FOR, "another key"))[:_SHOWN]
+                text = f"its key pair is sealed for {was}, not for {digest[:_SHOWN]}"
+                return text, "pass the certificate that it was sealed with"
+            scope = _scope(before)
+            if scope != _scope(after):
+                text = f"its key pair is sealed {scope}, not {_scope(after)}"
+                return text, f"pass --secret sealed:{scope}:{self.mode.file}"
+            data = mapping_at(standing, ("spec", "encryptedData"))
+        else:
+            names = sops.recipients(standing.get("sops") or {})
+            if names != self.names:
+                was, now = (" and ".join(listed) or "nobody" for listed in (names, self.names))
+                text = f"its key pair is encrypted for {was}, not for {now}"
+                return text, f"pass --secret sops:{','.join(names)}"
+            data = standing.get("data")
+        restore = "restore the file from Git"
+        if before.get(KEY_PAIR) != after[KEY_PAIR]:
+            return "it was encrypted with other keys or another ssh configuration", restore
+        whole = isinstance(data, Mapping) and keys == data.keys() and all(data.values())
+        return None if whole else ("its ciphertext is not whole", restore)
 
     def with_ciphertext(self, value: Object, standing: Object) -> Object:
         """The object with the ciphertext of the last output."""
+        if self.certificate is None:
+            return {**value, "data": standing["data"], "sops": standing["sops"]}
+        return _sealed(value, standing["spec"]["encryptedData"], self.certificate)
 
     def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
         """The object with a new ciphertext.
@@ -59,6 +87,14 @@ class Recipient(Protocol):
         Raises:
             RecipientError: nothing can be encrypted for it.
         """
+        if self.certificate is None:
+            result = sops.encrypted(texts, self.names)
+            return {**value, "data": dict(result.data), "sops": dict(result.metadata)}
+        metadata = value["metadata"]
+        scope, namespace = _scope(_annotations(value)), metadata.get("namespace", "")
+        label = sealed.label(scope, namespace, metadata["name"])
+        data = sealed.encrypted(texts, self.certificate, label)
+        return _sealed(value, data, self.certificate)
 
 
 def recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequence[Diagnostic]]:
@@ -70,11 +106,11 @@ def recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Seque
     """
     try:
         if mode.kind == "sealed":
-            return _Controller(mode, sealed.certificate(content)), ()
+            return Recipient(mode, sealed.certificate(content)), ()
         names = tuple(sorted({part.strip() for part in (mode.name or "").split(",")}))
         for name in names:
             sops.age_recipient(name)
-        return _Owners(mode, names), ()
+        return Recipient(mode, None, names), ()
     except RecipientError as error:
         return None, [refused(mode, error)]
 
@@ -86,86 +122,13 @@ def refused(mode: SecretMode, error: RecipientError) -> Diagnostic:
     return diagnose(codes.SECRET_SOURCE, None, option=option, problem=str(error))
 
 
-class _Controller(Struct, frozen=True):
-    """A controller of Sealed Secrets."""
-
-    mode: SecretMode
-    certificate: sealed.Certificate
-
-    def problem(self, value: Object, standing: Object, keys: AbstractSet[str]) -> Problem | None:
-        if other := _of_another_kind(value, standing):
-            return other
-        before, now = _annotations(standing), _annotations(value)
-        if before.get(SEALED_FOR) != self.certificate.digest:
-            was = str(before.get(SEALED_FOR, "another key"))[:_SHOWN]
-            text = f"its key pair is sealed for {was}, not for {self.certificate.digest[:_SHOWN]}"
-            return Problem(text, "pass the certificate that it was sealed with")
-        if _scope(before) != _scope(now):
-            text = f"its key pair is sealed {_scope(before)}, not {_scope(now)}"
-            return Problem(text, f"pass --secret sealed:{_scope(before)}:{self.mode.file}")
-        spec = standing.get("spec")
-        data = spec.get("encryptedData") if isinstance(spec, Mapping) else None
-        return _of_other_keys(value, standing, keys, data)
-
-    def with_ciphertext(self, value: Object, standing: Object) -> Object:
-        return self._with(value, standing["spec"]["encryptedData"])
-
-    def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
-        metadata = value["metadata"]
-        scope, namespace = _scope(_annotations(value)), metadata.get("namespace", "")
-        label = sealed.label(scope, namespace, metadata["name"])
-        return self._with(value, sealed.encrypted(texts, self.certificate, label))
-
-    def _with(self, value: Object, data: Mapping[str, str]) -> Object:
-        annotations = {**_annotations(value), SEALED_FOR: self.certificate.digest}
-        return {
-            **value,
-            "metadata": {**value["metadata"], "annotations": annotations},
-            "spec": {**value["spec"], "encryptedData": dict(data)},
-        }
-
-
-class _Owners(Struct, frozen=True):
-    """Who holds an age identity for one of the recipients."""
-
-    mode: SecretMode
-    names: tuple[str, ...]
-
-    def problem(self, value: Object, standing: Object, keys: AbstractSet[str]) -> Problem | None:
-        if other := _of_another_kind(value, standing):
-            return other
-        before = sops.recipients(standing.get("sops") or {})
-        if before != self.names:
-            was, now = (" and ".join(names) or "nobody" for names in (before, self.names))
-            text = f"its key pair is encrypted for {was}, not for {now}"
-            return Problem(text, f"pass --secret sops:{','.join(before)}")
-        return _of_other_keys(value, standing, keys, standing.get("data"))
-
-    def with_ciphertext(self, value: Object, standing: Object) -> Object:
-        return {**value, "data": standing["data"], "sops": standing["sops"]}
-
-    def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
-        result = sops.encrypted(texts, self.names)
-        return {**value, "data": dict(result.data), "sops": dict(result.metadata)}
-
-
-def _of_another_kind(value: Object, standing: Object) -> Problem | None:
-    if standing["kind"] == value["kind"]:
-        return None
-    modes = {"SealedSecret": "sealed", "Secret": "sops"}
-    was, now = (modes.get(secret["kind"], secret["kind"]) for secret in (standing, value))
-    return Problem(f"its key pair is encrypted for {was}, not for {now}", f"stay with {was}")
-
-
-def _of_other_keys(
-    value: Object, standing: Object, keys: AbstractSet[str], data: object
-) -> Problem | None:
-    """A Secret that is to hold something else, or a ciphertext that is not whole."""
-    restore = "restore the file from Git"
-    if _annotations(standing).get(KEY_PAIR) != _annotations(value)[KEY_PAIR]:
-        return Problem("it was encrypted with other keys or another ssh configuration", restore)
-    whole = isinstance(data, Mapping) and keys == data.keys() and all(data.values())
-    return None if whole else Problem("its ciphertext is not whole", restore)
+def _sealed(value: Object, data: Mapping[str, str], certificate: sealed.Certificate) -> Object:
+    annotations = {**_annotations(value), SEALED_FOR: certificate.digest}
+    return {
+        **value,
+        "metadata": {**value["metadata"], "annotations": annotations},
+        "spec": {**value["spec"], "encryptedData": dict(data)},
+    }
 
 
 def _scope(annotations: Mapping[str, Any]) -> str:
