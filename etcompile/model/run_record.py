@@ -297,22 +297,23 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
         return None
     if written.version != VERSION:
         return None
-    replicas: dict[str, dict[int, ReplicaRecord]] = {}
-    many = 0
-    for role, groups in written.replicas.items():
-        members: dict[int, ReplicaRecord] = {}
-        for key, replica in groups.items():
-            for part in filter(None, key.split(",")):
-                first, _, last = part.partition("-")
-                numbers = range(int(first), int(last or first) + 1)
-                many += len(numbers)
-                if many > 2 * MOST_PODS:
-                    return None
-                members.update(dict.fromkeys(numbers, replica))
-        if members:
-            replicas[role] = members
+    # Counted before anything is made of them.
+    keys = (key for groups in written.replicas.values() for key in groups)
+    if sum(len(numbers) for key in keys for numbers in _spans(key)) > 2 * MOST_PODS:
+        return None
+    replicas = {
+        role: {n: replica for key, replica in groups.items() for span in _spans(key) for n in span}
+        for role, groups in written.replicas.items()
+    }
     facts = {name: getattr(written, name) for name in _Run.__struct_fields__}
     return RunRecord(**facts, replicas=replicas)
+
+
+def _spans(text: str) -> Iterator[range]:
+    """The ranges in `0-3,7`."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield range(int(first), int(last or first) + 1)
 
 
 def newer_version(data: Mapping[str, str]) -> int | None:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from msgspec import Struct, convert, field, structs, to_builtins
+from msgspec import Struct, field, structs, to_builtins
 
 from etcompile.diagnostics import Diagnostic, Source
-from etcompile.k8s.objects import Object, without_nulls
+from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.load import Document
@@ -258,5 +258,7 @@ def _edit(field: str, entry: Mapping[str, Any], origin: Origin) -> Edit:
         case _:
             patch = Traced(entry["patch"], place.source, (*place.path, "patch"))
             reach, change = "jobs", Patch(patch)
-    target = convert(without_nulls(entry.get("target") or {}), Target)
+    written = entry.get("target") or {}
+    fields = {name.name: written.get(name.encode_name) for name in structs.fields(Target)}
+    target = Target(**{name: value for name, value in fields.items() if value is not None})
     return Edit(origin, reach, target, change, optional=bool(entry.get("optional")))
