@@ -22,7 +22,7 @@ from etcompile.load import parse
 from etcompile.model import GANGS, MOST_PODS, Job, Member, Role, SecretMode, Settings
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
 from etcompile.model.run_identity import in_run, with_settings
-from etcompile.model.settings import SECRET_KINDS, Services
+from etcompile.model.settings import SECRET_KINDS, SETTINGS, Services
 
 API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "StoredJob"
@@ -122,21 +122,14 @@ def stored_value(
 
 def settings_value(settings: Settings) -> dict[str, Any]:
     """The settings as a JSON value, without those that are not set."""
-    value: dict[str, Any] = without_nulls(
-        {
-            "services": settings.services,
-            "secret": str(settings.secret.stored),
-            "kubernetesVersion": settings.kubernetes_version,
-            "initImage": settings.init_image,
-            "kubectlImage": settings.kubectl_image,
-            "clusterDomain": settings.cluster_domain,
-            "profiles": list(settings.profiles) or None,
-            "run": settings.run,
-            "gang": settings.gang if settings.gang != "none" else None,
-            "gangScheduler": settings.gang_scheduler,
-        }
-    )
-    return value
+    value = {
+        **{name: getattr(settings, field) for name, field in SETTINGS.items()},
+        "secret": str(settings.secret.stored),
+        "profiles": list(settings.profiles) or None,
+        "gang": settings.gang if settings.gang != "none" else None,
+    }
+    result: dict[str, Any] = without_nulls(value)
+    return result
 
 
 def settings_of(value: Mapping[str, Any]) -> Settings:
@@ -146,22 +139,19 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
         StoredJobError: they are none that this version of etcompile knows.
     """
     kind, _, name = value["secret"].partition(":")
-    run, gang, services = value.get("run"), value.get("gang", "none"), value["services"]
-    known = kind in SECRET_KINDS and gang in GANGS and services in get_args(Services)
-    if not known or (run is not None and not is_run(run)):
+    fields: dict[str, Any] = {
+        **{field: value.get(name) for name, field in SETTINGS.items()},
+        "kubernetes_version": value["kubernetesVersion"],
+        "cluster_domain": value["clusterDomain"],
+        "secret": SecretMode(kind, name or None),
+        "profiles": tuple(value.get("profiles", ())),
+        "gang": value.get("gang", "none"),
+    }
+    settings = Settings(**fields)
+    run, known = settings.run, kind in SECRET_KINDS and settings.gang in GANGS
+    if not known or settings.services not in get_args(Services) or not (run is None or is_run(run)):
         raise StoredJobError("its settings are none that this version of etcompile knows")
-    return Settings(
-        services=services,
-        secret=SecretMode(kind, name or None),
-        kubernetes_version=value["kubernetesVersion"],
-        init_image=value.get("initImage"),
-        kubectl_image=value.get("kubectlImage"),
-        cluster_domain=value["clusterDomain"],
-        profiles=tuple(value.get("profiles", ())),
-        run=run,
-        gang=gang,
-        gang_scheduler=value.get("gangScheduler"),
-    )
+    return settings
 
 
 def with_patches(job: Job, patches: Sequence[overlays.Edit]) -> Job:
@@ -245,11 +235,7 @@ def _runs(role: Role) -> Iterator[dict[str, Any]]:
 
 
 def _members(runs: list[Mapping[str, Any]]) -> Iterator[Member]:
-    left = MOST_PODS
     for run in runs:
-        left -= max(0, run["to"] - run["from"] + 1)
-        if left < 0:
-            raise StoredJobError(f"it has more than {MOST_PODS} replicas")
         for index in range(run["from"], run["to"] + 1):
             yield Member(
                 index,

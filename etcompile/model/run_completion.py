@@ -44,48 +44,34 @@ class Completion(Struct, frozen=True):
     names: tuple[str, ...] = ()
 
 
-_OPEN = Completion("open")
-
-
 def completion(success: Success, deciders: Sequence[Decider]) -> Completion:
-    """Whether a run has succeeded, or cannot any more."""
-    done = [decider for decider in deciders if decider.outcome == "done"]
-    out = [decider for decider in deciders if decider.outcome == "out"]
-    if done and (why := _succeeded(success, deciders, done, out)):
-        first = [decider for decider in done if decider.first] if success.needs == "first" else []
-        return Completion("succeeded", why, tuple(decider.name for decider in first or done))
-    if not _is_hopeless(success, deciders, out):
-        return _OPEN
-    fatal = [decider for decider in out if decider.first] if success.needs == "first" else out
-    return Completion("hopeless", names=tuple(decider.name for decider in fatal))
-
-
-def _succeeded(
-    success: Success,
-    deciders: Sequence[Decider],
-    done: Sequence[Decider],
-    out: Sequence[Decider],
-) -> str:
-    first = [decider for decider in done if decider.first]
-    if success.needs == "any" or (success.needs == "first" and first):
-        return f"{(first or done)[0].name} succeeded"
-    if len(done) == len(deciders):
-        return f"{named([decider.name for decider in (*first, *done)])} succeeded"
-    settled = len(done) + len(out) == len(deciders)
-    if success.least is not None and settled and len(done) >= success.least:
-        return f"{len(done)} of {len(deciders)} replicas succeeded"
-    return ""
-
-
-def _is_hopeless(success: Success, deciders: Sequence[Decider], out: Sequence[Decider]) -> bool:
-    """Whether those who decide can not succeed any more (reference/training-operator.md 7, 32)."""
+    """Whether a run has succeeded, or cannot any more (reference/training-operator.md 7, 32)."""
+    done, out = (
+        [decider for decider in deciders if decider.outcome == outcome]
+        for outcome in ("done", "out")
+    )
+    first_done, first_out = ([decider for decider in some if decider.first] for some in (done, out))
+    everybody, least = len(deciders), success.least
+    by_first = success.needs == "first"
+    why = ""
+    if done and (success.needs == "any" or (by_first and first_done)):
+        why = f"{(first_done or done)[0].name} succeeded"
+    elif done and len(done) == everybody:
+        why = f"{named([decider.name for decider in (*first_done, *done)])} succeeded"
+    elif done and least is not None and len(done) + len(out) == everybody and len(done) >= least:
+        why = f"{len(done)} of {everybody} replicas succeeded"
+    if why:
+        deciding = first_done if by_first and first_done else done
+        return Completion("succeeded", why, tuple(decider.name for decider in deciding))
     if success.needs == "any":
-        return bool(deciders) and len(out) == len(deciders)
-    if success.needs == "first":
-        return any(decider.first for decider in out)
-    if success.least is None:
-        return bool(out)
-    return len(deciders) - len(out) < success.least
+        hopeless = bool(deciders) and len(out) == everybody
+    elif by_first:
+        hopeless = bool(first_out)
+    else:
+        hopeless = bool(out) if least is None else everybody - len(out) < least
+    if not hopeless:
+        return Completion("open")
+    return Completion("hopeless", names=tuple(d.name for d in (first_out if by_first else out)))
 
 
 def named(names: Sequence[str]) -> str:

@@ -1,13 +1,11 @@
 """The labels and annotations by which gang schedulers are spoken to, and who reads each of them.
 
-A table, apart from the schedulers' modules: frontends keep these keys with the stored job, and a
+Tables, apart from the schedulers' modules: frontends keep these keys with the stored job, and a
 job that carries keys of a scheduler that nobody chose is told so, without importing that
 scheduler (reference/gang-scheduling.md 2 to 8).
 """
 
 from collections.abc import Iterator, Mapping
-
-from msgspec import Struct
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 """The label by which Kueue knows what to queue: the operators' jobs, or Pods."""
@@ -17,71 +15,50 @@ COSCHEDULING_GROUP = "scheduling.x-k8s.io/pod-group"
 """The label of Pods that coscheduling starts together."""
 
 
-class GangScheduler(Struct, frozen=True):
-    """A gang scheduler as `--gang` names it.
-
-    Args:
-        scheduler_name: The `schedulerName` that it has unless its administrator chose another; ""
-            if its Pods keep theirs.
-        domains: The domains of the keys that it alone reads; a key without a domain is one, too.
-        queue_labels: The labels that name a queue.
-        queue_annotations: The annotations that name a queue; a label comes first.
-    """
-
-    name: str
-    scheduler_name: str = ""
-    domains: tuple[str, ...] = ()
-    queue_labels: tuple[str, ...] = ()
-    queue_annotations: tuple[str, ...] = ()
-
-
-SCHEDULERS = (
-    GangScheduler(
-        "volcano",
-        "volcano",
-        domains=("volcano.sh", "sla-waiting-time"),
-        queue_annotations=("scheduling.volcano.sh/queue-name",),
-    ),
-    GangScheduler("coscheduling", "scheduler-plugins-scheduler", domains=("scheduling.x-k8s.io",)),
-    GangScheduler("kueue", domains=("kueue.x-k8s.io",), queue_labels=(KUEUE_QUEUE,)),
-    GangScheduler("native"),
-    GangScheduler(
-        "yunikorn",
-        "yunikorn",
-        domains=("yunikorn.apache.org",),
-        queue_labels=("yunikorn.apache.org/queue",),
-        queue_annotations=("yunikorn.apache.org/queue",),
-    ),
-    GangScheduler(
-        "kai",
-        "kai-scheduler",
-        domains=("kai.scheduler",),
-        queue_labels=("kai.scheduler/queue",),
-    ),
-    GangScheduler(
-        "koordinator",
-        "koord-scheduler",
-        domains=("koordinator.sh",),
-        queue_labels=("quota.scheduling.koordinator.sh/name",),
-    ),
+GANGS = (
+    "none",
+    "volcano",
+    "coscheduling",
+    "kueue",
+    "native",
+    "yunikorn",
+    "kai",
+    "koordinator",
 )
-"""Each is described by the module of `etcompile.backend.gang` that has its name as a key."""
-
-GANGS = ("none", *(scheduler.name for scheduler in SCHEDULERS))
-"""What `--gang` may be; `none` is none."""
+"""What `--gang` may be; `none` is none. Each other is described by the module of
+`etcompile.backend.gang` that has its name as a key."""
 SCHEDULER_NAMES = {
-    scheduler.name: scheduler.scheduler_name for scheduler in SCHEDULERS if scheduler.scheduler_name
+    "volcano": "volcano",
+    "coscheduling": "scheduler-plugins-scheduler",
+    "yunikorn": "yunikorn",
+    "kai": "kai-scheduler",
+    "koordinator": "koord-scheduler",
 }
-"""The `schedulerName` of each that has one."""
+"""The `schedulerName` that each has unless its administrator chose another; Pods of the others keep
+theirs."""
 QUEUE_LABELS = {
-    label: scheduler.name for scheduler in SCHEDULERS for label in scheduler.queue_labels
+    KUEUE_QUEUE: "kueue",
+    "yunikorn.apache.org/queue": "yunikorn",
+    "kai.scheduler/queue": "kai",
+    "quota.scheduling.koordinator.sh/name": "koordinator",
 }
 """The labels that name a queue, each with the scheduler that reads it."""
 QUEUE_ANNOTATIONS = {
-    key: scheduler.name for scheduler in SCHEDULERS for key in scheduler.queue_annotations
+    "scheduling.volcano.sh/queue-name": "volcano",
+    "yunikorn.apache.org/queue": "yunikorn",
 }
-"""The annotations that name a queue, each with the scheduler that reads it."""
-_OWNERS = {domain: scheduler.name for scheduler in SCHEDULERS for domain in scheduler.domains}
+"""The annotations that name a queue, each with the scheduler that reads it; a label comes first."""
+_OWNERS = {
+    "volcano.sh": "volcano",
+    "sla-waiting-time": "volcano",
+    "scheduling.x-k8s.io": "coscheduling",
+    "kueue.x-k8s.io": "kueue",
+    "yunikorn.apache.org": "yunikorn",
+    "kai.scheduler": "kai",
+    "koordinator.sh": "koordinator",
+}
+"""The domains of keys, each with the one scheduler that reads them; a key without a domain is one,
+too."""
 
 
 def names_queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:

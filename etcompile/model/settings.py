@@ -121,8 +121,8 @@ def secret_mode(text: str) -> SecretMode:
     return mode
 
 
-class Settings(Struct, frozen=True):
-    """How to compile.
+class Settings(Struct, frozen=True, rename="camel"):
+    """How to compile. Overlays and stored jobs write the names in camel case.
 
     Args:
         services: One headless Service per worker, as et-operator makes, or one for the job.
@@ -148,3 +148,7 @@ class Settings(Struct, frozen=True):
     run: str | None = None
     gang: str = "none"
     gang_scheduler: str | None = None
+
+
+SETTINGS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))
+"""The fields of settings by the names that overlays and stored jobs write."""

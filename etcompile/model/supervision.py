@@ -5,7 +5,6 @@ because the watcher reads the lines that the supervisors write.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Literal, cast
 
 from msgspec import Struct
@@ -32,7 +31,34 @@ def options(job: Job, role: Role) -> tuple[str, ...]:
     in_place = job.run.in_place
     if in_place is None or role.name not in in_place.roles:
         return ()
-    return (*_gang(job, in_place), *_own(job, in_place, role))
+    result = []
+    if (replica := first_replica(job)) is not None:
+        # Who restarts together, and who of them coordinates.
+        first, member = replica
+        roles = [role for role in job.roles if role.name in in_place.roles and role.members]
+        # By this name its own peers find it, too.
+        domain = f".{job.service.name}" if job.service and not job.has_bare_names else ""
+        result += [
+            "--gang=" + ",".join(f"{role.name}:{len(role.members)}" for role in roles),
+            f"--coordinator={first.host_name(member)}{domain}",
+            f"--first={first.name}-{member.index or 0}",
+        ]
+    result += [f"--port={in_place.port}", f"--stop={in_place.stop}"]
+    if (limit := _backoff_limit(job, in_place, role)) is not None:
+        result.append(f"--backoff-limit={limit}")
+    if role.recovery.serves:
+        result.append("--serves")
+    if role.recovery.permanent:
+        result.append(f"--permanent={role.recovery.permanent}")
+    if in_place.checkpoint_signal:
+        result.append(f"--checkpoint-signal={in_place.checkpoint_signal}")
+        # A command that the kubelet stops gets the checkpoint signal alone for so many seconds:
+        # half of what the first Pod to end has.
+        specs = [role.template.spec for role in job.roles if is_supervised(job, role)]
+        graces = (spec.get("terminationGracePeriodSeconds") for spec in specs)
+        grace = min(_GRACE_PERIOD if seconds is None else int(seconds) for seconds in graces)
+        result.append(f"--warn={grace // 2}")
+    return tuple(result)
 
 
 def first_replica(job: Job) -> tuple[Role, Member] | None:
@@ -47,38 +73,6 @@ def first_replica(job: Job) -> tuple[Role, Member] | None:
         return None
     first = next((role for role in roles if not role.recovery.serves), roles[0])
     return first, first.members[0]
-
-
-def _gang(job: Job, in_place: InPlace) -> Iterator[str]:
-    """Who restarts together, and who of them coordinates."""
-    if (replica := first_replica(job)) is None:
-        return
-    first, member = replica
-    roles = [role for role in job.roles if role.name in in_place.roles and role.members]
-    # By this name its own peers find it, too.
-    domain = f".{job.service.name}" if job.service and not job.has_bare_names else ""
-    yield "--gang=" + ",".join(f"{role.name}:{len(role.members)}" for role in roles)
-    yield f"--coordinator={first.host_name(member)}{domain}"
-    yield f"--first={first.name}-{member.index or 0}"
-
-
-def _own(job: Job, in_place: InPlace, role: Role) -> Iterator[str]:
-    yield f"--port={in_place.port}"
-    yield f"--stop={in_place.stop}"
-    if (limit := _backoff_limit(job, in_place, role)) is not None:
-        yield f"--backoff-limit={limit}"
-    if role.recovery.serves:
-        yield "--serves"
-    if role.recovery.permanent:
-        yield f"--permanent={role.recovery.permanent}"
-    if in_place.checkpoint_signal:
-        yield f"--checkpoint-signal={in_place.checkpoint_signal}"
-        # A command that the kubelet stops gets the checkpoint signal alone for so many seconds:
-        # half of what the first Pod to end has.
-        specs = [role.template.spec for role in job.roles if is_supervised(job, role)]
-        graces = (spec.get("terminationGracePeriodSeconds") for spec in specs)
-        grace = min(_GRACE_PERIOD if seconds is None else int(seconds) for seconds in graces)
-        yield f"--warn={grace // 2}"
 
 
 def _backoff_limit(job: Job, in_place: InPlace, role: Role) -> int | None:

@@ -259,6 +259,7 @@ def _edit(field: str, entry: Mapping[str, Any], origin: Origin) -> Edit:
             patch = Traced(entry["patch"], place.source, (*place.path, "patch"))
             reach, change = "jobs", Patch(patch)
     written = entry.get("target") or {}
-    fields = {name.name: written.get(name.encode_name) for name in structs.fields(Target)}
-    target = Target(**{name: value for name, value in fields.items() if value is not None})
+    names = zip(Target.__struct_fields__, Target.__struct_encode_fields__, strict=True)
+    fields = {name: written[word] for name, word in names if written.get(word) is not None}
+    target = Target(**fields)
     return Edit(origin, reach, target, change, optional=bool(entry.get("optional")))

@@ -11,22 +11,10 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import GANGS, PROFILES, Settings
-from etcompile.model.settings import secret_mode
+from etcompile.model.settings import SETTINGS, secret_mode
 from etcompile.overlays.document_patches import new_image
 from etcompile.overlays.overlay import Edit, ImageChange, Overlay, Target
 
-_FIELDS = {
-    "services": "services",
-    "secret": "secret",
-    "kubernetesVersion": "kubernetes_version",
-    "initImage": "init_image",
-    "kubectlImage": "kubectl_image",
-    "clusterDomain": "cluster_domain",
-    "profiles": "profiles",
-    "gang": "gang",
-    "gangScheduler": "gang_scheduler",
-    "run": "run",
-}
 _IMAGES = ("init_image", "kubectl_image")
 
 
@@ -57,7 +45,7 @@ def settled(
         problems += impossible.values()
         folder = os.path.dirname(overlay.source.locate(()).file)  # noqa: PTH120 - may be no path
         for name, value in overlay.settings.items():
-            if name not in impossible and (field := _FIELDS[name]) not in explicit:
+            if name not in impossible and (field := SETTINGS[name]) not in explicit:
                 values[field] = _value(field, value, folder)
                 deciding[name] = overlay
         for edit in overlay.edits:
