@@ -336,12 +336,12 @@ def _is_apart(one: Needs, other: Needs) -> bool:
     )
 
 
-def _collide(ports: frozenset[Port], taken: frozenset[Port]) -> bool:
+def _collide(ports: frozenset[Port], others: frozenset[Port]) -> bool:
     """Whether one of some ports of the host is taken already."""
     every = ("", "0.0.0.0")  # noqa: S104 - nothing is bound here
     return any(
         (protocol, number) == (other[0], other[2])
         and (address == other[1] or address in every or other[1] in every)
         for protocol, address, number in ports
-        for other in taken
+        for other in others
     )

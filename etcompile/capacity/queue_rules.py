@@ -149,7 +149,7 @@ def _assigned(
                 reason = f"the flavor {first} has a topology of Kueue"
                 return QueueAnswer(roles, UNKNOWN, reason)
             for resource, amount in own.items():
-                quotas.taken[first, resource] += amount
+                quotas.reserved[first, resource] += amount
             labels = equal(flavor.get("nodeLabels") or {})
             chosen = structs.replace(
                 chosen,
@@ -189,7 +189,7 @@ class _Quotas:
     def __init__(self, snapshot: Snapshot, name: str) -> None:
         flavors, queues = snapshot.of_kind("ResourceFlavor"), snapshot.of_kind("ClusterQueue")
         self.flavors = {flavor: own.get("spec") or {} for flavor, own in flavors.items()}
-        self.taken: Counter[tuple[str, str]] = Counter()
+        self.reserved: Counter[tuple[str, str]] = Counter()
         self._queue, cohort = queues[name], _cohort(queues[name]["spec"])
         self._members = [q for q in queues.values() if cohort and _cohort(q["spec"]) == cohort]
         if cohort in (cohorts := snapshot.of_kind("Cohort")):
@@ -198,7 +198,7 @@ class _Quotas:
     def shortage(self, flavor: str, own: Mapping[str, int], *, is_idle: bool = False) -> str | None:
         """The first resource of a flavor that is short; `is_idle`: even if nothing ran."""
         for resource, amount in own.items():
-            wanted = amount + self.taken[flavor, resource]
+            wanted = amount + self.reserved[flavor, resource]
             has = self._available(flavor, resource, is_idle=is_idle)
             if wanted > has:
                 amounts = [quantities({resource: max(n, 0)}) for n in (wanted, has)]

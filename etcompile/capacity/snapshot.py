@@ -92,7 +92,7 @@ class Snapshot(_Part, frozen=True, tag_field="kind", tag="CapacitySnapshot"):
     """What a cluster has, and what uses it.
 
     Args:
-        taken: When, RFC 3339; "" if that is not known.
+        time: When it was read, RFC 3339; "" if that is not known.
         unique_labels: Labels of nodes that are left out, because they differ from node to node.
         pod_labels: By namespace, the keys of the labels of Pods that run.
         anti_affinity: Required anti-affinity terms of Pods that run, with `namespace` and `job`.
@@ -101,7 +101,7 @@ class Snapshot(_Part, frozen=True, tag_field="kind", tag="CapacitySnapshot"):
 
     nodes: tuple[Group, ...]
     api_version: Literal["etcompile.dev/v1alpha1"] = "etcompile.dev/v1alpha1"
-    taken: str = ""
+    time: str = ""
     rounded: bool = False
     unique_labels: tuple[str, ...] = ()
     pod_labels: dict[str, tuple[str, ...]] = {}
@@ -124,7 +124,7 @@ def of_objects(
     pods: Iterable[Object] = (),
     others: Mapping[str, Collection[Object]] | None = None,
     *,
-    taken: str = "",
+    time: str = "",
     is_portable: bool = True,
 ) -> Snapshot:
     """The snapshot of a cluster.
@@ -132,7 +132,7 @@ def of_objects(
     Args:
         pods: Those that are on no node, or have ended, use nothing.
         others: Other objects by kind.
-        taken: When they were read, RFC 3339.
+        time: When they were read, RFC 3339.
         is_portable: Whether labels that tell nodes from each other are left out.
     """
     nodes = list(nodes)
@@ -165,7 +165,7 @@ def of_objects(
             structs.replace(group, states=tuple(state for _, state in sorted(states.items())))
             for _, (group, states) in sorted(groups.items())
         ),
-        taken=taken,
+        time=time,
         unique_labels=tuple(sorted(unique)),
         pod_labels={namespace: tuple(sorted(keys)) for namespace, keys in sorted(labels.items())},
         anti_affinity=tuple(own for _, own in sorted(terms.items())),

@@ -71,8 +71,8 @@ def read_cluster(cluster: Cluster, *, is_portable: bool = False) -> tuple[Snapsh
             if error.status != 403:
                 raise
             unread.append(f"{kind}s")
-    taken = timestamp(cluster.now())
-    shot = snapshot.of_objects(nodes, pods, others, taken=taken, is_portable=is_portable)
+    time = timestamp(cluster.now())
+    shot = snapshot.of_objects(nodes, pods, others, time=time, is_portable=is_portable)
     return shot, unread
 
 
@@ -201,5 +201,5 @@ def capacity_markdown(capacities: Sequence[JobCapacity], shot: Snapshot | None) 
         )
     counts = Counter(each.words for each in order[20:])
     rows += [f"| {count} more | {words} | |" for words, count in counts.items()]
-    rows += ["", f"Capacity: snapshot of {shot.taken}."] if shot and shot.taken else []
+    rows += ["", f"Capacity: snapshot of {shot.time}."] if shot and shot.time else []
     return "\n".join([*rows, ""])

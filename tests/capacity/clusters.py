@@ -51,4 +51,4 @@ def gpu_cluster():
         running("gpu-1", gpus=4, cpu="32", memory="128Gi"),
         running("gpu-2", gpus=2, cpu="16", memory="64Gi"),
     ]
-    return snapshot.of_objects(nodes, others, taken="2026-11-26T08:00:00Z")
+    return snapshot.of_objects(nodes, others, time="2026-11-26T08:00:00Z")
