@@ -57,19 +57,13 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         NoSuchJobError: there is no such job.
         ImpossibleError: it cannot be run.
     """
-
-    def refused(problem: str, advice: str = "") -> ImpossibleError:
-        return impossible(codes.CANNOT_BE_RESTARTED, job=job, problem=problem, advice=advice)
-
     parent = inventory_of(cluster, job, cluster.namespace)
     version = seen_version(parent, cluster.now())
-    observed = seen(cluster, job, cluster.namespace)
-    try:
-        run = _stored_run(observed)
-    except StoredJobError as error:
-        raise refused(str(error)) from error
+    observed, run = _declared(cluster, job, codes.CANNOT_BE_RESTARTED)
     if run.job.run.suspended:
-        raise refused("it is suspended", "remove the suspension from the job's file, and apply it")
+        advice = "remove the suspension from the job's file, and apply it"
+        facts = {"problem": "it is suspended", "advice": advice}
+        raise impossible(codes.CANNOT_BE_RESTARTED, job=job, **facts)
     title = f"{run.namespace}/{job}"
     declared = [
         {**pod, "metadata": {**pod["metadata"], "namespace": run.namespace}}
@@ -120,27 +114,28 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
     )
 
 
-def _stored_run(observed: Seen) -> StoredRun:
-    """The job that its ConfigMap in a cluster holds.
+def _declared(cluster: Cluster, job: str, code: str) -> tuple[Seen, StoredRun]:
+    """What the cluster has of a job, and the job that its ConfigMap there declares.
 
     Raises:
-        StoredJobError: there is none that this version of etcompile can read.
+        ImpossibleError: with this code: there is none that this version of etcompile can read.
     """
+    observed = seen(cluster, job, cluster.namespace)
     problem = ""
     configs = [value for value in observed.objects.values() if is_config(value)]
     # A copy of it, which somebody made with its labels, is another one's or nobody's.
-    configs.sort(key=lambda value: stranger(value) is not None)
-    for value in configs:
+    for value in sorted(configs, key=lambda value: stranger(value) is not None):
         try:
             run = StoredRun(value)
         except StoredJobError as error:
             problem = str(error)
             continue
         if run.job.config_name == value["metadata"]["name"]:
-            return run
+            return observed, run
         problem = problem or f"its ConfigMap is called {value['metadata']['name']}"
-        problem += f", and not {run.job.config_name}, for {value['metadata']['labels'][JOB_LABEL]}"
-    raise StoredJobError(problem)
+        labelled = value["metadata"]["labels"][JOB_LABEL]
+        problem += f", and not {run.job.config_name}, for {labelled}"
+    raise impossible(code, job=job, problem=problem, advice="")
 
 
 # Checkpoints --------------------------------------------------------------------------------------
@@ -190,11 +185,7 @@ def request_checkpoint(
     def refused(problem: str, advice: str = "") -> ImpossibleError:
         return impossible(codes.CANNOT_BE_ASKED, job=job, problem=problem, advice=advice)
 
-    observed = seen(cluster, job, cluster.namespace)
-    try:
-        run = _stored_run(observed)
-    except StoredJobError as error:
-        raise refused(str(error)) from error
+    observed, run = _declared(cluster, job, codes.CANNOT_BE_ASKED)
     in_place = run.job.run.in_place
     if in_place is None or in_place.checkpoint_signal is None:
         advice = "set etcompile.dev/restart: in-place and etcompile.dev/checkpoint-signal: USR1"
@@ -210,14 +201,21 @@ def request_checkpoint(
     if now < last.at + SAME:
         # Pods that go are part of the same disturbance, and one checkpoint is enough.
         return CheckpointRequest(title, signal, (), _names(idle), last.why, now - last.at)
-    new = notice(_epoch(observed, job), now, signal, _REASON)
+    epoch = 0  # unless a watcher manages the run
+    for value in observed.objects.values():
+        if value["kind"] == "ConfigMap" and value["metadata"]["name"] == status_name(job):
+            record = written_record(value.get("data") or {})
+            epoch = (record.epoch if record else None) or 0
+    new = notice(epoch, now, signal, _REASON)
     first = first_replica(run.job)
     receivers = running
     if first is not None:
         # The supervisor of the first replica passes it on to all others.
         role, member = first
-        own = (role.name, None if member.index is None else str(member.index))
-        receivers = [pod for pod in running if _replica(pod) == own]
+        own = {ROLE_LABEL: role.name}
+        if member.index is not None:
+            own[INDEX_LABEL] = str(member.index)
+        receivers = [pod for pod in running if own.items() <= pod["metadata"]["labels"].items()]
     if not receivers:
         raise refused(
             "the supervisor of its first replica, which notifies the others, is not running"
@@ -276,19 +274,5 @@ def _annotate(
         return [pod for pod, is_done in zip(receivers, done, strict=True) if is_done]
 
 
-def _replica(pod: LiveObject) -> tuple[str | None, str | None]:
-    labels = pod["metadata"].get("labels") or {}
-    return labels.get(ROLE_LABEL), labels.get(INDEX_LABEL)
-
-
 def _names(values: Sequence[LiveObject]) -> tuple[str, ...]:
     return tuple(value["metadata"]["name"] for value in values)
-
-
-def _epoch(observed: Seen, job: str) -> int:
-    """The epoch of the run; 0 if no watcher manages it."""
-    for value in observed.objects.values():
-        if value["kind"] == "ConfigMap" and value["metadata"]["name"] == status_name(job):
-            record = written_record(value.get("data") or {})
-            return (record.epoch or 0) if record is not None else 0
-    return 0
