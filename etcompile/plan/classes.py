@@ -49,7 +49,6 @@ class Difference(Struct, frozen=True):
         desired: What is to be applied: as declared, but for fields that stay as they are.
         inventory: The id of the ApplySet that it should be in; None for none.
         places: Where they seem to differ.
-        result: The live object after an update, as far as it can be foreseen.
         owned: Who owns the live object's fields; None if that is a declaration, too.
     """
 
@@ -59,7 +58,6 @@ class Difference(Struct, frozen=True):
     live: Object
     inventory: str | None
     places: tuple[Raw, ...]
-    result: Object
     owned: Ownership | None
     job: str | None = None
 
@@ -70,16 +68,16 @@ class Answer(Struct, frozen=True):
     Args:
         desired: What is to be sent: as declared, but for what admission makes of new objects.
         places: Where applying that would change the live object.
-        result: The live object afterwards, as far as it can be known.
         accepted: The API server accepts the update.
+        result: The live object afterwards; None if it refuses the update.
         immutable: Why the object must be replaced, in the API server's words; empty if it need
             not be.
     """
 
     desired: Object
     places: tuple[Raw, ...]
-    result: Object
     accepted: bool
+    result: Object | None = None
     immutable: tuple[str, ...] = ()
 
 
@@ -112,16 +110,14 @@ def difference(
     declared = desired
     if rights.ignored:
         desired = as_live(desired, live, ref, rights.ignored, owned or NOBODY)
-    comparison = compared(desired, live, owned)
-    places = comparison.places
+    places = compared(desired, live, owned)
     now = owners.inventory(live)
     if inventory and now != inventory:
         label = ("metadata", "labels", PART_OF)
         places = (*places, Raw(label, ABSENT if now is None else now, inventory))
     if not places:
         return None
-    result = comparison.result
-    return Difference(ref, declared, desired, live, inventory, places, result, owned, job)
+    return Difference(ref, declared, desired, live, inventory, places, owned, job)
 
 
 def matched(
@@ -151,13 +147,13 @@ def resolved(
             from another one.
     """
     desired, live = seeming.desired, seeming.live
-    places, result = seeming.places, seeming.result
+    places, result = seeming.places, None
     step = unchanged(live, seeming.ref)
     if answer is not None:
         desired, places, result = answer.desired, answer.places, answer.result
         if not places:
             return step
-    limits = changes(live, result, places)
+    limits = changes(live, result or desired, places)
     if answer is not None and answer.accepted:
         limits = [change for change in limits if change.verdict != "refused"]
     step = structs.replace(

@@ -1,15 +1,12 @@
-"""A desired and a live object to what applying the one would change in the other.
+"""A desired and a live object to where applying the one would change the other.
 
-If nothing differs, the result is the live object itself, so ten thousand unchanged objects cost one
-walk each. Fields that only the server writes, its defaults, other spellings of a quantity and the
+Fields that only the server writes, its defaults, other spellings of a quantity and the
 fields of other managers are not differences (reference/gitops.md 4.3 and 4.4). Two declarations,
 such as those of two revisions, are compared in the same way, except that every field counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-from msgspec import Struct
 
 from etcompile.k8s import listkeys
 from etcompile.k8s.managedfields import Fields, Others, Ownership, below, of_item, others_below
@@ -26,37 +23,25 @@ _ALL: Fields = {".": {}}
 
 _DROPPED = frozenset({"hostIPC", "hostNetwork", "hostPID", "publishNotReadyAddresses", "readOnly"})
 """Fields of which the API server does not keep a false."""
-_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """The tolerations that the admission plugin DefaultTolerationSeconds adds."""
 
 
-class Comparison(Struct, frozen=True):
-    """What applying would do: the object afterwards, and where it changes.
-
-    The result is the live object itself if nothing changes.
-    """
-
-    result: Object
-    places: tuple[Raw, ...]
-
-
-def compared(desired: Object, live: Object, owned: Ownership | None) -> Comparison:
-    """What applying a desired object makes of the live one.
+def compared(desired: Object, live: Object, owned: Ownership | None) -> tuple[Raw, ...]:
+    """Where applying a desired object would change the live one.
 
     Args:
         owned: Who owns the live object's fields; None if that is a declaration, too, so that what
             is not desired is removed.
     """
     if desired == live:
-        return Comparison(live, ())
-    as_it_is = live
+        return ()
     if desired["kind"] == "Secret":
         desired, live = encoded(desired), encoded(live)
-    places: list[Raw] = []
-    whole = owned is None
     ours, others = (_ALL, ()) if owned is None else (owned.ours, owned.others)
-    result = dict(live)
-    for name in desired.keys() | (live.keys() if whole else _owned_keys(ours, live)):
+    around = desired["kind"], ours, others
+    places: list[Raw] = []
+    for name in desired.keys() | _owned_keys(ours, live):
         if name in ("apiVersion", "kind", "status"):
             continue
         wanted = desired.get(name)
@@ -64,8 +49,8 @@ def compared(desired: Object, live: Object, owned: Ownership | None) -> Comparis
             wanted = {
                 key: value for key, value in desired[name].items() if key not in SERVER_METADATA
             }
-        _field((), name, wanted, live, result, (desired["kind"], ours, others, places))
-    return Comparison(result if places else as_it_is, tuple(places))
+        places += _field((), name, wanted, live, around)
+    return tuple(places)
 
 
 def _is_nothing(name: str, value: Any) -> bool:
@@ -81,50 +66,40 @@ def _is_nothing(name: str, value: Any) -> bool:
 
 def _owned_keys(fields: Fields | None, live: Mapping[str, Any]) -> set[str]:
     """The keys of a mapping that a set of fields owns."""
-    return {key for key in live if fields and f"f:{key}" in fields}
+    return {key for key in live if fields and (fields is _ALL or f"f:{key}" in fields)}
 
 
-_Around = tuple[str, Fields | None, Others, list[Raw]]
-"""The kind, what we own, what others own, and where differences are noted."""
+_Around = tuple[str, Fields | None, Others]
+"""The kind, what we own, and what others own."""
 
 
-def _merged(path: KeyedPath, desired: Any, live: Any, around: _Around) -> Any:
-    """What becomes of a value; the live one itself if it stays."""
-    if desired is live:
-        return live
+def _merged(path: KeyedPath, desired: Any, live: Any, around: _Around) -> Iterator[Raw]:
     # JSON values: asking for a dict is many times quicker than for a Mapping.
     if isinstance(desired, dict) and isinstance(live, dict):
-        return _mapping(path, desired, live, around)
-    if isinstance(desired, list) and isinstance(live, list):
-        return _list(path, desired, live, around)
-    if same(path, desired, live):
-        return live
-    _note(path, live, desired, around)
-    return desired
+        yield from _mapping(path, desired, live, around)
+    elif isinstance(desired, list) and isinstance(live, list):
+        yield from _list(path, desired, live, around)
+    elif not same(path, desired, live):
+        yield Raw(path, live, desired, _managers(around))
 
 
 def _mapping(
     path: KeyedPath, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around
-) -> Any:
-    kind, ours, others, places = around
+) -> Iterator[Raw]:
+    kind, ours, others = around
     if ours is not _ALL and _is_one(path, desired, ours, others):
         # It holds what we declare and nothing else, whoever wrote what is there: a key that
         # somebody patched in makes the patcher the owner of all of it.
-        inside: list[Raw] = []
-        result = _mapping(path, desired, live, (kind, _ALL, (), inside))
-        managers = tuple(dict.fromkeys(name for name, _ in others))
-        places += [Raw(place.path, place.before, place.after, managers) for place in inside]
-        return result
-    result = dict(live)
-    before = len(places)
+        for place in _mapping(path, desired, live, (kind, _ALL, ())):
+            yield Raw(place.path, place.before, place.after, _managers(around))
+        return
     for name, wanted in desired.items():
         # What the API server has filled in makes a mapping longer: then they differ at a glance.
         present = live.get(name)
         if type(wanted) is not type(present) or wanted != present:
-            _field(path, name, wanted, live, result, around)
-    for name in (live.keys() if ours is _ALL else _owned_keys(ours, live)) - desired.keys():
-        _field(path, name, None, live, result, around)
-    return result if len(places) > before else live
+            yield from _field(path, name, wanted, live, around)
+    for name in _owned_keys(ours, live) - desired.keys():
+        yield from _field(path, name, None, live, around)
 
 
 def _is_one(
@@ -142,15 +117,9 @@ def _is_one(
 
 
 def _field(
-    path: KeyedPath,
-    name: str,
-    wanted: Any,
-    parent: Mapping[str, Any],
-    result: dict[str, Any],
-    around: _Around,
-) -> None:
-    """Puts into `result` what becomes of a field, if anything does."""
-    kind, ours, others, places = around
+    path: KeyedPath, name: str, wanted: Any, parent: Mapping[str, Any], around: _Around
+) -> Iterator[Raw]:
+    kind, ours, others = around
     present = parent.get(name)
     if wanted is present or (type(wanted) is type(present) is str and wanted == present):
         return
@@ -161,43 +130,34 @@ def _field(
             key: value for key, value in (present or {}).items() if key not in SERVER_METADATA
         }
     mine = _ALL if whole else below(ours, name)
-    theirs = others_below(others, name) if others else ()
-    inner = (kind, mine, theirs, places)
+    inner = (kind, mine, others_below(others, name) if others else ())
     if wanted is None:
-        if mine is None or name == PART_OF:
-            return
-        left = _without(field, present, default(kind, field, parent), inner)
-        if left is ABSENT:
-            result.pop(name)
-        else:
-            result[name] = left
-    elif present is None:
-        if _is_nothing(name, wanted) or same(field, wanted, default(kind, field, parent)):
-            return
-        if whole and isinstance(wanted, Mapping) and _only_defaults(field, wanted, kind):
-            return
-        _note(field, ABSENT, wanted, inner)
-        result[name] = wanted
-    else:
-        result[name] = _merged(field, wanted, present, inner)
+        if mine is not None and name != PART_OF:
+            yield from _without(field, present, default(kind, field, parent), inner)
+    elif present is not None:
+        yield from _merged(field, wanted, present, inner)
+    elif not (
+        _is_nothing(name, wanted)
+        or same(field, wanted, default(kind, field, parent))
+        or (whole and isinstance(wanted, Mapping) and _only_defaults(field, wanted, kind))
+    ):
+        yield Raw(field, ABSENT, wanted)
 
 
-def _without(path: KeyedPath, live: Any, usual: Any, around: _Around) -> Any:
-    """What is left of a value that is no longer declared: nothing, or what others own of it."""
-    kind, ours, others, _ = around
+def _without(path: KeyedPath, live: Any, usual: Any, around: _Around) -> Iterator[Raw]:
+    """Where a value that is no longer declared goes: not where others own it."""
+    kind, ours, others = around
     if same(path, live, usual) or _is_nothing(path[-1], live):
-        return live
-    if ours and ours is not _ALL and isinstance(live, Mapping):
-        return _mapping(path, {}, live, around) or ABSENT
-    if ours and ours is not _ALL and isinstance(live, list):
-        left = _list(path, [], live, around)
-        return left or ABSENT
-    if ours is _ALL and isinstance(live, Mapping) and _only_defaults(path, live, kind):
-        return live
-    if others:
-        return live
-    _note(path, live, ABSENT, around)
-    return ABSENT
+        return
+    is_part = ours and ours is not _ALL
+    if is_part and isinstance(live, Mapping):
+        yield from _mapping(path, {}, live, around)
+    elif is_part and isinstance(live, list):
+        yield from _list(path, [], live, around)
+    elif not others and not (
+        ours is _ALL and isinstance(live, Mapping) and _only_defaults(path, live, kind)
+    ):
+        yield Raw(path, live, ABSENT)
 
 
 def _only_defaults(path: KeyedPath, value: Mapping[str, Any], kind: str) -> bool:
@@ -209,32 +169,23 @@ def _only_defaults(path: KeyedPath, value: Mapping[str, Any], kind: str) -> bool
     )
 
 
-def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around) -> Any:
-    kind, ours, others, places = around
+def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around) -> Iterator[Raw]:
+    kind, ours, others = around
     if path[-1] == "tolerations" and ours is not _ALL:
-        keys = {toleration.get("key") for toleration in desired}
-        written = [item for item in live if item.get("key") not in _TAINTS - keys]
-        if len(written) < len(live):
-            left = _list(path, desired, written, around)
-            added = [toleration for toleration in live if toleration not in written]
-            return live if left is written else [*left, *added]
+        added = TAINTS - {toleration.get("key") for toleration in desired}
+        live = [item for item in live if item.get("key") not in added]
     names = listkeys.keys(path, desired or live, ours, *(fields for _, fields in others))
     wanted, present = _by_key(desired, names), _by_key(live, names)
     if names and wanted is not None and present is not None:
-        keyed = _keyed(path, names, wanted, present, around)
-        return live if keyed is None else keyed
-    if same(path, desired, live):
-        return live
-    if len(desired) == len(live) and all(isinstance(item, dict) for item in desired):
-        before = len(places)
-        inner = (kind, _ALL, others, places)
-        items = [
-            _merged((*path, f"[{place}]"), item, other, inner)
-            for place, (item, other) in enumerate(zip(desired, live, strict=True))
-        ]
-        return items if len(places) > before else live
-    _note(path, live or ABSENT, desired or ABSENT, around)
-    return desired
+        yield from _keyed(path, names, wanted, present, around)
+    elif same(path, desired, live):
+        return
+    elif len(desired) == len(live) and all(isinstance(item, dict) for item in desired):
+        for place, (item, other) in enumerate(zip(desired, live, strict=True)):
+            yield from _merged((*path, f"[{place}]"), item, other, (kind, _ALL, others))
+    else:
+        managers = _managers(around) if desired and live else ()
+        yield Raw(path, live or ABSENT, desired or ABSENT, managers)
 
 
 def _keyed(
@@ -243,38 +194,28 @@ def _keyed(
     wanted: dict[str, Any],
     present: dict[str, Any],
     around: _Around,
-) -> list[Any] | None:
-    """A list whose items have keys: those of other managers stay. None if nothing changes."""
-    kind, ours, others, places = around
-    before = len(places)
-    items: dict[str, Any] = dict(present)
+) -> Iterator[Raw]:
+    """A list whose items have keys: those of other managers stay."""
+    kind, ours, others = around
     for name, item in (present | wanted).items():
         if name in wanted and item == present.get(name):
             continue  # as it is declared
         key = listkeys.key(item, names) or {}
         mine = _ALL if ours is _ALL else of_item(ours, key)
-        inner = (kind, mine, others_below(others, key) if others else (), places)
+        inner = (kind, mine, others_below(others, key) if others else ())
         step = (*path, name)
         if name not in present:
-            _note(step, ABSENT, wanted[name], inner)
-            items[name] = wanted[name]
+            yield Raw(step, ABSENT, wanted[name])
         elif name in wanted:
-            items[name] = _merged(step, wanted[name], present[name], inner)
+            yield from _merged(step, wanted[name], present[name], inner)
         elif mine is not None and not inner[2]:
             # An item that only we have written is removed with all that is in it.
-            _note(step, present[name], ABSENT, inner)
-            del items[name]
+            yield Raw(step, present[name], ABSENT)
         elif mine is not None:
-            left = _without(step, present[name], None, inner)
-            if left is ABSENT or (isinstance(left, Mapping) and set(left) <= set(names)):
-                del items[name]  # nothing but its key is left
-            else:
-                items[name] = left
+            yield from _without(step, present[name], None, inner)
     order = [name for name in wanted if name in present]
     if listkeys.in_order(path) and order != [name for name in present if name in wanted]:
-        _note(path, list(present), list(wanted), around)
-        items = {name: items[name] for name in (*wanted, *items) if name in items}
-    return list(items.values()) if len(places) > before else None
+        yield Raw(path, list(present), list(wanted), _managers(around))
 
 
 def _by_key(items: list[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
@@ -288,8 +229,6 @@ def _by_key(items: list[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
     return by_key if len(by_key) == len(items) else None
 
 
-def _note(path: KeyedPath, before: Any, after: Any, around: _Around) -> None:
-    _, _, others, places = around
-    # A new value conflicts with the old one's owners; a removal only gives up our own share.
-    managers = tuple(dict.fromkeys(name for name, _ in others)) if after is not ABSENT else ()
-    places.append(Raw(path, before, after, managers if before is not ABSENT else ()))
+def _managers(around: _Around) -> tuple[str, ...]:
+    """Who else owns a value: a new one conflicts with them, and a removal does not."""
+    return tuple(dict.fromkeys(name for name, _ in around[2]))

@@ -14,7 +14,7 @@ from msgspec import Struct
 from etcompile.k8s import quantity
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, keyed
-from etcompile.plan.comparison import compared
+from etcompile.plan.comparison import TAINTS, compared
 from etcompile.plan.field_values import ABSENT, Raw, Row, default, encoded, table, value_at
 from etcompile.plan.step import masked
 
@@ -76,7 +76,7 @@ def changes(old: Object, new: Object, places: Sequence[Raw] | None = None) -> li
     if old["kind"] == "Secret":
         old, new = encoded(old), encoded(new)
     if places is None:
-        places = compared(new, old, None).places if kind in rows() else ()
+        places = compared(new, old, None) if kind in rows() else ()
     result: dict[tuple[KeyedPath, str], Change] = {}
     for place in sorted(places, key=lambda place: place.path):
         for leaf in leaves(place):
@@ -132,7 +132,11 @@ def _tolerations_added(old: Any, new: Any, *_: Object) -> bool:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
     present = [lasting(toleration) for toleration in new or ()]
-    return all(lasting(toleration) in present for toleration in old or ())
+    return all(
+        lasting(toleration) in present
+        for toleration in old or ()
+        if toleration.get("key") not in TAINTS
+    )
 
 
 def _grown(old: Any, new: Any, *_: Object) -> bool:

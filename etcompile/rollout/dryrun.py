@@ -91,26 +91,25 @@ class DryRun:
         if update is None:
             return None
         if update.result is not None and not update.places:
-            return Answer(desired, (), live, accepted=True)
+            return Answer(desired, (), accepted=True)
         new = self._as_new(body, difference)
-        foreseen = difference.places, difference.result
-        for changed in difference.places if new is not None else ():
+        foreseen = difference.places
+        for changed in foreseen if new is not None else ():
             # Where a new object would be as the live one is, what is there stays.
             is_there = value_at(live, changed.path)
             if same(changed.path, value_at(new, changed.path), is_there):
                 desired = changed_at(desired, changed.path, is_there)
         if desired is not difference.desired:
             body = _member(desired, live, difference.inventory)
-            left = compared(body, live, difference.owned)
-            foreseen = left.places, left.result
-            if not left.places:
-                return Answer(desired, (), live, accepted=True)
+            foreseen = compared(body, live, difference.owned)
+            if not foreseen:
+                return Answer(desired, (), accepted=True)
             update = self._updated(body, live)
             if update is None:
                 return None
         if update.result is None:
-            return Answer(desired, *foreseen, accepted=False, immutable=update.immutable)
-        return Answer(desired, update.places, update.result, accepted=update.accepted)
+            return Answer(desired, foreseen, accepted=False, immutable=update.immutable)
+        return Answer(desired, update.places, update.accepted, update.result)
 
     def _updated(self, desired: Object, live: Object) -> _Update | None:
         """What an update would make of a live object; None if the API server does not say."""
@@ -138,7 +137,7 @@ class DryRun:
                 changed.after,
                 tuple(dict.fromkeys(name for path, name in owners if overlap(path, changed.path))),
             )
-            for changed in compared(result, live, None).places
+            for changed in compared(result, live, None)
         )
         return _Update(result, places, accepted=not owners)
 

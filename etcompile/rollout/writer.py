@@ -276,7 +276,7 @@ def shared(
     Returns:
         The object; None if any conflict is about a real difference.
     """
-    differing = [changed.path for changed in compared(desired, live, NOBODY).places]
+    differing = [changed.path for changed in compared(desired, live, NOBODY)]
     body: dict[str, Any] = copy.deepcopy(dict(desired))
     for conflict in error.conflicts:
         ours, theirs = place(body, conflict.field), place(live, conflict.field)
