@@ -43,7 +43,7 @@ def quota_shortages(
 ) -> Iterator[tuple[str, str]]:
     """What ResourceQuotas lack for Pods: a verdict and why; what `jobs` use already is theirs."""
     for title, quota in snapshot.of_kind("ResourceQuota").items():
-        namespace, spec = title.partition("/")[0], quota["spec"]
+        namespace, spec = title.partition("/")[0], quota.get("spec") or {}
         own = [pod for pod in pods if pod["metadata"].get("namespace") == namespace]
         for container, resource in sorted(_unnamed(own, spec)):
             must = f"the container {container} must name {resource}"

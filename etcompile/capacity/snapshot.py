@@ -10,10 +10,10 @@ The structs are the form of the file: their fields are its fields, with amounts 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import Object
@@ -36,10 +36,11 @@ KINDS = {
     "Cohort": "kueue.x-k8s.io",
 }
 """The API groups of the other objects of a snapshot, by kind."""
-_FIELDS = ("spec", "value", "globalDefault", "overhead", "scheduling")
+_COMMON = ("metadata", "status")
 _MOST_STATES = 500
 """Of all groups together, so that a snapshot of 5,000 nodes has less than 200 kB."""
 
+Quantity = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?(m|[kKMGTPE]i?)?$")]
 Port = tuple[str, str, int]
 """Protocol, address and number of a port of the host."""
 Taint = tuple[str, str, str]
@@ -58,7 +59,7 @@ class Use(_Part, frozen=True):
         job: The job of etcompile whose Pods they are, `namespace/name`; "" for all others.
     """
 
-    requests: dict[str, str]
+    requests: dict[str, Quantity]
     priority: int = 0
     host_ports: tuple[Port, ...] = ()
     job: str = ""
@@ -67,7 +68,7 @@ class Use(_Part, frozen=True):
 class State(_Part, frozen=True):
     """How many nodes of a group are used in the same way."""
 
-    count: int
+    count: Annotated[int, Meta(ge=0)]
     used: tuple[Use, ...] = ()
 
     def used_by(self, counts: Callable[[Use], bool]) -> tuple[Counter[str], frozenset[Port]]:
@@ -82,10 +83,29 @@ class State(_Part, frozen=True):
 class Group(_Part, frozen=True):
     """Nodes that have the same."""
 
-    allocatable: dict[str, str]
+    allocatable: dict[str, Quantity]
     states: tuple[State, ...]
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
+
+
+class Name(TypedDict):
+    """The metadata of another object."""
+
+    name: str
+    namespace: NotRequired[str]
+
+
+class Other(TypedDict, total=False):
+    """Another object of the cluster, with its fields that matter here."""
+
+    metadata: Required[Name]
+    spec: dict[str, Any]
+    status: dict[str, Any]
+    value: int
+    globalDefault: bool
+    overhead: dict[str, Any]
+    scheduling: dict[str, Any]
 
 
 class Snapshot(_Part, frozen=True, tag_field="kind", tag="CapacitySnapshot"):
@@ -106,9 +126,9 @@ class Snapshot(_Part, frozen=True, tag_field="kind", tag="CapacitySnapshot"):
     unique_labels: tuple[str, ...] = ()
     pod_labels: dict[str, tuple[str, ...]] = {}
     anti_affinity: tuple[dict[str, Any], ...] = ()
-    objects: dict[str, tuple[dict[str, Any], ...]] = {}
+    objects: dict[str, tuple[Other, ...]] = {}
 
-    def of_kind(self, kind: str) -> dict[str, dict[str, Any]]:
+    def of_kind(self, kind: str) -> dict[str, Object]:
         """The other objects of a kind by name, or by `namespace/name`."""
         own = ((value["metadata"], value) for value in self.objects.get(kind, ()))
         return {"/".join(filter(None, (m.get("namespace"), m["name"]))): value for m, value in own}
@@ -263,15 +283,16 @@ def _uses(pods: Iterable[Object]) -> tuple[Use, ...]:
     )
 
 
-def _trimmed(value: Object) -> dict[str, Any]:
+def _trimmed(value: Object) -> Other:
     """An object with the fields that matter here, and its name and namespace."""
     metadata, status = value["metadata"], value.get("status") or {}
     own = {f: status[f] for f in ("hard", "used", "flavorsReservation") if f in status}
-    return {
+    fields = {
         "metadata": {k: v for k, v in metadata.items() if k in ("namespace", "name")},
         **({"status": own} if own else {}),
-        **{f: value[f] for f in _FIELDS if f in value},
+        **{f: value[f] for f in Other.__annotations__ if f in value and f not in _COMMON},
     }
+    return msgspec.convert(fields, Other)
 
 
 def _rounded(group: Group, most: int) -> Group:

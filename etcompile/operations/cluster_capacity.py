@@ -97,7 +97,8 @@ def read_file(file: str) -> Snapshot:
         problem, _, path = str(error).partition(" - at `$")
         steps = path.rstrip("`").replace("[", ".").replace("]", "").split(".")[1:]
         place = document.locate(tuple(int(s) if s.isdigit() else s for s in steps))
-        wrong = diagnose(codes.NO_SNAPSHOT, place, problem=problem.replace("`", "'"))
+        problem = "an amount is no quantity" if "regex" in problem else problem.replace("`", "'")
+        wrong = diagnose(codes.NO_SNAPSHOT, place, problem=problem)
         raise SnapshotError(wrong) from error
 
 
