@@ -94,7 +94,6 @@ class Rollout:
         self._backlog: deque[Write] = deque()
         self._under_way = 0
         """Writes whose result did not come yet."""
-        self._stopped_at: float | None = None
         self._is_last = last
         self._refused: list[Refusal] | None = None
 
@@ -108,7 +107,7 @@ class Rollout:
         Returns:
             What came of it; nothing raises but a mistake of ours.
         """
-        tick = 0.0
+        tick, stopped_at = 0.0, 0.0
         machine = self._machine
         try:
             self._do(machine.begin(time.monotonic()))
@@ -120,23 +119,17 @@ class Rollout:
                     self._advance(Tick())
                     tick = time.monotonic() + _TICK
                 if machine.stopping:
-                    self._stopped_at = self._stopped_at or time.monotonic()
-                    if not self._is_patient():
+                    stopped_at = stopped_at or time.monotonic()
+                    if time.monotonic() - stopped_at > _PATIENCE:
                         self._cluster.close()  # requests may be refused again and again
                 if machine.is_written and not self._under_way and not self._backlog:
                     self._narrow()  # it may take days until all is ready
             self._narrow()
-            # Events say what objects wait for that do not say it themselves.
-            answers = self._is_patient() and not machine.is_fatal
-            warnings = self._watches.warnings(machine.vague) if answers else {}
-            return machine.outcome(warnings, self._refused or ())
+            return machine.outcome(self._refused or ())
         finally:
             self._watches.close()
             for _ in self._threads:
                 self._writes.put(None)
-
-    def _is_patient(self) -> bool:
-        return self._stopped_at is None or time.monotonic() - self._stopped_at <= _PATIENCE
 
     def _take_events(self) -> None:
         """Handles the events that are there, or waits a moment for one."""

@@ -6,14 +6,13 @@ little. Kubernetes Events are watched as well for objects that do not say what t
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.pods import containers, is_half_deleted, restarts
 from etcompile.kubeapi import Cluster, ClusterError, Resource, Watch
-from etcompile.kubeapi.client import event_time
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.machine.messages import Hint, Listed, Lost, Place, Seen
@@ -82,23 +81,6 @@ class Watches:
         if namespace:
             place = "v1", "Event", namespace
             self._start(place, partial(self._follow_events, place))
-
-    def warnings(self, namespaces: Iterable[str]) -> dict[str | None, str]:
-        """The last warning about each object of some namespaces, by UID."""
-        last: dict[str | None, tuple[str, str]] = {}
-        for namespace in namespaces:
-            try:
-                events = self._cluster.resource("v1", "Event")
-                for page in self._cluster.pages(
-                    events, namespace, fields="type=Warning", one_moment=False
-                ):
-                    for event in page.items:
-                        uid = (event.get("involvedObject") or {}).get("uid")
-                        if text := _line(event.get("message")):
-                            last[uid] = max(last.get(uid, ("", "")), (event_time(event), text))
-            except ClusterError:
-                continue  # Events only explain; who may not read them goes without
-        return {uid: text for uid, (_, text) in last.items()}
 
     def close(self) -> None:
         """Ends all watches."""

@@ -71,7 +71,7 @@ def test_warnings_of_events_are_told_of_all_that_only_they_explain(
     assert run("apply", "jobs", "--wait", "none").returncode == 0
     for number in (3, 39):
         warn(f"mnist-worker-{number}")
-    done = run("apply", "jobs", "-q", "--timeout", "1s")
+    done = run("apply", "jobs", "-q", "--timeout", "4s")
     told = ending(done, "not ready")
     assert any("mnist-worker-3, 39 (2 Pods)" in line and "the volume" in line for line in told)
     assert any("(38 Pods)" in line for line in told)

@@ -165,7 +165,7 @@ def test_whose_success_is_the_runs(groups, ends, success):
         machine.advance(Seen(("v1", "Pod", "ml"), name, name, state), 2.0)
     assert machine.settled is (success is not None)
     if success is not None:
-        assert (machine.outcome({}, ()).unready == ()) is success
+        assert (machine.outcome().unready == ()) is success
 
 
 def test_a_job_that_runs_says_how_its_pod_fails_again_and_again():
@@ -180,7 +180,7 @@ def test_a_job_that_runs_says_how_its_pod_fails_again_and_again():
     machine.advance(Hint("ml", "Job", "launcher", words, uid="u"), 2.0)
     [event] = machine.advance(Tick(), 60.0)
     assert (event.status, event.reason) == ("running", words)
-    [unready] = machine.outcome({}, ()).unready
+    [unready] = machine.outcome().unready
     assert unready.reason == words
 
 

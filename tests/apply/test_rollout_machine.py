@@ -86,7 +86,7 @@ class Played:
         return found
 
     def left(self) -> dict[str, str]:
-        left = self.machine.outcome({}, ()).left
+        left = self.machine.outcome().left
         return {str(step.ref.name): reason for step, reason in left}
 
 
@@ -122,7 +122,7 @@ def test_a_replacement_that_is_interrupted_between_is_told() -> None:
     played = Played(pod)
     played.hear(Wrote(pod, "delete", Written("deleted", None)))
     played.hear(Interrupted())
-    outcome = played.machine.outcome({}, ())
+    outcome = played.machine.outcome()
     assert outcome.deleted == (pod,)
     assert outcome.left == ((pod, "deleted, but not recreated: interrupted"),)
 
@@ -255,7 +255,7 @@ def test_a_timeout_says_what_each_step_was_at() -> None:
     played = Played(pod, step("create", "b", wave=1), timeout=30)
     played.hear(wrote(pod))
     played.hear(Tick(), after=31)
-    outcome = played.machine.outcome({}, ())
+    outcome = played.machine.outcome()
     assert outcome.timed_out
     assert played.left() == {"a": "timed out", "b": "timed out"}
 
@@ -340,11 +340,11 @@ def test_a_plan_is_done_whatever_is_heard_first(seed: int) -> None:
             break
         goes_on(cluster, played)
     assert played.left() == {}
-    assert played.machine.outcome({}, ()).code == 0
+    assert played.machine.outcome().code == 0
     kept = {one.ref.name for one in steps if one.action not in ("delete", "wait")}
     assert set(cluster.there) == kept
     assert all(isinstance(played.machine.state(one), Done) for one in steps)
-    done = played.machine.outcome({}, ()).done
+    done = played.machine.outcome().done
     assert sorted(one.id for one in done) == sorted(one.id for one in steps if one.action != "wait")
 
 
@@ -359,7 +359,7 @@ def test_nothing_begins_after_an_interrupt(seed: int) -> None:
     while cluster.pending:
         played.hear(cluster.pending.pop(), after=1.0)
     assert [one for one in steps if played.machine.state(one) == Queued()] == queued
-    outcome = played.machine.outcome({}, ())
+    outcome = played.machine.outcome()
     assert outcome.interrupted
     told = {one.id for one in outcome.done} | {one.id for one, _ in outcome.left}
     assert {one.id for one in steps if one.action != "wait"} <= told

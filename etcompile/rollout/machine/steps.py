@@ -233,32 +233,18 @@ class Machine:
         """Whether somebody or something ended the rollout before it was through."""
         return self._interrupted or self._fatal
 
-    @property
-    def is_fatal(self) -> bool:
-        """Whether the cluster no longer answers, as far as anybody knows."""
-        return self._fatal
-
-    @property
-    def vague(self) -> set[str]:
-        """Namespaces with objects that are not ready and do not say why; Events may."""
-        return self._targets.vague()
-
     def left(self) -> list[Step]:
         """The steps that are not done, in the order of the plan."""
         return [step for step in self._plan.steps if not isinstance(self.state(step), Done)]
 
-    def outcome(self, warnings: Mapping[str | None, str], refused: Sequence[Refusal]) -> Outcome:
-        """What the rollout has come to.
-
-        Args:
-            warnings: By UID, what Kubernetes Events say of objects.
-        """
+    def outcome(self, refused: Sequence[Refusal] = ()) -> Outcome:
+        """What the rollout has come to."""
         left = self.left()
         return Outcome(
             done=tuple(self._written),
             deleted=tuple(filter(self._is_half_done, left)),
             left=tuple((step, self._why_left(step)) for step in left),
-            unready=tuple(self._targets.unready(warnings)),
+            unready=tuple(self._targets.unready()),
             refusals=(*self._refusals, *refused),
             interrupted=self._interrupted,
             timed_out=self._timed_out,

@@ -104,11 +104,6 @@ class Target:
         return self.state == "waiting" and self.observed.good
 
     @property
-    def is_vague(self) -> bool:
-        """Whether neither the object nor an Event says what it waits for."""
-        return self.observed.vague and not self.hint
-
-    @property
     def says(self) -> str:
         """What the object says, or an Event or the Pod of a Job if it does not know; or empty."""
         knows = not self.observed.vague and not (self.ref.kind == "Job" and self.is_running)
@@ -281,28 +276,13 @@ class Targets:
                 if target.observed.vague:
                     self._command(FollowEvents(target.key[2]))
 
-    def vague(self) -> set[str]:
-        """Namespaces with objects that are not ready and do not say why; Events may."""
-        return {
-            target.key[2]
-            for target in self._targets.values()
-            if target.state != "good" and target.is_vague
-        }
-
-    def unready(self, warnings: Mapping[str | None, str]) -> Iterator[Unready]:
-        """The objects that are not as they should be.
-
-        Args:
-            warnings: By UID, what Kubernetes Events say of objects.
-        """
+    def unready(self) -> Iterator[Unready]:
+        """The objects that are not as they should be."""
         for target in self._targets.values():
-            if target.state == "good":
-                continue
-            warning = warnings.get(target.uid) if target.is_vague else None
-            words = f"{target.why}; {warning}" if warning else target.why
-            failed = target.state == "failed"
-            words = words or "its state is not known yet"
-            yield Unready(target.ref, words, failed, target.job, target.observed.over)
+            if target.state != "good":
+                words = target.why or "its state is not known yet"
+                failed = target.state == "failed"
+                yield Unready(target.ref, words, failed, target.job, target.observed.over)
 
     def _must_be_ready(self, step: Step) -> bool:
         return has_rule(step.ref.kind) and (self._waits or is_barrier(step.ref.kind))
