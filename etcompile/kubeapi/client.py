@@ -7,7 +7,7 @@ to do, and in which order, is the plan's and `apply`'s business.
 import functools
 import hashlib
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -450,20 +450,6 @@ class Cluster:
         self._watches.add(watch)
         return watch
 
-    def last_line(self, name: str, container: str, namespace: str | None = None) -> str:
-        """The last line that a container has written, after the time (RFC 3339); may be empty."""
-        return self._log(name, container, namespace, 1, 512).strip()
-
-    def last_lines(
-        self, name: str, container: str, most: int, namespace: str | None = None
-    ) -> Sequence[str]:
-        """The last lines that a container has written, each after the time (RFC 3339).
-
-        Args:
-            most: So many at most, and no more than 256 KiB.
-        """
-        return self._log(name, container, namespace, most, 256 * 1024).splitlines()
-
     def log(
         self,
         name: str,
@@ -511,11 +497,6 @@ class Cluster:
             response.close()
         if rest:
             yield rest.decode(errors="replace")
-
-    def _log(self, name: str, container: str, namespace: str | None, most: int, size: int) -> str:
-        path = self.resource("v1", "Pod").path(namespace or self.namespace, name, "log")
-        query = {"container": container, "tailLines": str(most), "timestamps": "true"}
-        return self._session.text(path, {**query, "limitBytes": str(size)})
 
     def _path(self, object: Mapping[str, Any], name: str) -> str:  # noqa: A002
         resource = self._resources.resource(object["apiVersion"], object["kind"])

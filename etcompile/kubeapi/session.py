@@ -158,11 +158,6 @@ class Session:
                 request=f"{method} {path}",
             ) from None
 
-    def text(self, path: str, query: Query) -> str:
-        """The text that a GET is answered with."""
-        answer = self._answer("GET", path, query, None, {"Accept": TEXT}, "always")
-        return answer.body.decode(errors="replace")
-
     def stream(
         self, path: str, query: Query, quiet: float, accept: str
     ) -> urllib3.BaseHTTPResponse:

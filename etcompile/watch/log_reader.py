@@ -17,6 +17,7 @@ from etcompile.watch.workqueue import JobKey
 
 _EPOCHS_AFTER_FAILURE = 300.0  # seconds until a log is read again that could not be read
 _EPOCHS_AT_ONCE = 16 * 2**20  # bytes of a log; the rest is read at the next look
+_TAIL_BYTES = 256 * 1024
 _MOST_EPOCHS = 16  # lines that are kept of a log
 
 
@@ -44,7 +45,10 @@ class LogReader(Struct, frozen=True):
 
     def _read_activity(self, key: JobKey, action: ReadLog, saw: Callable[..., None]) -> None:
         try:
-            line = self.cluster.last_line(action.name, action.container, key[0])
+            last = self.cluster.log(
+                action.name, action.container, key[0], tail=1, since="", limit=512
+            )
+            line = "".join(last).strip()
             time, _, text = line.partition(" ")
             at = seconds(time) if line else 0.0
         except (ClusterError, ValueError) as error:
@@ -55,9 +59,10 @@ class LogReader(Struct, frozen=True):
     def _read_tail(self, key: JobKey, action: ReadTail, saw: Callable[..., None]) -> None:
         lines: tuple[str, ...] = ()
         try:
-            lines = tuple(
-                self.cluster.last_lines(action.name, action.container, action.most, key[0])
+            log = self.cluster.log(
+                action.name, action.container, key[0], tail=action.most, since="", limit=_TAIL_BYTES
             )
+            lines = tuple(log)
         except ClusterError as error:
             if error.status == 403:
                 say(logging.INFO, key, "the watcher may not read its log", pod=action.name)

@@ -53,7 +53,7 @@ def test_a_name_that_would_lead_elsewhere_is_refused_before_a_request(
             lambda: cluster.delete(maps, name, uid="1"),
             lambda: cluster.list(maps, name),
             lambda: [*cluster.watch(maps, "1", name)],
-            lambda: cluster.last_line(name, "main"),
+            lambda: [*cluster.log(name, "main")],
             lambda: cluster.create(
                 {
                     "apiVersion": "v1",
