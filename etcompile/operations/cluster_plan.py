@@ -36,7 +36,7 @@ from etcompile.plan.step import (
     reference,
     unmanaged,
 )
-from etcompile.rollout.dryrun import DryRun, under_another_name
+from etcompile.rollout.dryrun import DryRun
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import (
@@ -50,7 +50,6 @@ from etcompile.rollout.live import (
 )
 from etcompile.rollout.machine.messages import Key
 from etcompile.rollout.machine.reasons import ObjectState
-from etcompile.rollout.refusals import quota_of
 
 
 def apply_proposal(
@@ -330,20 +329,15 @@ def _operated(
 
 
 def _quotas(cluster: Cluster) -> Read:
-    """Reads the ResourceQuotas of a namespace; a full one if that is all that can be learned."""
+    """Reads the ResourceQuotas of a namespace; none where that is not allowed."""
 
-    def read(namespace: str, wanted: Object) -> Sequence[Object]:
+    def read(namespace: str) -> Sequence[Object]:
         try:
             return cluster.list(cluster.resource("v1", "ResourceQuota"), namespace).items
         except ClusterError as error:
             if error.status not in (403, 404):
                 raise
-        try:
-            cluster.create(under_another_name(wanted), dry_run=True)
-        except ClusterError as error:
-            full = quota_of(error)
-            return [full] if full is not None else []
-        return []
+            return []
 
     return read
 

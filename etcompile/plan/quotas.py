@@ -17,9 +17,8 @@ from etcompile.k8s.quota_usage import plain, shortages, total_usage, usage
 from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import ObjectKey, Plan, Reason, Step
 
-Read = Callable[[str, Object], Sequence[Object]]
-"""Reads the ResourceQuotas of a namespace. Where that is not allowed: those that have no room for
-an object that is to be created there."""
+Read = Callable[[str], Sequence[Object]]
+"""Reads the ResourceQuotas of a namespace."""
 
 
 def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
@@ -44,7 +43,7 @@ def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> P
             continue
         wanted = [step.manifest for step in created[namespace] if step.manifest is not None]
         freed = [live[step.ref.key] for step in deleted[namespace] if step.ref.key in live]
-        quotas = read(namespace, workloads[0].manifest or {})
+        quotas = read(namespace)
         short = [
             each
             for quota in quotas

@@ -60,8 +60,8 @@ class Rollout:
         tell: Is called for each change of state, from the thread that calls `run`.
         seen: How far objects were when the plan was made.
         deciding: By job, whose success is the run's (`JobObjects.deciding`).
-        kept: By job, the members of its set that are not declared and stay; those that the plan
-            leaves alone if None.
+        remaining: By job, the members of its set that are not declared and stay; those that the
+            plan leaves alone if None.
         last: Whether no other part of the same rollout follows.
     """
 
@@ -73,17 +73,17 @@ class Rollout:
         sets: Inventories,
         choices: Choices,
         tell: Callable[[StepEvent], None],
-        seen: Mapping[Key, ObjectState] | None = None,
-        deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
-        kept: Mapping[str, Sequence[ObjectRef]] | None = None,
+        seen: Mapping[Key, ObjectState],
+        deciding: Mapping[str, tuple[tuple[str, ...], ...]],
+        remaining: Mapping[str, Sequence[ObjectRef]] | None,
         *,
-        last: bool = True,
+        last: bool,
     ) -> None:
         self._cluster = cluster
         self._plan = plan
         self._sets = sets
         self._tell = tell
-        self._members = members_left(plan) if kept is None else kept
+        self._remaining = members_left(plan) if remaining is None else remaining
         self._queue: queue.SimpleQueue[Event | _Mistake] = queue.SimpleQueue()
         self._machine = Machine(plan, choices, cluster.namespace, seen=seen, deciding=deciding)
         self._watches = Watches(cluster, plan, self._queue.put)
@@ -160,10 +160,7 @@ class Rollout:
                     self._watches.follow_events(namespace)
                 case Follow(ref, step, labels):
                     try:
-                        if step is None:
-                            self._watches.follow(ref)
-                        else:
-                            self._watches.follow_object(ref, labels)
+                        self._watches.follow(ref, labels)
                     except ClusterError as error:
                         answers.append(Lost(ref, error, step))
                 case Find(step, uid):
@@ -212,7 +209,7 @@ class Rollout:
             if job is None or job in left:
                 continue
             try:
-                self._sets.narrow(job, self._members.get(job, ()))
+                self._sets.narrow(job, self._remaining.get(job, ()))
             except RefusedError as error:
                 self._refused.append(error.refusal)
             except ClusterError as error:

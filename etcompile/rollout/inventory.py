@@ -290,14 +290,17 @@ class Inventories:
         annotations |= set_annotations
         if lease is not None:
             annotations[LEASE] = json.encode(lease).decode()
-        metadata = live["metadata"] if live else {}
-        if (
-            live
-            and (lease or lease_of(live)) is None
-            and _has(metadata.get("labels"), labels)
-            and _has(metadata.get("annotations"), annotations)
-            and belonging(live) == (set_labels, set_annotations)
-        ):
+
+        def is_written(there: Object | None) -> bool:
+            metadata = there["metadata"] if there else {}
+            return (
+                labels.items() <= (metadata.get("labels") or {}).items()
+                and annotations.items() <= (metadata.get("annotations") or {}).items()
+                and belonging(there) == (set_labels, set_annotations)
+                and lease_of(there) == lease
+            )
+
+        if is_written(live):
             return
         value: dict[str, Any] = {
             "apiVersion": ref.api_version,
@@ -307,7 +310,7 @@ class Inventories:
                 "namespace": own,
                 "labels": labels,
                 "annotations": annotations,
-                "resourceVersion": metadata.get("resourceVersion", _NOTHING_YET),
+                "resourceVersion": live["metadata"]["resourceVersion"] if live else _NOTHING_YET,
             },
         }
         # Only its own annotations, and only of a set that is ours or given to us.
@@ -322,13 +325,7 @@ class Inventories:
             there = self._live(job)
             if there == live:
                 raise
-            written = (there or {}).get("metadata") or {}
-            if (
-                error.attempts > 1
-                and _has(written.get("labels"), labels)
-                and _has(written.get("annotations"), annotations)
-                and lease_of(there) == lease
-            ):
+            if is_written(there):
                 return  # the answer to an earlier attempt was lost
             self._check(job, there)
             self._write(job, kinds, namespaces, lease, prior)
@@ -396,7 +393,3 @@ def _named(live: Object | None) -> tuple[set[str], set[str]]:
     """The kinds and the namespaces that a parent names."""
     annotations = (live["metadata"].get("annotations") or {}) if live else {}
     return {*listed(annotations.get(KINDS))}, {*listed(annotations.get(NAMESPACES))}
-
-
-def _has(live: Mapping[str, Any] | None, wanted: Mapping[str, str]) -> bool:
-    return wanted.items() <= (live or {}).items()

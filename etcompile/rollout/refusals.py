@@ -29,9 +29,6 @@ _CODES: dict[Cause, int] = {
 _FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
 _IMMUTABLE = re.compile(r"field is immutable|may not change fields other than|is immutable when")
 _MAY_NOT = re.compile(r'User "[^"]*" cannot ')
-_FULL = re.compile(
-    r"exceeded quota: (?P<name>[^,]+), requested: \S+, used: (?P<used>\S+), limited: (?P<hard>\S+)"
-)
 _NO_DRY_RUN = re.compile(r"does not support dry.?run")
 _NO_ACCOUNT_YET = re.compile(
     r'error looking up service account \S+: serviceaccount "default" not found'
@@ -148,18 +145,6 @@ def full(ref: ObjectRef, error: ClusterError) -> Refusal:
 def no_dry_run(error: ClusterError) -> bool:
     """Whether a webhook of the cluster cannot say what it would do."""
     return bool(_NO_DRY_RUN.search(error.message))
-
-
-def quota_of(error: ClusterError) -> Object | None:
-    """The quota that refuses an object, as far as the API server's words tell of it."""
-    words = _FULL.search(error.message) if error.over_quota else None
-    if words is None:
-        return None
-    hard, used = (
-        dict(entry.partition("=")[::2] for entry in words[part].split(","))
-        for part in ("hard", "used")
-    )
-    return {"metadata": {"name": words["name"]}, "status": {"hard": hard, "used": used}}
 
 
 def of_namespace(error: ClusterError) -> str:

@@ -15,7 +15,7 @@ from etcompile.k8s.pods import containers, is_half_deleted, restarts
 from etcompile.kubeapi import Cluster, ClusterError, Resource, Watch
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import ObjectRef, Plan
-from etcompile.rollout.machine.messages import Hint, Listed, Lost, Place, Seen
+from etcompile.rollout.machine.messages import OURS, Hint, Listed, Lost, Place, Seen
 from etcompile.rollout.machine.reasons import READY, deleted, deleting, has_rule, object_state
 from etcompile.rollout.machine.targets import place_of
 
@@ -47,26 +47,21 @@ class Watches:
         self._lock = threading.Lock()
         self._closed = False
 
-    def follow(self, ref: ObjectRef) -> None:
-        """Has objects of this kind and namespace followed from now on."""
-        resource = self._cluster.resource(ref.api_version, ref.kind)
-        namespace = (ref.namespace or self._cluster.namespace) if resource.namespaced else ""
-        place = ref.api_version, ref.kind, namespace
-        self._start(place, partial(self._follow, resource, place))
-
-    def follow_object(self, ref: ObjectRef, labels: Mapping[str, str] | None) -> None:
-        """The same, of an object that may not have the label of a job.
+    def follow(self, ref: ObjectRef, labels: Mapping[str, str] | None) -> None:
+        """Has objects of this kind and namespace followed from now on.
 
         Args:
-            labels: Its labels; None if they are not known.
+            labels: Those of the object, which may lack the label of a job; None if they are not
+                known.
         """
         if labels is None:
             live = self._get(ref)
-            labels = (live["metadata"].get("labels") or {}) if live else {JOB_LABEL: ""}
+            labels = (live["metadata"].get("labels") or {}) if live else OURS
         place = place_of(ref, self._cluster.namespace)
         if JOB_LABEL not in labels and place not in self._bare:
             self._look_for_all(place)
-        self.follow(ref)
+        resource = self._cluster.resource(ref.api_version, ref.kind)
+        self._start(place, partial(self._follow, resource, place))
 
     def is_there(self, ref: ObjectRef, uid: str | None) -> bool:
         """Whether an object that no list had is there nevertheless, without our labels."""

@@ -153,27 +153,6 @@ def test_a_renamed_job_takes_the_place_of_the_old_one(
     assert names(objects, "Pod") == {"Pod/new-launcher", "Pod/new-worker-0", "Pod/new-worker-1"}
 
 
-def test_who_may_not_read_quotas_learns_from_the_refusal(
-    run, job, kubelet, objects, quota, control_plane, namespace
-):
-    job(replicas=2)
-    run("apply", "jobs", "--run", "a")
-    quota(3)
-    rules = [
-        {"apiGroups": ["*"], "resources": [kind], "verbs": ["*"]}
-        for kind in (
-            *("pods", "services", "configmaps", "secrets", "serviceaccounts", "roles"),
-            *("rolebindings", "persistentvolumeclaims", "jobs", "poddisruptionbudgets", "events"),
-        )
-    ]
-    control_plane.grant(namespace, "ann", rules)
-    config = control_plane.kubeconfig(user="ann", groups=(), namespace=namespace)
-    given = ("apply", "jobs", "--run", "b", "--prune", "--timeout", "60s")
-    done = run(*given, KUBECONFIG=str(config))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert names(objects, "Pod") == NEW
-
-
 def test_a_dry_run_says_what_a_full_quota_would_refuse(run, job, kubelet, writes, quota):
     job(replicas=2)
     quota(0)

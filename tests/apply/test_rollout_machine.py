@@ -28,7 +28,7 @@ from etcompile.rollout.machine.messages import (
     Wrote,
 )
 from etcompile.rollout.machine.reasons import ObjectState
-from etcompile.rollout.machine.steps import Done, Failed, Held, Machine, Queued, Waiting
+from etcompile.rollout.machine.steps import Done, Failed, Machine, Queued, Waiting, Writing
 
 JOB = "ml/bert"
 READY = ObjectState("ready")
@@ -131,7 +131,7 @@ def test_a_full_quota_is_tried_again_and_told_once() -> None:
     pod = step("create", "a")
     played = Played(pod, wait="none")
     assert said(played.hear(NotWritten(pod, "create", FULL))) == ["held"]
-    assert isinstance(played.machine.state(pod), Held)
+    assert played.machine.state(pod) == Writing("create", 100.0, FULL.message, 105.0)
     assert not played.machine.settled
     assert writes(played.hear(Tick(), after=4)) == []
     assert writes(played.hear(Tick(), after=1)) == [("a", "create")]

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from etcompile.exitcodes import INTERRUPTED, NOT_READY
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import IDLE, ObjectRef, Plan, Step
 from etcompile.rollout.machine.reasons import ObjectState
 from etcompile.rollout.refusals import Refusal, RefusedError
@@ -30,6 +31,10 @@ Effect = Literal["created", "updated", "adopted", "released", "deleted", "deleti
 """What a write has done."""
 
 Status = Effect | Literal["waiting", "running", "ready", "succeeded", "held", "kept", "failed"]
+
+
+OURS: Mapping[str, str] = {JOB_LABEL: ""}
+"""Labels of an object that a watch for the label of a job reports."""
 
 
 class Choices(Struct, frozen=True):
@@ -160,13 +165,13 @@ class Follow(Struct, frozen=True):
 
     Args:
         ref: An object that must be among them.
-        step: The step that waits for it; None if the object is known to have our labels.
+        step: The step that fails if that is not possible; None if the rollout does.
         labels: The object's labels; None if they have to be read.
     """
 
     ref: ObjectRef
     step: Step | None = None
-    labels: Mapping[str, str] | None = None
+    labels: Mapping[str, str] | None = OURS
 
 
 class FollowEvents(Struct, frozen=True):

@@ -5,7 +5,7 @@ Every step is in one state of a few, each a value that says all there is to know
     Queued -> Writing -> Done                    an object is made, and nothing needs it
                  |  ^
                  v  |
-                Held                             a quota is full: tried again later
+           Writing (again)                       a quota is full: tried again later
     Writing -> Waiting -> Done                   it has to be ready, or has to be gone
     Waiting (gone) -> Writing (create) -> Done   a replacement
     any of them -> Failed
@@ -22,10 +22,10 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
-from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.schedule import DRAIN, Schedule, drains
 from etcompile.plan.step import IDLE, MAKES, Plan, Step
 from etcompile.rollout.machine.messages import (
+    OURS,
     Choices,
     Command,
     Event,
@@ -69,20 +69,13 @@ class Writing(Struct, frozen=True):
     Args:
         since: When it was refused for the first time; None if it never was.
         reason: Why it was refused last.
+        again: When it is tried again; None while it is under way.
     """
 
     phase: Phase
     since: float | None = None
     reason: str = ""
-
-
-class Held(Struct, frozen=True):
-    """It is refused for now, and tried again."""
-
-    phase: Phase
-    since: float
-    reason: str
-    again: float
+    again: float | None = None
 
 
 class Waiting(Struct):
@@ -114,7 +107,7 @@ class Failed(Struct, frozen=True):
     phase: Phase | None = None
 
 
-StepState = Queued | Writing | Held | Waiting | Done | Failed
+StepState = Queued | Writing | Waiting | Done | Failed
 
 _QUEUED, _DONE = Queued(), Done()
 
@@ -265,14 +258,14 @@ class Machine:
         if self._is_half_done(step):
             words = f"deleted, but not recreated: {words}"
         match state:
-            case Waiting(why=seen) | Writing(reason=seen) | Held(reason=seen) if seen:
+            case Waiting(why=seen) | Writing(reason=seen) if seen:
                 return f"{words}: {seen}"
         return words
 
     def _is_half_done(self, step: Step) -> bool:
         """Whether a replacement has deleted the object, and has made no new one."""
         state = self.state(step)
-        phase = state.phase if isinstance(state, Writing | Held | Failed) else None
+        phase = state.phase if isinstance(state, Writing | Failed) else None
         return step.action == "replace" and phase == "create"
 
     # ---- steps ----------------------------------------------------------------------------------
@@ -296,7 +289,7 @@ class Machine:
             del self._waiting[before.key][step.id]
         if isinstance(state, Waiting):
             self._waiting[state.key][step.id] = step
-        if isinstance(state, Writing | Held | Waiting):
+        if isinstance(state, Writing | Waiting):
             self._active[step.id] = step
         else:
             self._active.pop(step.id, None)
@@ -320,8 +313,7 @@ class Machine:
         else:
             state = Waiting("ready", key, None, None)
         self._enter(step, state)
-        labels = None if state.what == "gone" else {JOB_LABEL: ""}
-        self._commands.append(Follow(step.ref, step, labels))
+        self._commands.append(Follow(step.ref, step, None if state.what == "gone" else OURS))
         self._say(step, "waiting", ", ".join(reasons))
         if state.what == "ready":
             self._targets.wait_for(step, self._now)
@@ -405,7 +397,7 @@ class Machine:
             if self._now - since >= _HELD:
                 self._fail(step, error.message)
                 return
-            self._enter(step, Held(state.phase, since, error.message, self._now + _HOLD))
+            self._enter(step, Writing(state.phase, since, error.message, self._now + _HOLD))
             if error.message != state.reason:
                 self._say(step, "held", error.message)
 
@@ -456,7 +448,7 @@ class Machine:
                     self._finish(step)
                 case Waiting(until=float(until), why=why) if self._now >= until:
                     self._fail(step, why or "still being deleted")
-                case Held(phase, since, reason, again) if self._now >= again:
+                case Writing(phase, since, reason, float(again)) if self._now >= again:
                     self._write(step, Writing(phase, since, reason))
 
     def _waits_for(self, key: Key) -> Iterator[tuple[Step, Waiting]]:
