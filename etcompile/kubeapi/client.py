@@ -415,17 +415,14 @@ class Cluster:
         namespace: str | None = "",
         *,
         labels: str = "",
-        fields: str = "",
         metadata_only: bool = False,
-        timeout: float | None = None,
         renewal: float = 300.0,
     ) -> Watch:
-        """The changes of a kind's objects since a version; ends with `close`, or `timeout`.
+        """The changes of a kind's objects since a version; ends with `close`.
 
         Args:
             resource_version: Of a list, or of the last event seen.
             namespace: The cluster's own if empty, all of them if None.
-            timeout: Seconds after which it ends by itself; None for never.
             renewal: Seconds after which a new request is made; not a limit of the watch.
 
         Returns:
@@ -433,19 +430,13 @@ class Cluster:
             connections, and raises a ClusterError that is `expired` when the caller must list
             again.
         """
-        query = {}
-        if labels:
-            query["labelSelector"] = labels
-        if fields:
-            query["fieldSelector"] = fields
         watch = Watch(
             self._session,
             resource.path(self.namespace if namespace == "" else namespace),
-            query,
+            {"labelSelector": labels} if labels else {},
             resource_version,
             _METADATA.format("PartialObjectMetadata") if metadata_only else JSON,
-            timeout=timeout,
-            renewal=renewal,
+            renewal,
         )
         self._watches.add(watch)
         return watch

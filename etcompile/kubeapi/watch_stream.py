@@ -9,9 +9,8 @@ because only the caller knows what it held.
 import contextlib
 import random
 import threading
-import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 import urllib3
@@ -45,7 +44,7 @@ class Watch:
 
     Args:
         resource_version: Events after this version are reported.
-        timeout: Seconds after which it ends by itself; None for never.
+        renewal: Seconds after which a new request is made.
     """
 
     def __init__(
@@ -55,8 +54,6 @@ class Watch:
         query: Mapping[str, str],
         resource_version: str,
         accept: str,
-        *,
-        timeout: float | None,
         renewal: float,
     ) -> None:
         self.resource_version = resource_version
@@ -64,7 +61,6 @@ class Watch:
         self._path = path
         self._query = query
         self._accept = accept
-        self._timeout = timeout
         self._renewal = renewal
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -77,16 +73,11 @@ class Watch:
             ClusterError: `expired` when the version is too old and the caller must list again;
                 any other that does not pass.
         """
-        end = None if self._timeout is None else time.monotonic() + self._timeout
         idle = 0
         while not self._closed.is_set():
-            left = self._renewal * (0.75 + random.random() / 2)  # noqa: S311
-            if end is not None:
-                left = min(left, end - time.monotonic())
-            if left <= 0:
-                return
+            seconds = self._renewal * (0.75 + random.random() / 2)  # noqa: S311
             seen = False
-            for event in self._connection(max(1, round(left))):
+            for event in self._connection(max(1, round(seconds))):
                 seen = True
                 yield event
                 if self._closed.is_set():
@@ -105,12 +96,6 @@ class Watch:
             # A read may wait in another thread, or have ended already.
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 response.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _connection(self, seconds: int) -> Iterator[Event]:
         """The events of one connection, until it ends in any way."""

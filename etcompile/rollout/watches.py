@@ -6,7 +6,7 @@ little. Kubernetes Events are watched as well for objects that do not say what t
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -47,12 +47,12 @@ class Watches:
         self._lock = threading.Lock()
         self._closed = False
 
-    def follow(self, ref: ObjectRef, labels: Mapping[str, str] | None) -> None:
+    def follow(self, ref: ObjectRef, labels: Collection[str] | None) -> None:
         """Has objects of this kind and namespace followed from now on.
 
         Args:
-            labels: Those of the object, which may lack the label of a job; None if they are not
-                known.
+            labels: The keys of its labels, among which that of a job may be missing; None if they
+                are not known.
         """
         if labels is None:
             live = self._get(ref)

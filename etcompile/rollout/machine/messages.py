@@ -5,7 +5,7 @@ the events of threads that write and watch. What people and programs see of it a
 while it runs, and `Outcome` at its end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -33,8 +33,8 @@ Effect = Literal["created", "updated", "adopted", "released", "deleted", "deleti
 Status = Effect | Literal["waiting", "running", "ready", "succeeded", "held", "kept", "failed"]
 
 
-OURS: Mapping[str, str] = {JOB_LABEL: ""}
-"""Labels of an object that a watch for the label of a job reports."""
+OURS = (JOB_LABEL,)
+"""The label of an object that a watch for jobs reports."""
 
 
 class Choices(Struct, frozen=True):
@@ -166,12 +166,12 @@ class Follow(Struct, frozen=True):
     Args:
         ref: An object that must be among them.
         step: The step that fails if that is not possible; None if the rollout does.
-        labels: The object's labels; None if they have to be read.
+        labels: The keys of the object's labels; None if they have to be read.
     """
 
     ref: ObjectRef
     step: Step | None = None
-    labels: Mapping[str, str] | None = OURS
+    labels: Collection[str] | None = OURS
 
 
 class FollowEvents(Struct, frozen=True):
