@@ -36,12 +36,7 @@ Validation = Literal["Strict", "Warn", "Ignore"]
 
 
 class Page(Struct, frozen=True):
-    """A list, or a part of one.
-
-    Args:
-        items: Objects, each with its apiVersion and kind.
-        resource_version: Of the list as a whole: where a watch goes on.
-    """
+    """A list, or a part of one; the version is that of the list as a whole."""
 
     items: list[LiveObject]
     resource_version: str
@@ -60,9 +55,7 @@ def connect(
     """A cluster, found as kubectl finds it. No request is made yet.
 
     Args:
-        context: The context of the kubeconfig, if not the current one.
         namespace: That of objects and requests which name none, if not the context's.
-        kubeconfig: The file to read instead of KUBECONFIG's.
         connections: How many requests may be under way without opening connections anew.
         timeout: Seconds to wait for an answer.
         notice: Is called for each request that is sent again, from any thread.
@@ -140,11 +133,7 @@ class Cluster:
         return self._resources.resource(api_version, kind)
 
     def served(self, group: str, kind: str) -> Resource | None:
-        """What the cluster calls a kind in the version that it prefers; None if it has no such.
-
-        Args:
-            group: The API group; empty for core.
-        """
+        """What the cluster calls a kind in the version that it prefers; None if it has no such."""
         return self._resources.served(group, kind)
 
     def get(
@@ -155,11 +144,7 @@ class Cluster:
         *,
         metadata_only: bool = False,
     ) -> LiveObject | None:
-        """An object; None if there is none of that name.
-
-        Args:
-            namespace: The cluster's own if None.
-        """
+        """An object; None if there is none of that name."""
         path = resource.path(namespace or self.namespace, name)
         accept = _METADATA.format("PartialObjectMetadata") if metadata_only else JSON
         try:
@@ -196,15 +181,11 @@ class Cluster:
 
         Args:
             namespace: The cluster's own if empty, all of them if None.
-            limit: How many a page holds at most.
             one_moment: Whether all pages must be of the same moment. If not, a list that etcd
                 forgot between two pages (after five minutes) is read again, and what was on an
                 earlier page is left out.
             largest: Bytes that a page has at most, unless it is a single object: larger ones are
                 requested again in smaller parts.
-
-        Raises:
-            ClusterError: among them `expired`, if all pages must be of the same moment.
         """
         query = {"limit": str(limit)}
         if labels:
@@ -269,8 +250,7 @@ class Cluster:
         except ClusterError as error:
             if not error.expired:
                 raise
-            # Forgotten on the way: what a server can still give in one piece, it gives.
-            pages = [*read(limit=0)]
+            pages = [*read(limit=0)]  # forgotten on the way: now in one piece
         items = [item for page in pages for item in page.items]
         return Page(items, pages[-1].resource_version)
 
@@ -288,12 +268,6 @@ class Cluster:
             object: The whole of what this manager wants; what it applied before and leaves out
                 now is removed.
             force: Whether to take fields from other managers.
-
-        Returns:
-            The object as it is now.
-
-        Raises:
-            ClusterError: among them `conflicts`: nothing was changed.
         """
         query = {
             "fieldManager": field_manager,
@@ -338,11 +312,6 @@ class Cluster:
 
         Args:
             change: With `metadata.resourceVersion` or `metadata.uid` it is a precondition too.
-            namespace: The cluster's own if None.
-            subresource: `status` ...
-
-        Returns:
-            The object as it is now.
         """
         query = {"fieldManager": field_manager, "fieldValidation": "Strict"}
         path = resource.path(namespace or self.namespace, name, subresource)
@@ -365,7 +334,6 @@ class Cluster:
         a successor of the same name.
 
         Args:
-            namespace: The cluster's own if None.
             resource_version: Delete it only if nobody has changed it since.
             grace: Seconds; the object's own if None.
 
@@ -421,14 +389,12 @@ class Cluster:
         """The changes of a kind's objects since a version; ends with `close`.
 
         Args:
-            resource_version: Of a list, or of the last event seen.
             namespace: The cluster's own if empty, all of them if None.
             renewal: Seconds after which a new request is made; not a limit of the watch.
 
         Returns:
-            An iterator of events; no request is made before it is iterated. It goes on across
-            connections, and raises a ClusterError that is `expired` when the caller must list
-            again.
+            An iterator of events. It goes on across connections, and raises a ClusterError that is
+            `expired` when the caller must list again.
         """
         watch = Watch(
             self._session,
@@ -456,12 +422,8 @@ class Cluster:
 
         Args:
             tail: Only so many last lines of what is there.
-            follow: Go on until the container ends.
             since: Only lines from this time on (RFC 3339, empty for all), each after its time.
             limit: Only so many bytes.
-
-        Raises:
-            ClusterError: the request was refused, or the connection broke.
         """
         path = self.resource("v1", "Pod").path(namespace or self.namespace, name, "log")
         query = {"container": container, "follow": str(follow).lower()}
@@ -520,13 +482,10 @@ def dropped_fields(sent: Any, stored: Any, field: str = "") -> Iterator[str]:
     """The fields of an object that its API server dropped without a word.
 
     It does so where a feature gate is off, or where its version is older than the field. Entries of
-    lists are compared by name, because admission may add others.
-
-    Args:
-        field: Where that is, for the fields in it.
+    lists are compared by name, because admission may add others; empty values are no loss.
 
     Yields:
-        Places such as `.containers[main].resizePolicy`; empty values are no loss.
+        Places such as `.containers[main].resizePolicy`.
     """
     if sent == stored:
         return

@@ -28,12 +28,7 @@ _CODES = {
 
 
 class Cause(Struct, frozen=True):
-    """One of the details of a refusal.
-
-    Args:
-        reason: The API server's word for it: `FieldValueInvalid`, `FieldManagerConflict` ...
-        field: The field's path, as the API server writes it; empty when there is none.
-    """
+    """One of the details of a refusal, as the API server writes it; the field may be empty."""
 
     reason: str
     message: str
@@ -41,11 +36,7 @@ class Cause(Struct, frozen=True):
 
 
 class FieldConflict(Struct, frozen=True):
-    """A field that a server-side apply would take from another manager.
-
-    Args:
-        field: The path as in `managedFields`: `.spec.containers[name="main"].image`.
-    """
+    """A field (`.spec.containers[name="main"].image`) that an apply would take from a manager."""
 
     field: str
     manager: str

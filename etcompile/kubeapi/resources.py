@@ -69,7 +69,14 @@ class Resources:
         with self._lock:
             resource = self._known.get(api_version, {}).get(kind)
             if resource is None:
-                self._known[api_version] = self._of_version(api_version)
+                listed = (self._answer(api_version) or {}).get("resources") or ()
+                self._known[api_version] = {
+                    entry["kind"]: Resource(
+                        api_version, entry["kind"], entry["name"], bool(entry.get("namespaced"))
+                    )
+                    for entry in listed
+                    if "/" not in entry["name"]  # a subresource
+                }
                 resource = self._known[api_version].get(kind)
         if resource is None:
             raise ClusterError(
@@ -81,11 +88,7 @@ class Resources:
         return resource
 
     def served(self, group: str, kind: str) -> Resource | None:
-        """The resource of a kind in the version that the API server prefers, if it serves any.
-
-        Args:
-            group: The API group; empty for core.
-        """
+        """The resource of a kind in the version that the API server prefers, if it serves any."""
         versions = ["v1"]
         if group:
             answer = self._answer(f"{group}/") or {}
@@ -99,17 +102,6 @@ class Resources:
                 if not error.not_found:
                     raise
         return None
-
-    def _of_version(self, api_version: str) -> dict[str, Resource]:
-        """The kinds of a group version; none if it is not served."""
-        listed = (self._answer(api_version) or {}).get("resources") or ()
-        return {
-            entry["kind"]: Resource(
-                api_version, entry["kind"], entry["name"], bool(entry.get("namespaced"))
-            )
-            for entry in listed
-            if "/" not in entry["name"]  # a subresource
-        }
 
     def _answer(self, version: str) -> Any:
         """What the API server says of a version, or of a group, whose name ends in a slash."""

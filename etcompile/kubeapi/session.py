@@ -7,7 +7,6 @@ because its name is taken by then. What is neither is sent again only if it sure
 out.
 """
 
-import functools
 import random
 import re
 import threading
@@ -41,7 +40,7 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 """Statuses that another attempt may not meet."""
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-"""A warning of the API server (RFC 7234 5.5.7, as Kubernetes writes it)."""
+"""A warning of the API server (RFC 7234 5.5.7)."""
 _MOST_WARNINGS = 100
 
 
@@ -92,11 +91,6 @@ class Repeat(Struct, frozen=True):
 class Session:
     """An access in use; safe to share between threads.
 
-    Args:
-        connections: How many requests may be under way without opening connections anew.
-        timeout: Seconds to wait for an answer.
-        notice: Is called for each request that is sent again, from the thread that waits.
-
     Attributes:
         warnings: What the API server warned of, each text once, in the order in which it came.
     """
@@ -137,12 +131,7 @@ class Session:
         repeats: Repeatable = "always",
         largest: int | None = None,
     ) -> Any:
-        """The JSON value that a request is answered with.
-
-        Args:
-            path: Its path, unquoted.
-            largest: Bytes of the answer that are read; None for all of them.
-        """
+        """The JSON value that a request to an unquoted path is answered with."""
         headers = {"Accept": accept}
         if body is not None:
             headers["Content-Type"] = content
@@ -188,7 +177,7 @@ class Session:
         """The answer, below 400."""
         url = quote(path, safe="/:~")
         if query:
-            url = f"{url}?{_encoded(tuple(query.items()))}"
+            url = f"{url}?{urlencode(query)}"
         headers["User-Agent"] = _AGENT
         request = f"{method} {path}"
         attempt, uncertain, renewed = 0, False, False
@@ -272,12 +261,6 @@ class Session:
                         raise
             self._shown = credential
             return self._transport
-
-
-@functools.lru_cache(maxsize=32)
-def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    """A query, which is the same for all objects that are written in the same way."""
-    return urlencode(query)
 
 
 # The API server's clock --------------------------------------------------------------------------

@@ -28,12 +28,7 @@ _GARBLED = ("BAD_RECORD_MAC", "DECODE_ERROR", "INTERNAL_ERROR", "UNEXPECTED_MESS
 
 
 class Answer(Struct, frozen=True):
-    """What came back.
-
-    Args:
-        body: All of it; empty where it is a stream.
-        stream: The answer while it is coming, if that was wanted and it is no refusal.
-    """
+    """What came back: all of it, or a stream of what is coming if that was wanted."""
 
     status: int
     headers: Mapping[str, str]
@@ -65,12 +60,7 @@ class NoAnswerError(Exception):
 
 
 class Transport:
-    """Connections to one server with one client certificate; safe to share between threads.
-
-    Args:
-        connections: How many stay open between requests.
-        timeout: Seconds to wait for an answer; a connection is given ten at most.
-    """
+    """Connections to one server with one client certificate; safe to share between threads."""
 
     def __init__(
         self, access: Access, certificate: Pem, key: Pem, *, connections: int, timeout: float
@@ -121,10 +111,6 @@ class Transport:
             largest: Bytes of the answer that are read; None for all of them.
             quiet: Return the answer while it is coming; its connection counts as lost after so
                 many seconds without a byte. A refusal is read as a whole.
-
-        Raises:
-            NoAnswerError: the connection failed before the answer was complete.
-            LargeAnswerError: the answer is larger.
         """
         try:
             response = (self._pool or self._manager).urlopen(
