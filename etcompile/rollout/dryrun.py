@@ -41,9 +41,8 @@ class _Update(Struct, frozen=True):
 
     Args:
         result: The object afterwards; None if the API server refuses the update.
-        places: Where the object would change.
         accepted: It takes no field from another manager.
-        immutable: Why it is refused, if a field cannot change; empty if it can.
+        immutable: The fields that cannot change, if that is why it is refused.
     """
 
     result: Object | None

@@ -102,11 +102,7 @@ class Rollout:
         self._queue.put(Interrupted())
 
     def run(self) -> Outcome:
-        """Does the plan.
-
-        Returns:
-            What came of it; nothing raises but a mistake of ours.
-        """
+        """Does the plan; nothing raises but a mistake of ours."""
         tick, stopped_at = 0.0, 0.0
         machine = self._machine
         try:

@@ -145,12 +145,7 @@ class Inventories:
         return refused
 
     def widen(self, job: str | None) -> None:
-        """Lets the parent of a job's set name all that the rollout makes or removes.
-
-        Raises:
-            ClusterError: it could not be written.
-            RefusedError: it belongs to somebody else, or somebody else changes the job.
-        """
+        """Lets the parent of a job's set name all that the rollout makes or removes."""
         if job is None:
             return
         if job not in self._held:
@@ -165,7 +160,6 @@ class Inventories:
         """Lets the parent name exactly what is there, and gives the lease of the job away.
 
         Args:
-            job: The title of the job: namespace and name.
             left: Members that are not declared, and still there.
         """
         with self._lock:

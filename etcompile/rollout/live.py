@@ -37,10 +37,7 @@ _FEW = 8
 
 
 class Live:
-    """The objects of a cluster.
-
-    Every method raises ClusterError.
-    """
+    """The objects of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -92,7 +89,6 @@ class Live:
 
         Args:
             kinds: API group and kind. One that the cluster does not know has no objects.
-            namespaces: Where to look for those that have one.
         """
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         places = list(dict.fromkeys(namespaces))
@@ -230,13 +226,7 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
 
 
 class Orphan(Struct, frozen=True):
-    """A job that nothing declares any more.
-
-    Args:
-        title: The job as people call it: `nlp/bert`.
-        inventory: The parent of its ApplySet, without its data.
-        objects: What belongs to it; none if only the inventory is left.
-    """
+    """A job that nothing declares any more, with its title (`nlp/bert`) and what belongs to it."""
 
     title: str
     inventory: Object
@@ -252,7 +242,6 @@ def orphans(
     """The orphans of a set.
 
     Args:
-        job_set: The jobs that a folder declares.
         namespaces: Where to look if not all namespaces may be listed; those that jobs of the set
             name are looked into as well.
     """

@@ -39,9 +39,6 @@ class Refusal(Struct, frozen=True):
     """A step that must not be done, or that could not be.
 
     Args:
-        cause: Whose business it is.
-        reasons: In plain words.
-        changes: The fields it is about, with their values and managers.
         fatal: Nothing else will work either: the server cannot be reached, or does not know us.
         clause: What is wrong with a namespace: `does not exist`.
     """
@@ -71,12 +68,7 @@ class RefusedError(Exception):
 def refusal(
     ref: ObjectRef, error: ClusterError, desired: Object | None = None, live: Object | None = None
 ) -> Refusal:
-    """The refusal that an answer of the API server means.
-
-    Args:
-        desired: What was sent.
-        live: What is there, for the other side of a conflict.
-    """
+    """The refusal that an answer of the API server means."""
     if clause := of_namespace(error):
         # It is about the namespace, and the same for all objects in it.
         namespace = ObjectRef("v1", "Namespace", "", ref.namespace)

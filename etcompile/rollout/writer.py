@@ -271,10 +271,8 @@ def shared(
     A list that the API server treats as one value, such as the sources of a projected volume, is
     in conflict as soon as the server filled in a default in it, although nobody wants it to change
     (seen with two server-side applies of one manifest). Who sends the value as it is there becomes
-    its second owner, and nothing is taken from the first.
-
-    Returns:
-        The object; None if any conflict is about a real difference.
+    its second owner, and nothing is taken from the first. None if any conflict is about a real
+    difference.
     """
     differing = [changed.path for changed in compared(desired, live, NOBODY)]
     body: dict[str, Any] = copy.deepcopy(dict(desired))

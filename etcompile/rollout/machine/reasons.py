@@ -115,15 +115,8 @@ def deleted(value: Object) -> str:
 
 
 def disruption(value: Object) -> str:
-    """Who ends a Pod before its time, and why: `Preempted: a Pod of higher priority has …`.
-
-    Args:
-        value: The Pod; another object says nothing of the kind.
-    """
-    words = pods.disruption(value)
-    if words is None:
-        return ""
-    word, explanation, message = words
+    """Who ends a Pod before its time, and why: `Preempted: a Pod of higher priority has …`."""
+    word, explanation, message = pods.disruption(value) or ("", "", "")
     return _joined(_joined(word, explanation), message)
 
 
@@ -225,9 +218,8 @@ def _restarts(pod: Object) -> str:
 def _why_failed(value: Object) -> str:
     """Why a Pod failed: who ended it, and how the first container ended that did not end well."""
     ended = ""
-    for container, state in pods.failures(value):
-        ended = f"container {container.get('name')} ended{_exit(state)}"
-        break
+    if (failure := next(iter(pods.failures(value)), None)) is not None:
+        ended = f"container {failure[0].get('name')} ended{_exit(failure[1])}"
     if words := disruption(value):
         return f"{words}; {ended}" if ended else words
     status = status_of(value)

@@ -113,13 +113,7 @@ _QUEUED, _DONE = Queued(), Done()
 
 
 class Machine:
-    """A plan while it is done.
-
-    Times are seconds of one clock, whichever.
-
-    Args:
-        deciding: By job, whose success is the run's (`JobObjects.deciding`).
-    """
+    """A plan while it is done; times are seconds of one clock, whichever."""
 
     def __init__(
         self,

@@ -130,10 +130,7 @@ class Target:
 class Targets:
     """The objects of a rollout, as they become ready.
 
-    Times are seconds of one clock, whichever.
-
     Args:
-        namespace: That of objects which name none.
         waits: Whether all is to be ready; else only what others cannot do without.
         changed: Is called for each target whose state has changed, or may have.
         command: Takes what has to be done: to follow objects, and to say something of one.
@@ -173,7 +170,7 @@ class Targets:
                 self._dependents[before].append(step)
 
     def key(self, ref: ObjectRef) -> Key:
-        """What tells an object from all others here."""
+        """The key of an object."""
         return (*place_of(ref, self._namespace), ref.name)
 
     def get(self, key: Key) -> Target | None:
