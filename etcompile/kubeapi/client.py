@@ -77,23 +77,24 @@ class Cluster:
     """A Kubernetes API server, and the rights of one user; safe to share between threads.
 
     Every method raises ClusterError; requests that may be repeated were repeated before that.
+
+    Attributes:
+        server: The API server's URL.
+        context: The kubeconfig's context; empty inside a Pod.
+        namespace: That of objects and requests which name none.
+        resource: What the cluster calls a kind: `Resources.resource`.
+        served: The same in the version that it prefers: `Resources.served`.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._resources = Resources(lambda path: session.value("GET", path))
+        self.server = session.access.server
+        self.context = session.access.context
+        self.namespace = session.access.namespace
+        resources = Resources(lambda path: session.value("GET", path))
+        self.resource, self.served = resources.resource, resources.served
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._dropped: dict[tuple[str, str], None] = {}
-
-    @property
-    def namespace(self) -> str:
-        """That of objects and requests which name none."""
-        return self._session.access.namespace
-
-    @property
-    def server(self) -> str:
-        """The API server's URL."""
-        return self._session.access.server
 
     @property
     def address(self) -> str:
@@ -102,11 +103,6 @@ class Cluster:
         pem = access.authority
         data = Path(pem.file).read_bytes() if pem.file else pem.text.encode()
         return f"{access.server} {hashlib.sha256(data).hexdigest()[:16]}"
-
-    @property
-    def context(self) -> str:
-        """The kubeconfig's context; empty inside a Pod."""
-        return self._session.access.context
 
     def now(self) -> float:
         """The time by the API server's clock, in seconds since 1970."""
@@ -127,14 +123,6 @@ class Cluster:
     def version(self) -> str:
         """The version the API server gives itself: `v1.34.4`."""
         return str(self._session.value("GET", "/version")["gitVersion"])
-
-    def resource(self, api_version: str, kind: str) -> Resource:
-        """What the cluster calls a kind; requested once per group."""
-        return self._resources.resource(api_version, kind)
-
-    def served(self, group: str, kind: str) -> Resource | None:
-        """What the cluster calls a kind in the version that it prefers; None if it has no such."""
-        return self._resources.served(group, kind)
 
     def get(
         self,
@@ -452,7 +440,7 @@ class Cluster:
             yield rest.decode(errors="replace")
 
     def _path(self, object: Mapping[str, Any], name: str) -> str:  # noqa: A002
-        resource = self._resources.resource(object["apiVersion"], object["kind"])
+        resource = self.resource(object["apiVersion"], object["kind"])
         return resource.path(object["metadata"].get("namespace") or self.namespace, name)
 
     def _write(

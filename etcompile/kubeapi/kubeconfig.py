@@ -87,7 +87,6 @@ class User(Struct, frozen=True):
         headers: Headers of every request, those that impersonate another user.
     """
 
-    name: str = ""
     token: str = ""
     token_file: str = ""
     username: str = ""
@@ -102,7 +101,6 @@ class Access(Struct, frozen=True):
     """A cluster, and how to talk to it.
 
     Args:
-        server: The API server's URL, perhaps with a path.
         context: The context's name; empty inside a Pod.
         authority: The CA of the server's certificate; the system's if empty.
         server_name: The name the certificate must have, if it is not the URL's.
@@ -215,13 +213,6 @@ def access(
     mount: Path = MOUNT,
 ) -> Access:
     """Where the cluster is and who asks, by kubectl's rules.
-
-    Args:
-        context: If not the current one.
-        namespace: If not the context's.
-        kubeconfig: The one file to read.
-        environment: `os.environ` if None.
-        mount: Where a Pod finds its ServiceAccount.
 
     Raises:
         ClusterError: with reason `Kubeconfig`; the message names the file.
@@ -352,7 +343,7 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
         namespace or context.namespace or "default",
         name,
         # As with kubectl, no credentials are sent where anybody can read them.
-        user if server.lower().startswith("https://") else User(user.name, headers=user.headers),
+        user if server.lower().startswith("https://") else User(headers=user.headers),
         authority=authority,
         verify=not insecure,
         server_name=cluster.tls_server_name,
@@ -400,7 +391,6 @@ def _user(user: _User, file: Path, name: str) -> User:
     elif impersonated:
         raise _fault(f"user {name!r} impersonates a uid, groups or extra without `as` ({file})")
     return User(
-        name,
         token,
         _path(file, user.token_file),
         user.username,
@@ -445,7 +435,7 @@ def _in_cluster(env: Mapping[str, str], namespace: str | None, mount: Path) -> A
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
         namespace or "default",
         "",
-        User("the Pod's ServiceAccount", token_file=str(token)),
+        User(token_file=str(token)),
         authority=Pem(file=str(authority)) if authority.exists() else Pem(),
         proxy="",  # the API server's Service is never behind one
     )

@@ -188,9 +188,9 @@ assert info["spec"]["interactive"] is False
     ("source", "said"),
     [
         ("sys.exit('log in first')", "failed with exit code 1"),
-        ("print('hello')", "printed no ExecCredential"),
+        ("print('hello')", "printed no valid ExecCredential"),
         (TELL + "status = {}" + PRINT, "neither a token nor a certificate"),
-        (TELL + "info['apiVersion'] = 'x/v9'" + PRINT, "speaks x/v9"),
+        (TELL + "info['apiVersion'] = 'x/v9'" + PRINT, "no valid ExecCredential of client.auth"),
     ],
 )
 def test_a_plugin_that_fails_ends_the_command(written, plugin, source, said):

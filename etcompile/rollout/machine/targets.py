@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
+from msgspec import Struct
+
 from etcompile.k8s.objects import Object
 from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import (
@@ -42,40 +44,38 @@ _WORKLOADS = frozenset({"Job", "Pod"})
 _OF_THE_CLUSTER = frozenset({"CustomResourceDefinition", "Namespace"})
 
 
-class Target:
+class Target(Struct, eq=False):
     """One object.
 
     Attributes:
-        uid: Its UID; None until it is known.
         goal: Whether to be ready is enough.
-        hint: What a Kubernetes Event says that it waits for, or how the Pod of a Job fails.
-        reported: The reason that was reported last.
         began: When its limit began to run.
         since: Since when it has this reason.
+        troubled: When it was in trouble last.
         trouble: Since when it has been in trouble; None if it is not.
+        uid: Its UID; None until it is known.
+        hint: What a Kubernetes Event says that it waits for, or how the Pod of a Job fails.
+        reported: The reason that was reported last.
     """
 
-    __slots__ = (
-        "began", "goal", "hint", "job", "key", "observed", "reason", "ref", "reported", "since",
-        "state", "step", "trouble", "troubled", "uid",
-    )  # fmt: skip
+    ref: ObjectRef
+    key: Key
+    job: str | None
+    step: str
+    goal: Literal["ready", "ended"]
+    began: float
+    since: float = 0.0
+    troubled: float = 0.0
+    trouble: float | None = None
+    uid: str | None = None
+    state: Literal["waiting", "good", "failed"] = "waiting"
+    observed: ObjectState = ObjectState("waiting")
+    reason: str = ""
+    hint: str = ""
+    reported: str = ""
 
-    def __init__(
-        self,
-        ref: ObjectRef,
-        key: Key,
-        job: str | None,
-        step: str,
-        goal: Literal["ready", "ended"],
-        now: float,
-    ) -> None:
-        self.ref, self.key, self.job, self.step, self.goal = ref, key, job, step, goal
-        self.uid: str | None = None
-        self.state: Literal["waiting", "good", "failed"] = "waiting"
-        self.observed = ObjectState("waiting")
-        self.reason = self.hint = self.reported = ""
-        self.began = self.since = self.troubled = now
-        self.trouble: float | None = None
+    def __post_init__(self) -> None:
+        self.since = self.troubled = self.began
 
     def see(self, observed: ObjectState, now: float) -> bool:
         """Notes how far the object is; whether that settles or unsettles it."""
@@ -290,7 +290,8 @@ class Targets:
         if target is None:
             names = {name for group in self._deciding.get(step.job or "", ()) for name in group}
             ends = step.ref.kind in _WORKLOADS and step.ref.name in names
-            target = Target(step.ref, key, step.job, step.id, "ended" if ends else "ready", now)
+            goal: Literal["ready", "ended"] = "ended" if ends else "ready"
+            target = Target(step.ref, key, step.job, step.id, goal, now)
             self._targets[key] = self._of_step[step.id] = target
         if target.uid is None:
             target.uid = self._uids.get(key)
