@@ -106,7 +106,6 @@ class Access(Struct, frozen=True):
         server_name: The name the certificate must have, if it is not the URL's.
         proxy: A proxy's URL; None to take it from the environment.
         compression: Whether answers may be compressed.
-        extension: What the kubeconfig has for credential plugins.
     """
 
     server: str
@@ -118,15 +117,9 @@ class Access(Struct, frozen=True):
     server_name: str = ""
     proxy: str | None = None
     compression: bool = True
-    extension: Any = None
 
 
 # The files --------------------------------------------------------------------------------------
-
-
-class _Extension(Struct, frozen=True):
-    name: str = ""
-    extension: Any = None
 
 
 class _Cluster(Struct, frozen=True, rename="kebab"):
@@ -137,7 +130,6 @@ class _Cluster(Struct, frozen=True, rename="kebab"):
     tls_server_name: str = ""
     proxy_url: str = ""
     disable_compression: bool = False
-    extensions: tuple[_Extension, ...] = ()
 
 
 class _Context(Struct, frozen=True):
@@ -333,7 +325,6 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
             f" ({cluster_file})",
             "leave out insecure-skip-tls-verify",
         )
-    extensions = {entry.name: entry.extension for entry in cluster.extensions}
     server = cluster.server
     if "://" not in server:
         secured = authority or insecure or user.certificate
@@ -349,7 +340,6 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
         server_name=cluster.tls_server_name,
         proxy=cluster.proxy_url or None,
         compression=not cluster.disable_compression,
-        extension=extensions.get(f"{_EXEC}/exec"),
     )
 
 

@@ -31,6 +31,7 @@ from etcompile.plan.field_values import Raw, changed_at, same, value_at
 from etcompile.plan.step import ObjectRef
 from etcompile.rollout.refusals import cannot_change, is_fatal, may_not
 
+_AT_ONCE = 16
 _LONGEST = 50
 _ITSELF = frozenset({"CustomResourceDefinition", "Namespace"})
 """Kinds whose objects are not the same under another name."""
@@ -59,9 +60,8 @@ class DryRun:
         denied: Why it does not answer, in the API server's words: its user may not write there.
     """
 
-    def __init__(self, cluster: Cluster, concurrency: int = 16) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._concurrency = concurrency
         self._lock = threading.Lock()
         self._new: dict[object, Future[Object | None]] = {}
         self.denied = ""
@@ -72,11 +72,8 @@ class DryRun:
 
         None stands for no answer, because a quota is full or a webhook knows no dry run.
         """
-        if len(differences) < 2:
-            answers = [*map(self._answer, differences)]
-        else:
-            with ThreadPoolExecutor(self._concurrency) as pool:
-                answers = [*pool.map(self._answer, differences)]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            answers = [*pool.map(self._answer, differences)]
         for difference, answer in zip(differences, answers, strict=True):
             if answer is not None and answer.accepted:
                 self.accepted.add(difference.ref)

@@ -77,7 +77,6 @@ class Inventories:
         self._orphans = orphans
         jobs = {step.job for step in plan.steps if step.job is not None}
         self._spread = {self.parent(job).namespace for job in jobs}
-        self._ids: dict[str, str] = {}
         self._lock = threading.Lock()
         self._versions = versions or {}
         self._seconds = seconds
@@ -110,9 +109,7 @@ class Inventories:
 
     def id(self, job: str | None) -> str | None:
         """The id of a job's set; None for objects of no job, which are in none."""
-        if job and job not in self._ids:
-            self._ids[job] = applyset_id(self.parent(job))
-        return self._ids[job] if job else None
+        return applyset_id(self.parent(job)) if job else None
 
     def parent(self, job: str) -> ObjectRef:
         """The parent of a job's set."""

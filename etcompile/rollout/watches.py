@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from etcompile.k8s.objects import Object, is_going
-from etcompile.k8s.pods import containers, is_half_deleted, restarts
+from etcompile.k8s.pods import containers, restarts
 from etcompile.kubeapi import Cluster, ClusterError, Resource, Watch
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import ObjectRef, Plan
@@ -66,7 +66,8 @@ class Watches:
     def is_there(self, ref: ObjectRef, uid: str | None) -> bool:
         """Whether an object that no list had is there nevertheless, without our labels."""
         place = place_of(ref, self._cluster.namespace)
-        if place in self._bare or not self._exists(ref, uid):
+        live = None if place in self._bare else self._get(ref)
+        if live is None or uid not in (None, live["metadata"].get("uid")):
             return False
         self._look_for_all(place)
         return True
@@ -95,11 +96,6 @@ class Watches:
         if watch is not None:
             watch.close()
 
-    def _exists(self, ref: ObjectRef, uid: str | None) -> bool:
-        """Whether that very object is there, whatever its labels are."""
-        live = self._get(ref)
-        return live is not None and uid in (None, live["metadata"].get("uid"))
-
     def _get(self, ref: ObjectRef) -> Object | None:
         resource = self._cluster.resource(ref.api_version, ref.kind)
         return self._cluster.get(resource, ref.name, ref.namespace or None, metadata_only=True)
@@ -123,16 +119,11 @@ class Watches:
                     metadata = value["metadata"]
                     name, uid = metadata["name"], metadata["uid"]
                     if type_ == "DELETED":
-                        if labels and self._exists(ObjectRef(*place, name), uid):
-                            # Not gone: somebody removed the label that it was followed by.
-                            self._bare.add(place)
-                            break
                         self._post(Seen(place, name, uid, None, deleted(value)))
                         continue
                     state = object_state(value) if has_states else READY
                     going = deleting(value) if is_going(value) else ""
-                    half = place[:2] == ("v1", "Pod") and is_half_deleted(value)
-                    self._post(Seen(place, name, uid, state, going, half))
+                    self._post(Seen(place, name, uid, state, going))
                     has_restarted = place[1] == "Pod" and restarts(containers(value)) > 0
                     words = f"Pod {name}: {state.reason}" if has_restarted else ""
                     for owner in metadata.get("ownerReferences") or ():

@@ -141,10 +141,28 @@ class Writer:
                 return Written("deleting", left)
         return Written("deleted", None)
 
-    def shared(self, step: Step, body: Object, error: ClusterError) -> dict[str, Any] | None:
-        """What to send where the conflicts are about nothing; None if they are not."""
+    def shared(self, step: Step, desired: Object, error: ClusterError) -> dict[str, Any] | None:
+        """The desired object with the live values of fields that are in conflict about nothing.
+
+        A list that the API server treats as one value, such as the sources of a projected volume,
+        is in conflict as soon as the server filled in a default in it, although nobody wants it to
+        change (seen with two server-side applies of one manifest). Who sends the value as it is
+        there becomes its second owner, and nothing is taken from the first. None if any conflict
+        is about a real difference.
+        """
         live = self._get(step.ref) if error.conflicts else None
-        return shared(body, live, error) if live is not None else None
+        if live is None:
+            return None
+        differing = [changed.path for changed in compared(desired, live, NOBODY)]
+        body: dict[str, Any] = copy.deepcopy(dict(desired))
+        for conflict in error.conflicts:
+            ours, theirs = place(body, conflict.field), place(live, conflict.field)
+            if ours is None or theirs is None:
+                return None
+            if any(overlap(ours.steps, path) for path in differing):
+                return None
+            ours.holder[ours.key] = theirs.value
+        return body
 
     def conflicts(self, step: Step, error: ClusterError) -> ClusterError | Refusal | None:
         """What is left of the conflicts of an apply: None if all may be taken over."""
@@ -261,26 +279,3 @@ def _unsteady(ref: ObjectRef) -> RefusedError:
     return RefusedError(
         Refusal(ref, "conflict", (words,), hint="check the object, then apply again")
     )
-
-
-def shared(
-    desired: Mapping[str, Any], live: Mapping[str, Any], error: ClusterError
-) -> dict[str, Any] | None:
-    """The desired object with the live values of fields that are in conflict about nothing.
-
-    A list that the API server treats as one value, such as the sources of a projected volume, is
-    in conflict as soon as the server filled in a default in it, although nobody wants it to change
-    (seen with two server-side applies of one manifest). Who sends the value as it is there becomes
-    its second owner, and nothing is taken from the first. None if any conflict is about a real
-    difference.
-    """
-    differing = [changed.path for changed in compared(desired, live, NOBODY)]
-    body: dict[str, Any] = copy.deepcopy(dict(desired))
-    for conflict in error.conflicts:
-        ours, theirs = place(body, conflict.field), place(live, conflict.field)
-        if ours is None or theirs is None:
-            return None
-        if any(overlap(ours.steps, path) for path in differing):
-            return None
-        ours.holder[ours.key] = theirs.value
-    return body

@@ -167,22 +167,6 @@ def test_an_interrupted_step_says_what_held_it() -> None:
     assert played.left() == {"a": f"interrupted: {FULL.message}"}
 
 
-def test_a_deletion_that_nobody_finishes_is_asked_for_once() -> None:
-    pod = step("wait", "a", until="gone", uid="a-1")
-    played = Played(pod)
-    assert [type(one) for one in played.commands] == [Follow, StepEvent]
-    half = seen(pod, ObjectState("waiting"), half_deleted=True)
-    assert writes(played.hear(half)) == [("a", "delete")]
-    assert writes(played.hear(half)) == []
-    assert played.hear(NotWritten(pod, "delete", FORBIDDEN)) == []
-    assert isinstance(played.machine.state(pod), Waiting)
-    assert writes(played.hear(half)) == []
-    played.hear(seen(pod, None))
-    assert played.machine.state(pod) == Done()
-    played.hear(Wrote(pod, "delete", Written("deleted", None)))  # an answer that came too late
-    assert played.machine.settled
-
-
 def test_a_deletion_that_lasts_fails_with_what_keeps_it() -> None:
     pod = step("delete", "a")
     played = Played(pod)

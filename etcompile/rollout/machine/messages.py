@@ -87,7 +87,6 @@ class Seen(Struct, frozen=True):
     Args:
         observed: How far it is; None if it is gone.
         going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
-        half_deleted: Its deletion was begun and never finished (`k8s.pods.is_half_deleted`).
     """
 
     place: Place
@@ -95,7 +94,6 @@ class Seen(Struct, frozen=True):
     uid: str
     observed: ObjectState | None
     going: str = ""
-    half_deleted: bool = False
 
 
 class Listed(Struct, frozen=True):

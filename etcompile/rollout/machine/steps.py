@@ -21,7 +21,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.k8s.objects import Object
 from etcompile.plan.schedule import DRAIN, Schedule, drains
 from etcompile.plan.step import IDLE, MAKES, Plan, Step
 from etcompile.rollout.machine.messages import (
@@ -85,7 +84,6 @@ class Waiting(Struct):
         uid: The one of that name that is meant; None for whichever is there.
         until: When waiting ends; None for never.
         why: What was last seen of the object.
-        requested: The object's deletion, which somebody began, was requested again.
     """
 
     what: Literal["ready", "gone", "drained"]
@@ -93,7 +91,6 @@ class Waiting(Struct):
     uid: str | None
     until: float | None
     why: str = ""
-    requested: bool = False
 
 
 class Done(Struct, frozen=True):
@@ -330,17 +327,19 @@ class Machine:
     # ---- events ---------------------------------------------------------------------------------
 
     def _wrote(self, event: Wrote) -> None:
-        step, written, state = event.step, event.written, self._states[event.step.id]
+        step, written = event.step, event.written
         if event.phase == "delete":
-            is_writing = isinstance(state, Writing) and state.phase == "delete"
-            if not (is_writing or isinstance(state, Waiting)):
-                return  # that it is gone was seen before the answer
             if written.status != "deleting" or written.live is None:
                 self._gone(step)
             elif self._targets.is_deleted(step.uid):
                 self._gone(step)  # seen before the answer
             else:
-                self._going(step, written.live, requested=isinstance(state, Waiting))
+                metadata = written.live["metadata"]
+                grace = metadata.get("deletionGracePeriodSeconds") or 0
+                key, until = self._targets.key(step.ref), self._now + grace + _AFTER_GRACE
+                self._enter(step, Waiting("gone", key, step.uid, until, deleting(written.live)))
+                self._commands.append(Follow(step.ref, step, metadata.get("labels") or ()))
+                self._say(step, "deleting")
             return
         self._written.append(step)
         # What stays of a released object, and whose it is.
@@ -358,14 +357,6 @@ class Machine:
         else:
             self._finish(step)
 
-    def _going(self, step: Step, live: Object, *, requested: bool) -> None:
-        metadata = live["metadata"]
-        until = self._now + (metadata.get("deletionGracePeriodSeconds") or 0) + _AFTER_GRACE
-        key = self._targets.key(step.ref)
-        self._enter(step, Waiting("gone", key, step.uid, until, deleting(live), requested))
-        self._commands.append(Follow(step.ref, step, metadata.get("labels") or {}))
-        self._say(step, "deleting")
-
     def _gone(self, step: Step) -> None:
         if step.action == "wait":
             self._finish(step)
@@ -379,20 +370,20 @@ class Machine:
 
     def _not_written(self, event: NotWritten) -> None:
         step, error, state = event.step, event.error, self._states[event.step.id]
-        if not isinstance(state, Writing):
-            return  # who may not delete it again waits for somebody who may
         if isinstance(error, RefusedError):
             self._refuse(step, error.refusal)
         elif not may_pass(error):
             self._refuse(step, refusal(step.ref, error))
         else:
             # It is tried again later: others may make room.
-            since = self._now if state.since is None else state.since
+            since, said = self._now, ""
+            if isinstance(state, Writing) and state.since is not None:
+                since, said = state.since, state.reason
             if self._now - since >= _HELD:
                 self._fail(step, error.message)
                 return
-            self._enter(step, Writing(state.phase, since, error.message, self._now + _HOLD))
-            if error.message != state.reason:
+            self._enter(step, Writing(event.phase, since, error.message, self._now + _HOLD))
+            if error.message != said:
                 self._say(step, "held", error.message)
 
     def _see(self, seen: Seen) -> None:
@@ -401,10 +392,6 @@ class Machine:
             state.why = seen.going or state.why
             if seen.observed is None or (state.uid is not None and seen.uid != state.uid):
                 self._vanish(step, state)
-            elif state.what == "gone" and seen.half_deleted and not state.requested:
-                # Finishes a deletion that somebody began: else the object would stay for ever.
-                state.requested = True
-                self._commands.append(Write(step, "delete"))
         self._settle(key)
 
     def _vanish(self, step: Step, state: Waiting) -> None:
