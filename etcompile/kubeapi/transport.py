@@ -167,25 +167,21 @@ class Transport:
             case urllib3.exceptions.ConnectTimeoutError():
                 return NoAnswerError(f"{peer} does not answer", reached=False)
             case urllib3.exceptions.SSLError():
-                return self._tls_failed(inner)
+                cause = inner.args[0] if inner.args else inner
+                if isinstance(cause, ssl.SSLCertVerificationError):
+                    # It stays so; what else breaks TLS may have been the line.
+                    why = f"the certificate of {self._host} is not trusted: {cause.verify_message}"
+                    return NoAnswerError(why, reached=False, passing=False)
+                reason = (isinstance(cause, ssl.SSLError) and cause.reason) or ""
+                if "ALERT" in reason and not reason.endswith(_GARBLED):
+                    # TLS 1.3 tells of a refused client certificate only after the request was sent.
+                    why = f"{self._host} refuses the TLS connection: {reason}"
+                    return NoAnswerError(why, reached=False, passing=False)
+                why = f"the TLS connection to {self._host} broke: {_words(inner)}"
+                return NoAnswerError(why, reached=True)
             case urllib3.exceptions.ReadTimeoutError():
                 return NoAnswerError(f"no answer from {self._host} in time", reached=True)
         return NoAnswerError(f"the connection to {self._host} broke: {_words(inner)}", reached=True)
-
-    def _tls_failed(self, error: Exception) -> NoAnswerError:
-        """A certificate that is not believed stays so; what else broke may have been the line."""
-        cause = error.args[0] if error.args else error
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            problem = f"the certificate of {self._host} is not trusted: {cause.verify_message}"
-            return NoAnswerError(problem, reached=False, passing=False)
-        reason = (isinstance(cause, ssl.SSLError) and cause.reason) or ""
-        if "ALERT" in reason and not reason.endswith(_GARBLED):
-            # TLS 1.3 tells of a refused client certificate only after the request was sent.
-            problem = f"{self._host} refuses the TLS connection: {reason}"
-            return NoAnswerError(problem, reached=False, passing=False)
-        return NoAnswerError(
-            f"the TLS connection to {self._host} broke: {_words(error)}", reached=True
-        )
 
 
 def _limits(quiet: float) -> urllib3.Timeout:

@@ -75,7 +75,7 @@ def execute(
     plan, choices = proposal.whole, choices or Choices()
     if (known := refused(proposal)) is not None:
         return known
-    sets = _inventories(cluster, proposal, choices.lease)
+    sets = _inventories(cluster, proposal)
     writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
     against = denied(cluster, plan, choices.concurrency, waits=choices.wait != "none")
     against += sets.refusals() or refusals(
@@ -118,7 +118,7 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
 
     Rights are left out: who looks at a plan need not be who applies it.
     """
-    sets = _inventories(cluster, proposal, Choices().lease)
+    sets = _inventories(cluster, proposal)
     against = sets.refusals()
     if not against and not proposal.whole.refused:
         writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
@@ -146,7 +146,7 @@ def warned(cluster: Cluster) -> Iterator[Diagnostic]:
         yield diagnose(codes.FIELD_DROPPED, None, kind=kind, field=field)
 
 
-def _inventories(cluster: Cluster, proposal: Proposal, seconds: float) -> Inventories:
+def _inventories(cluster: Cluster, proposal: Proposal) -> Inventories:
     return Inventories(
         cluster,
         proposal.whole,
@@ -154,7 +154,6 @@ def _inventories(cluster: Cluster, proposal: Proposal, seconds: float) -> Invent
         job_set=proposal.job_set,
         orphans=proposal.orphans,
         versions=proposal.versions,
-        seconds=seconds,
     )
 
 

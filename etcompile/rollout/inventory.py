@@ -48,6 +48,8 @@ _TOOL = "etcompile"
 _NOTHING_YET = "1"
 """A resourceVersion that no object has: with it, a server-side apply creates or fails."""
 _AGAIN = "run the command again"
+SECONDS = 45.0
+"""After which others may change the jobs of a process that was killed."""
 
 
 class Inventories:
@@ -69,7 +71,6 @@ class Inventories:
         job_set: JobSet | None = None,
         orphans: Collection[str] = (),
         versions: Mapping[str, str] | None = None,
-        seconds: float = 45.0,
     ) -> None:
         self._cluster = cluster
         self._adopt = adopt
@@ -79,8 +80,7 @@ class Inventories:
         self._spread = {self.parent(job).namespace for job in jobs}
         self._lock = threading.Lock()
         self._versions = versions or {}
-        self._seconds = seconds
-        self._lease = new_lease(cluster.now(), seconds)
+        self._lease = new_lease(cluster.now(), SECONDS)
         self._held: dict[str, float] = {}
         """By job, until when its lease surely is ours, by the clock that nobody sets."""
         self._prior: dict[str, Object | None] = {}
@@ -210,12 +210,12 @@ class Inventories:
     def _hold(self, job: str, kinds: set[str], namespaces: set[str]) -> None:
         """Writes a parent with a lease of ours, which lasts from now on."""
         begun = steady()
-        until = self._cluster.now() + self._seconds
+        until = self._cluster.now() + SECONDS
         self._write(job, kinds, namespaces, structs.replace(self._lease, until=until))
-        self._held[job] = begun + self._seconds * 0.8
+        self._held[job] = begun + SECONDS * 0.8
 
     def _renew(self) -> None:
-        while not self._released.wait(self._seconds / 3):
+        while not self._released.wait(SECONDS / 3):
             for job in [*self._held]:
                 # One that was given away, or lost for good, is not taken again. What fails is tried
                 # again, or runs out.

@@ -145,7 +145,8 @@ class Watches:
                         continue
                     about = value.get("involvedObject") or {}
                     kind, name = about.get("kind") or "", about.get("name") or ""
-                    text = _line(value.get("message") or value.get("reason"))
+                    words = str(value.get("message") or value.get("reason") or "").split()
+                    text = " ".join(words)[:_LONGEST]
                     self._post(Hint(place[2], kind, name, text, unbound, about.get("uid") or ""))
         except ClusterError:
             return  # they only explain; who may not read them goes without
@@ -184,8 +185,3 @@ class Watches:
         finally:
             with self._lock:
                 self._watches.pop(place, None)
-
-
-def _line(message: object) -> str:
-    """A message in one line that is not too long."""
-    return " ".join(str(message or "").split())[:_LONGEST]

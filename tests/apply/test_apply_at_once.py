@@ -144,13 +144,14 @@ def test_who_waits_for_pods_holds_no_lease(run, start, job, kubelet, objects):
 PROGRAM = """
 import sys, time, etcompile
 from etcompile import operations
-from etcompile.rollout import lease
+from etcompile.rollout import inventory, lease
 
 lease._machine = lambda: "another machine"
+inventory.SECONDS = 6.0
 with operations.connect(kubeconfig=sys.argv[1]) as cluster:
     proposal = operations.apply_proposal(etcompile.compile(["jobs"]), cluster)
     stop = lambda event: time.sleep(600) if event.status == "created" else None
-    operations.execute(cluster, proposal, operations.Choices(lease=6, concurrency=1), tell=stop)
+    operations.execute(cluster, proposal, operations.Choices(concurrency=1), tell=stop)
 """
 
 

@@ -45,14 +45,12 @@ class Choices(Struct, frozen=True):
         timeout: Seconds for all of it; None for no limit.
         drain: Seconds for a Pod to drain that left the host list; None for the plan's.
         concurrency: How many writes at once.
-        lease: Seconds after which others may change the jobs if this process is killed.
     """
 
     wait: Literal["ready", "complete", "none"] = "ready"
     timeout: float | None = None
     drain: float | None = None
     concurrency: int = 16
-    lease: float = 45.0
 
 
 # Events ------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 Every step is in one state of a few, each a value that says all there is to know of it:
 
-    Queued -> Writing -> Done                    an object is made, and nothing needs it
+    queued -> Writing -> done                    an object is made, and nothing needs it
                  |  ^
                  v  |
            Writing (again)                       a quota is full: tried again later
-    Writing -> Waiting -> Done                   it has to be ready, or has to be gone
-    Waiting (gone) -> Writing (create) -> Done   a replacement
+    Writing -> Waiting -> done                   it has to be ready, or has to be gone
+    Waiting (gone) -> Writing (create) -> done   a replacement
     any of them -> Failed
 
 The machine knows the order of the steps (`plan.schedule`) and what waits for what; `targets` knows
@@ -58,10 +58,6 @@ _AFTER_GRACE = 60.0
 """Seconds that an object may take to go beyond its own grace."""
 
 
-class Queued(Struct, frozen=True):
-    """Its turn has not come."""
-
-
 class Writing(Struct, frozen=True):
     """A write of it is under way, or the next one to begin.
 
@@ -93,10 +89,6 @@ class Waiting(Struct):
     why: str = ""
 
 
-class Done(Struct, frozen=True):
-    """Nothing is left to do."""
-
-
 class Failed(Struct, frozen=True):
     """It is not going to be done."""
 
@@ -104,9 +96,7 @@ class Failed(Struct, frozen=True):
     phase: Phase | None = None
 
 
-StepState = Queued | Writing | Waiting | Done | Failed
-
-_QUEUED, _DONE = Queued(), Done()
+StepState = Literal["queued", "done"] | Writing | Waiting | Failed
 
 
 class Machine:
@@ -125,7 +115,7 @@ class Machine:
         self._choices = choices
         self._turns = Schedule(plan.steps)
         self._states: dict[str, StepState] = {
-            step.id: _QUEUED for step in plan.steps if step.action not in IDLE
+            step.id: "queued" for step in plan.steps if step.action not in IDLE
         }
         self._written: list[Step] = []
         self._refusals: list[Refusal] = []
@@ -208,7 +198,7 @@ class Machine:
 
     def state(self, step: Step) -> StepState:
         """Where a step is; one with nothing to do is done."""
-        return self._states.get(step.id, _DONE)
+        return self._states.get(step.id, "done")
 
     # ---- the end --------------------------------------------------------------------------------
 
@@ -219,7 +209,7 @@ class Machine:
 
     def left(self) -> list[Step]:
         """The steps that are not done, in the order of the plan."""
-        return [step for step in self._plan.steps if not isinstance(self.state(step), Done)]
+        return [step for step in self._plan.steps if self.state(step) != "done"]
 
     def outcome(self, refused: Sequence[Refusal] = ()) -> Outcome:
         """What the rollout has come to."""
@@ -311,7 +301,7 @@ class Machine:
         self._settle(key)
 
     def _finish(self, step: Step) -> None:
-        self._enter(step, _DONE)
+        self._enter(step, "done")
         self._turns.done(step)
 
     def _fail(self, step: Step, reason: str) -> None:
