@@ -282,31 +282,18 @@ class ServerClock:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ahead: float | None = None
-        self._last = ("", 0.0)
+        self._ahead = time.time() - steady()
 
     def now(self) -> float:
         """The time, in seconds since 1970; this machine's until the first answer."""
-        ahead = self._ahead
-        return time.time() if ahead is None else steady() + ahead
+        return steady() + self._ahead
 
     def observe(self, date: str, sent: float) -> None:
-        """Learns from an answer.
-
-        Args:
-            date: Its header `Date`; one that cannot be read is ignored.
-            sent: When the request was sent, by `steady`.
-        """
-        text, seconds = self._last
-        if text != date:
-            try:
-                seconds = parsedate_to_datetime(date).timestamp()
-            except (TypeError, ValueError):
-                return
-            self._last = date, seconds
+        """Learns from the header `Date` of an answer, and when it was requested, by `steady`."""
+        try:
+            seconds = parsedate_to_datetime(date).timestamp()
+        except (TypeError, ValueError):
+            return
         # The date was written between request and answer, and lacks up to a second.
         least, most = seconds - steady(), seconds + 1.0 - sent
-        with self._lock:
-            ahead = (least + most) / 2 if self._ahead is None else self._ahead
-            self._ahead = min(max(ahead, least), most)
+        self._ahead = min(max(self._ahead, least), most)
