@@ -28,7 +28,7 @@ import urllib3
 from msgspec import Meta, Struct
 
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.kubeconfig import Access, ExecPlugin, Pem
+from etcompile.kubeapi.kubeconfig import Access, ExecPlugin
 
 _REREAD = 60.0
 """Seconds after which files are read again; Kubernetes' own clients wait that long."""
@@ -38,15 +38,13 @@ class Credential(Struct, frozen=True):
     """What to show the API server.
 
     Args:
-        serial: Counts renewals: who was refused with an old one need not request a new one.
         headers: Of every request, as `http.client` takes them; a name may be there several times.
-        certificate: A client certificate, read.
+        certificate: A client certificate; empty for none.
     """
 
-    serial: int
     headers: dict[str, str] | urllib3.HTTPHeaderDict
-    certificate: Pem = Pem()
-    key: Pem = Pem()
+    certificate: str
+    key: str
 
 
 class Credentials:
@@ -77,22 +75,18 @@ class Credentials:
             assert self._current is not None  # noqa: S101 (what _renew is for)
             return self._current
 
-    def renewed(self, refused: Credential) -> Credential | None:
-        """What to show after a 401; None if there is nothing but what was refused."""
+    def renewed(self, refused: Credential) -> bool:
+        """Whether there is something else to show after a 401."""
         user = self._access.user
         if not (user.token_file or user.certificate.file or (user.plugin and not user.token)):
-            return None
+            return False
         with self._lock:
-            if self._current is not None and self._current.serial == refused.serial:
+            if self._current is refused:
                 self._renew()
-            current = self._current
-        shown = refused.headers, refused.certificate
-        same = current is None or (current.headers, current.certificate) == shown
-        return None if same else current
+            return self._current != refused
 
     def _renew(self) -> None:
         access, user = self._access, self._access.user
-        serial = self._current.serial + 1 if self._current else 0
         certificate, key = user.certificate.read(), user.key.read()
         read_again = user.token_file or (user.certificate.file and not user.plugin)
         until = self._clock() + _REREAD if read_again else float("inf")
@@ -124,7 +118,7 @@ class Credentials:
         headers: dict[str, str] | urllib3.HTTPHeaderDict = dict(pairs)
         if len(headers) < len(pairs):  # a user may be impersonated with several groups
             headers = urllib3.HTTPHeaderDict(pairs)
-        self._current = Credential(serial, headers, Pem(text=certificate), Pem(text=key))
+        self._current = Credential(headers, certificate, key)
         self._until = until
 
 

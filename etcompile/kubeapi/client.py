@@ -32,8 +32,6 @@ _METADATA = "application/json;as={};g=meta.k8s.io;v=v1"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE = "application/merge-patch+json"
 
-Validation = Literal["Strict", "Warn", "Ignore"]
-
 
 class Page(Struct, frozen=True):
     """A list, or a part of one; the version is that of the list as a whole."""
@@ -271,7 +269,7 @@ class Cluster:
         *,
         field_manager: str = MANAGER,
         dry_run: bool = False,
-        field_validation: Validation = "Strict",
+        field_validation: Literal["Strict", "Warn", "Ignore"] = "Strict",
     ) -> LiveObject:
         """Creates an object.
 

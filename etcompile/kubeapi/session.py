@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
@@ -108,8 +109,7 @@ class Session:
         self.clock = ServerClock()
         self.warnings: dict[str, None] = {}
         self._credentials = Credentials(access)
-        self._connections = connections
-        self._timeout = timeout
+        self._connect = partial(Transport, access, connections=connections, timeout=timeout)
         self._retries = retries
         self._notice = notice
         self._of_context = f" (context {access.context})" if access.context else ""
@@ -117,7 +117,7 @@ class Session:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._transport: Transport | None = None
-        self._shown: Credential | None = None
+        self._pair = "", ""
 
     def value(
         self,
@@ -216,7 +216,7 @@ class Session:
                     if not renewed:
                         # Once: credentials that are new and refused too will not be accepted.
                         renewed = True
-                        if self._credentials.renewed(credential) is not None:
+                        if self._credentials.renewed(credential):
                             attempt -= 1
                             continue
                 unread = answer.status in _REFUSED_UNREAD
@@ -238,28 +238,16 @@ class Session:
 
     def _connected(self, credential: Credential) -> Transport:
         """Connections that show this credential; new ones only if the certificate is new."""
-        if credential is self._shown and self._transport is not None:
-            return self._transport
+        pair = credential.certificate, credential.key
         with self._lock:
-            shown = self._shown
-            if (
-                self._transport is None
-                or shown is None
-                or (shown.certificate, shown.key) != (credential.certificate, credential.key)
-            ):
+            if self._transport is None or self._pair != pair:
                 try:
-                    self._transport = Transport(
-                        self.access,
-                        credential.certificate,
-                        credential.key,
-                        connections=self._connections,
-                        timeout=self._timeout,
-                    )
+                    self._transport = self._connect(*pair)
                 except ClusterError:
                     # A certificate and its key may be replaced one after the other.
                     if self._transport is None:
                         raise
-            self._shown = credential
+                self._pair = pair
             return self._transport
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from etcompile.kubeapi.authentication import basic
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.kubeconfig import Access, Pem
+from etcompile.kubeapi.kubeconfig import Access
 
 _ONCE = urllib3.Retry(total=False, redirect=False)
 
@@ -63,7 +63,7 @@ class Transport:
     """Connections to one server with one client certificate; safe to share between threads."""
 
     def __init__(
-        self, access: Access, certificate: Pem, key: Pem, *, connections: int, timeout: float
+        self, access: Access, certificate: str, key: str, *, connections: int, timeout: float
     ) -> None:
         parts = _url(access.server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -74,7 +74,7 @@ class Transport:
         self.compression = access.compression and not _loopback(parts.hostname)
         options: dict[str, object] = {"maxsize": connections, "retries": _ONCE}
         if parts.scheme == "https":
-            options["ssl_context"] = _tls(access, certificate.text, key.text)
+            options["ssl_context"] = _tls(access, certificate, key)
             if access.server_name:
                 options["server_hostname"] = access.server_name
         path = parts.path.rstrip("/")
