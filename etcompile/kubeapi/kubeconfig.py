@@ -105,7 +105,6 @@ class Access(Struct, frozen=True):
         authority: The CA of the server's certificate; the system's if empty.
         server_name: The name the certificate must have, if it is not the URL's.
         proxy: A proxy's URL; None to take it from the environment.
-        compression: Whether answers may be compressed.
     """
 
     server: str
@@ -116,7 +115,6 @@ class Access(Struct, frozen=True):
     verify: bool = True
     server_name: str = ""
     proxy: str | None = None
-    compression: bool = True
 
 
 # The files --------------------------------------------------------------------------------------
@@ -129,7 +127,6 @@ class _Cluster(Struct, frozen=True, rename="kebab"):
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
     proxy_url: str = ""
-    disable_compression: bool = False
 
 
 class _Context(Struct, frozen=True):
@@ -339,7 +336,6 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
         verify=not insecure,
         server_name=cluster.tls_server_name,
         proxy=cluster.proxy_url or None,
-        compression=not cluster.disable_compression,
     )
 
 

@@ -71,7 +71,7 @@ class Transport:
         self._timeout = _limits(timeout)
         self._host = _host(parts)
         self._proxy = ""
-        self.compression = access.compression and not _loopback(parts.hostname)
+        self.compression = not _loopback(parts.hostname)
         options: dict[str, object] = {"maxsize": connections, "retries": _ONCE}
         if parts.scheme == "https":
             options["ssl_context"] = _tls(access, certificate, key)
