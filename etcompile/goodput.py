@@ -50,11 +50,7 @@ class Span(Struct, frozen=True, gc=False):
 
 
 class ReplicaSpans(Struct, frozen=True, gc=False):
-    """When the containers of a Pod ran, and of which replica it is.
-
-    Args:
-        number: Its number in the role; its rank, where others may follow it.
-    """
+    """When the containers of a Pod ran; `number` is its rank, where others may follow it."""
 
     role: str
     number: int
@@ -67,11 +63,7 @@ def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
     A container of a Pod that is not ready does no work since that is so: its command has ended and
     waits for the next epoch (docs/recovery.md), its probe fails, or its node does not answer. A
     command that restarts in place has run since the Pod is ready, and its earlier spans are only
-    known to those who have seen them.
-
-    Args:
-        pod: The Pod, JSON.
-        before: The spans of the same Pod as they were seen before.
+    known to those who have seen them, as `before`.
     """
     containers = pods.containers(pod)
     if not containers:
@@ -135,7 +127,6 @@ def in_training(
 
     Args:
         replicas: The Pods of the run, those included that were seen to go.
-        now: The time, in seconds since 1970.
     """
     spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
     mains = {role.name: role.template.main for role in job.roles}
@@ -195,8 +186,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
 
     Args:
         number: How often the whole run had been restarted before, in place or with new Pods.
-        ended: When it ended, in seconds since 1970; 0 if it goes on.
-        why: What ended it, in a sentence.
+        ended: In seconds since 1970; 0 if it goes on.
     """
 
     number: int
@@ -211,7 +201,6 @@ class Timeline(Struct, frozen=True, omit_defaults=True):
 
     Args:
         run: The run's spec hash.
-        attempts: Its attempts, the last of them.
         times: When it was in training, the last of them, in order.
         before: Seconds in training before those.
         before_until: When the last of these ended.

@@ -28,11 +28,9 @@ Blame = Literal["program", "node", "platform", "peer", "storage", "service", "un
 
 
 class Cause(Struct, frozen=True):
-    """Why something ended.
+    """Why something ended, in one word and as the end of a sentence: `ran out of memory`.
 
     Args:
-        name: In one word, as metrics and records have it.
-        text: The end of a sentence: `ran out of memory`.
         line: The line of its output that says so; empty if Kubernetes or the exit code does.
     """
 
@@ -212,10 +210,8 @@ def cause_of(
     """Why something ended.
 
     Args:
-        reason: Kubernetes' word for it.
-        code: The exit code; None if there is none.
+        reason: Kubernetes' word for it, with its `message`.
         signal: The number of the signal that ended it; 0 if none did.
-        message: What Kubernetes says of it.
         tail: The last lines that it wrote.
         job: What the names of the job's Pods begin with; empty if that is not known.
     """
@@ -258,7 +254,6 @@ class _Statement(Struct, frozen=True):
     Args:
         place: Its number among the lines.
         words: What it says; of a chain of exceptions each, the last first.
-        frames: The lines of its traceback.
     """
 
     place: int

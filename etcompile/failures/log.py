@@ -1,13 +1,9 @@
 """What a run has failed of: the key `failures` of `J-status`, which outlives the Pods.
 
-When a run of a hundred Pods dies, ninety-nine of them died of the one that died first, and all of
-them are deleted with their logs. So the watcher writes down what ends before its time, with its
-last lines, before the Pod is deleted: for `etcompile why` and for the next watcher. Which of them
-was the first is not written down but follows from the entries (`first_causes`), because kubelets
-report late and not in the order in which things happened.
-
-The log is bounded: so many entries, of so many bytes each. Of many that fail of the same the
-earliest stay, and the rest is counted.
+The watcher writes down what ends before its time, with its last lines, before the Pod is deleted.
+Which failure was the first is not written down but follows from the entries (`first_causes`),
+because kubelets report late and not in the order in which things happened. The log is bounded: of
+many that fail of the same the earliest stay, and the rest is counted.
 """
 
 import functools
@@ -67,8 +63,7 @@ class Failure(Struct, frozen=True, omit_defaults=True):
             so that nothing is written down twice.
         attempt: How often the whole run had been restarted before, in place or with new Pods.
         at: When it ended, in seconds since 1970; None if nothing says when.
-        container: Which container of the Pod; empty if the Pod as a whole.
-        code: The exit code; None if there is none.
+        container: Empty if the Pod as a whole failed.
         signal: The number of the signal that ended it; 0 if none did.
         reason: In one word, as Kubernetes has it: `OOMKilled`, `Error`, `Evicted`.
         tail: The last lines that it wrote, without credentials.
@@ -198,10 +193,8 @@ def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
     """The failure of each attempt that the others followed from, as far as can be told.
 
     What has lost a peer is a consequence, whenever it ended, and a sidecar that is started again
-    ends nothing. Of the rest the earliest counts.
-    Kubelets report whole seconds: of what ended in the same one, a cause comes before a bare exit
-    code, and that before what was terminated. Of what is equal in all that none is the first
-    (`tied_with`).
+    ends nothing. Of the rest the earliest counts. Kubelets report whole seconds: of what ended in
+    the same one, a cause comes before a bare exit code, and that before what was terminated.
     """
     firsts: dict[int, Failure] = {}
     for failure in sorted(failures, key=_likelihood):
@@ -256,9 +249,8 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         """The log with what was not written down yet; itself if there is nothing new.
 
         Args:
-            new: Failures that are seen, whether they are known or not.
             visible: The UIDs of the Pods that may still be seen.
-            now: The time, in seconds since 1970.
+            now: In seconds since 1970.
         """
         known = set(self.noted)
         fresh = [

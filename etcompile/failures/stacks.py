@@ -7,7 +7,7 @@ collective. Stacks are what Python's `faulthandler.register` writes.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -36,11 +36,7 @@ class Frame(Struct, frozen=True):
 
 
 class Stack(Struct, frozen=True):
-    """The calls of a process's main thread, the innermost first.
-
-    Args:
-        process: Its number in its container.
-    """
+    """The calls of a process's main thread, the innermost first."""
 
     process: int
     frames: tuple[Frame, ...]
@@ -72,29 +68,23 @@ class Stack(Struct, frozen=True):
 
 
 def stacks(lines: Sequence[str]) -> list[Stack]:
-    """The stacks in a log, without times, in the order in which they were requested."""
-    matches = ((n, _REQUEST.match(line)) for n, line in enumerate(lines))
-    requests = [(n, int(match[1])) for n, match in matches if match]
-    ends = [*(n for n, _ in requests[1:]), len(lines)]
-    every = (
-        Stack(process, _main_thread(lines[begin + 1 : end]))
-        for (begin, process), end in zip(requests, ends, strict=False)
-    )
-    return [stack for stack in every if stack.frames]
+    """The stacks in a log, without times, in the order in which they were requested.
 
-
-def _main_thread(lines: Iterable[str]) -> tuple[Frame, ...]:
-    """The calls of the thread that comes last: that is the first one of the process."""
-    frames: list[Frame] = []
+    Of each process the thread that comes last counts: that is its first one.
+    """
+    every: list[tuple[int, list[Frame]]] = []
     is_inside = False
     for line in lines:
-        if _THREAD.match(line):
-            frames, is_inside = [], True
-        elif is_inside and (call := _FRAME.match(line)):
-            frames.append(Frame(call[1], int(call[2]), call[3]))
-        else:
-            is_inside = False
-    return tuple(frames)
+        call = _FRAME.match(line) if is_inside else None
+        if request := _REQUEST.match(line):
+            every.append((int(request[1]), []))
+        elif call is not None:
+            every[-1][1].append(Frame(call[1], int(call[2]), call[3]))
+            continue
+        is_inside = bool(every) and _THREAD.match(line) is not None
+        if is_inside:
+            every[-1][1].clear()
+    return [Stack(process, tuple(frames)) for process, frames in every if frames]
 
 
 def elsewhere(by_rank: Mapping[str, Sequence[Stack]]) -> dict[str, Stack]:

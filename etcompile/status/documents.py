@@ -10,7 +10,7 @@ from etcompile.status.values import JobStatus
 if TYPE_CHECKING:
     from etcompile.failures.log import Failure
     from etcompile.goodput import Goodput, Timeline
-    from etcompile.status.explanations import Attempt, Explanation
+    from etcompile.status.explanations import Explanation
 
 
 def job_value(job: JobStatus) -> dict[str, Any]:
@@ -65,7 +65,18 @@ def explanation_value(why: "Explanation") -> dict[str, Any]:
         "because": status.because,
         "verdict": why.verdict or None,
         "first": _failure(why.last.first) if why.last else None,
-        "attempts": [_attempt(attempt) for attempt in why.attempts],
+        "attempts": [
+            {
+                "attempt": attempt.number + 1,
+                "first": _failure(attempt.first),
+                "failedInTheSameSecond": [*map(_failure, attempt.tied)],
+                "stillRunning": list(attempt.running),
+                "followed": dict(attempt.followed),
+                "failedAgain": attempt.again,
+                "others": [*map(_failure, attempt.others)],
+            }
+            for attempt in why.attempts
+        ],
         "waiting": [
             {
                 "pods": list(held.names),
@@ -105,18 +116,6 @@ def _timeline(timeline: "Timeline") -> dict[str, Any]:
         ],
         "inTraining": [[timestamp(begin), timestamp(end)] for begin, end in timeline.times],
         "earlierSeconds": round(timeline.before, 1),
-    }
-
-
-def _attempt(attempt: "Attempt") -> dict[str, Any]:
-    return {
-        "attempt": attempt.number + 1,
-        "first": _failure(attempt.first),
-        "failedInTheSameSecond": [_failure(failure) for failure in attempt.tied],
-        "stillRunning": list(attempt.running),
-        "followed": dict(attempt.followed),
-        "failedAgain": attempt.again,
-        "others": [_failure(failure) for failure in attempt.others],
     }
 
 

@@ -75,7 +75,6 @@ class Attempt(Struct, frozen=True):
     Args:
         tied: What failed in the same second and is as likely to be the first.
         followed: What followed from it, each with how often: `lost the connection to another rank`.
-        others: The failures that are known besides.
         again: How often the replica failed again that had failed first, and came back.
         running: The Pods that did not fail, where all that failed had waited for another one.
     """
@@ -109,7 +108,6 @@ class Explanation(Struct, frozen=True):
         nodes: How often what happened on which node, the worst first.
         limit: How often the run may be restarted; None for no limit.
         has_log: Whether a watcher keeps the log of failures.
-        avoided: The nodes that Pods avoid which come instead of others.
         warned: The Pods whose preflight check has warned.
     """
 
@@ -151,9 +149,10 @@ def explanations(objects: Iterable[LiveObject], now: float | None = None) -> lis
 def _explained(its: JobObjects, status: JobStatus) -> Explanation:
     job = its.job
     run = backend.spec_hash(job) if job is not None else ""
-    record, log = written_record(its.status), read_log(its.status)
+    record = written_record(its.status)
     record = None if record is not None and run and record.run != run else record
-    log = None if log is not None and run and log.run != run else log
+    log = read_log(its.status) or FailureLog(run)
+    log = log if not run or log.run == run else FailureLog(run)
     its_pods = {
         name: pod
         for name, pod in its.pods.items()
@@ -167,7 +166,6 @@ def _explained(its: JobObjects, status: JobStatus) -> Explanation:
         until = record.finished if record.finished is not None else 0.0
     is_over = status.phase in ENDED
     refused = [event for event in status.events if event.warning and event.reason in _CREATES]
-    nodes = log.nodes.items() if log is not None else ()
     # A preflight that has warned has gone on, and left a word.
     warned = {
         name
@@ -182,11 +180,11 @@ def _explained(its: JobObjects, status: JobStatus) -> Explanation:
         tuple(_attempts(status, log, its_pods, its.events, until)),
         () if is_over else tuple(_held(status, job, its_pods, its.events)),
         () if is_over else tuple(refused),
-        tuple(sorted(nodes, key=lambda row: (-sum(row[1].values()), row[0]))),
+        tuple(sorted(log.nodes.items(), key=lambda row: (-sum(row[1].values()), row[0]))),
         record.restarts if record is not None else 0,
         job.run.backoff_limit if job is not None else None,
         has_log=record is not None,
-        avoided=avoided_nodes(log, job.run.avoid_nodes_after) if job and log else (),
+        avoided=avoided_nodes(log, job.run.avoid_nodes_after) if job else (),
         warned=tuple(sorted(warned)),
     )
     return structs.replace(why, advice=tuple(dict.fromkeys(_advice(why, job, record))))
@@ -197,7 +195,7 @@ def _explained(its: JobObjects, status: JobStatus) -> Explanation:
 
 def _attempts(
     status: JobStatus,
-    log: FailureLog | None,
+    log: FailureLog,
     its_pods: Mapping[str, LiveObject],
     events: Sequence[LiveObject],
     until: float,
@@ -207,9 +205,9 @@ def _attempts(
     Args:
         until: When the run was ended by its own rule: what failed after that failed of it.
     """
-    failures = [*log.failures] if log is not None else []
+    failures = [*log.failures]
     # What was not written down: no watcher has looked yet, or none is there.
-    noted = set(log.noted) if log is not None else set()
+    noted = set(log.noted)
     current = max((failure.attempt for failure in failures), default=0)
     failures += [
         structs.replace(failure, attempt=current)
@@ -249,7 +247,7 @@ def _attempts(
                 followed[cause_of("PeerLost").text] += 1
             elif other not in same:
                 followed[cause.text] += 1
-        if more := (log.left_out if log is not None else {}).get(str(number), 0):
+        if more := log.left_out.get(str(number), 0):
             followed["failed as well"] += more
         running: tuple[str, ...] = ()
         if first.cause.is_consequence and number == current:

@@ -70,8 +70,7 @@ def _word(pod: Object, now: State) -> str:
 
 
 def _restarts(pod: Object) -> int:
-    containers = (*pod_status.init_containers(pod), *pod_status.containers(pod))
-    return pod_status.restarts(containers)
+    return pod_status.restarts((*pod_status.init_containers(pod), *pod_status.containers(pod)))
 
 
 def _of_pod(pod: LiveObject) -> Replica:
@@ -112,13 +111,7 @@ def replicas_of(
     jobs: Mapping[str, LiveObject],
     record: RunRecord,
 ) -> Iterator[Replica]:
-    """The replicas that a role should have, in the order of its members.
-
-    Args:
-        pods: The Pods of its job, by name.
-        jobs: The Jobs of Kubernetes of its job, by name.
-        record: Who has which rank.
-    """
+    """The replicas that a role should have, by the Pods and Jobs of its job."""
     ranks = _ranks(role, pods, record) if role.recovery.relaunch else {}
     for member in role.members:
         name = role.pod_name(member)

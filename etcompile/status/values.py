@@ -39,9 +39,6 @@ class Replica(Struct, frozen=True):
         name: Its Pod's name, or that of the Job that makes the Pod.
         index: Its number in the role; None for a role with a single Pod.
         reason: Why it is not ready, in one word; empty if it is, or has succeeded.
-        message: The rest of the reason.
-        restarts: How often its containers were started again.
-        node: Where it runs; empty before it does.
         created: RFC 3339; empty if it is missing.
     """
 
@@ -77,7 +74,6 @@ class RoleStatus(Struct, frozen=True):
     Args:
         desired: How many there should be; None if the stored job cannot be read.
         running: Those whose containers run, ready or not.
-        restarts: How often their containers were started again.
     """
 
     name: str
@@ -100,7 +96,6 @@ class Epoch(Struct, frozen=True):
     """How often the commands of a job have been restarted in place.
 
     Args:
-        number: So often; 0 while the first is running.
         reason: Why the last time, in a sentence; empty for the first.
         at: When that was, RFC 3339; empty where each replica restarts by itself, or for the first.
     """
@@ -115,8 +110,6 @@ class JobEvent(Struct, frozen=True):
 
     Args:
         at: When it was last reported, RFC 3339.
-        reason: In one word.
-        message: In one line, of the newest of them.
         objects: Which objects it is about: `Pod/bert-worker-0`, the newest first.
     """
 
@@ -138,13 +131,11 @@ class JobStatus(Struct, frozen=True):
         created: When its ConfigMap was created, RFC 3339.
         run: Which run of it this is; None for the one without an ID.
         replicas: By role and index.
-        hosts: The hosts that its launcher knows; None if it has no host list.
         surplus: Pods of the job that it does not declare: of another run, or about to go.
-        events: What was last reported of its objects, the newest first.
-        epoch: Which epoch its commands run, if they restart in place and a watcher looks after it.
-        orphan_of: The set of jobs that it was applied with and that does not declare it any more;
-            empty if it is declared.
-        timeline: Its attempts, and when it was in training; None without a watcher.
+        events: The newest first.
+        epoch: None if its commands do not restart in place, or no watcher looks after it.
+        orphan_of: The set of jobs that it was applied with and that does not declare it any more.
+        timeline: None without a watcher.
     """
 
     namespace: str

@@ -13,7 +13,7 @@ from pathlib import Path
 import etcompile
 
 ROOT = Path(etcompile.__file__).parent
-SINGLE_THREADED = {"plan/plan_file.py", "capacity/snapshot.py"}
+SINGLE_THREADED = {"plan/ignore_differences.py", "plan/plan_file.py", "capacity/snapshot.py"}
 """Read files, from the command line only; convert has no form that is built at import."""
 
 SIX_THREADS = """
