@@ -168,7 +168,7 @@ def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:
     context = f"context {cluster.context}, " if cluster.context else ""
     click.echo(f"{toll(plan)} ({context}server {cluster.server}):", err=True)
     for group in groups[:_LISTED]:
-        reason = f" ({', '.join(group.reasons)})" if group.reasons else ""
+        reason = f" ({', '.join(group.first.reasons)})" if group.first.reasons else ""
         click.echo(f"  {MARKS[group.first.action]:>3} {group.title}{reason}", err=True)
     if len(groups) > _LISTED:
         click.echo(f"  … and {len(groups) - _LISTED} more", err=True)

@@ -8,12 +8,13 @@ import difflib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import mapping_at
 from etcompile.plan.needs import bundles_of, label, split
 from etcompile.plan.step import DESTROYS, IDLE, Action, FieldChange, ObjectRef, Plan, Step
 
@@ -75,11 +76,6 @@ class Shown(Struct, frozen=True):
         name = _numbered(self.first.ref.kind, [step.ref for step in self.steps])
         until = self.first.until
         return f"{name} {_UNTIL[until][len(self.steps) > 1]}" if until else name
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why, for all of them."""
-        return self.first.reasons
 
 
 def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
@@ -175,34 +171,28 @@ def toll(plan: Plan) -> str:
 
 
 def gist(manifest: Object) -> str:
-    """What there is to know of a new object in a line; empty if that is nothing."""
-    spec = manifest.get("spec")
-    spec = spec if isinstance(spec, Mapping) else {}
-    if manifest["kind"] == "Pod":
-        images = dict.fromkeys(
-            str(container.get("image")) for container in spec.get("containers") or ()
-        )
-        return f"image {', '.join(images)}"
-    if manifest["kind"] == "Service":
-        ports = ", ".join(str(port.get("port")) for port in spec.get("ports") or ())
-        return f"ports {ports}" if ports else ""
-    if manifest["kind"] == "ConfigMap":
-        return f"keys {', '.join(sorted(manifest.get('data') or ()))}"
-    return ""
+    """What there is to know of a new object in a line: the images of a Pod."""
+    if manifest["kind"] != "Pod":
+        return ""
+    containers = mapping_at(manifest, ("spec",)).get("containers") or ()
+    return f"image {', '.join(dict.fromkeys(str(value.get('image')) for value in containers))}"
 
 
 # The lines of a change ----------------------------------------------------------------------------
 
 Yaml = Callable[[Any], str]
 """Writes a JSON value as YAML (`etcompile.emit.to_yaml`)."""
-Sign = Literal["-", "+", " ", "@", "#"]
-"""What a line is: removed, added, unchanged, a mark of lines that are left out, a field's name."""
 
 
 class Line(Struct, frozen=True):
-    """A line of a change."""
+    """A line of a change.
 
-    sign: Sign
+    Args:
+        sign: What it is: `-` removed, `+` added, ` ` unchanged, `@` a mark of lines that are left
+            out, `#` the field's name.
+    """
+
+    sign: str
     text: str
 
 
@@ -232,17 +222,14 @@ def _texts(value: Any, yaml: Yaml) -> list[str]:
 
 def _unified(before: list[str], after: list[str]) -> Iterator[Line]:
     more = max(len(before), len(after)) - _COMPARED
-    before, after = before[:_COMPARED], after[:_COMPARED]
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    for number, group in enumerate(matcher.get_grouped_opcodes(_CONTEXT)):
-        if number or group[0][1] or group[0][3]:
-            yield Line("@", f"line {group[0][3] + 1}")
-        for tag, i, j, k, m in group:
-            if tag == "equal":
-                yield from (Line(" ", text) for text in before[i:j])
-                continue
-            yield from (Line("-", text) for text in before[i:j])
-            yield from (Line("+", text) for text in after[k:m])
+    diff = difflib.unified_diff(before[:_COMPARED], after[:_COMPARED], n=_CONTEXT, lineterm="")
+    for text in itertools.islice(diff, 2, None):
+        if text.startswith("@@"):
+            start = text.rpartition("+")[2].partition(" ")[0].partition(",")[0]
+            if int(start) > 1:
+                yield Line("@", f"line {start}")
+        else:
+            yield Line(text[0], text[1:])
     if more > 0:
         yield Line("@", f"{more} more lines are not compared here")
 

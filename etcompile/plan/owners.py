@@ -24,13 +24,13 @@ _FLUX = {
     "kustomize.toolkit.fluxcd.io/name": "Flux Kustomization",
     "helm.toolkit.fluxcd.io/name": "Flux HelmRelease",
 }
-_LABELS = {"kapp.k14s.io/app": "kapp app"}
+_KEYS = {
+    ("labels", "kapp.k14s.io/app"): "kapp app",
+    ("annotations", "meta.helm.sh/release-name"): "Helm release",
+    ("annotations", "config.k8s.io/owning-inventory"): "inventory",
+}
 _ARGO_LABELS = ("argocd.argoproj.io/instance", "app.kubernetes.io/instance")
 """The labels that Argo CD tracks by. Another key can be configured (reference/gitops.md 1.1)."""
-_ANNOTATIONS = {
-    "meta.helm.sh/release-name": "Helm release",
-    "config.k8s.io/owning-inventory": "inventory",
-}
 OUR_PROGRAMS = frozenset({"etcompile-watcher", "etcompile-applyset"})
 """Our field managers besides that of `apply`."""
 _STORED_KIND = re.compile(r"^document:\n(?:^  .*\n)*?^  kind: ([A-Za-z]+)$", re.MULTILINE)
@@ -80,15 +80,10 @@ def tracker(live: Object) -> str | None:
         if name := labels.get(key):
             namespace = labels.get(key.removesuffix("name") + "namespace")
             return f"{tool} {namespace}/{name}" if namespace else f"{tool} {name}"
-    for values, table in ((labels, _LABELS), (annotations, _ANNOTATIONS)):
-        for key, tool in table.items():
-            if name := values.get(key):
-                return f"{tool} {name}"
-    return _labelled_by_argo(live, labels)
-
-
-def _labelled_by_argo(live: Object, labels: Mapping[str, str]) -> str | None:
-    """The application that tracks an object by a label that none of our programs wrote."""
+    for (field, key), tool in _KEYS.items():
+        if name := mapping_at(live, ("metadata", field)).get(key):
+            return f"{tool} {name}"
+    # Argo CD can track by a label alone: one that none of our programs wrote.
     owners: dict[str, set[str]] = {key: set() for key in labels}
     for entry in live["metadata"].get("managedFields") or ():
         for field in mapping_at(entry, ("fieldsV1", "f:metadata", "f:labels")):
@@ -97,9 +92,8 @@ def _labelled_by_argo(live: Object, labels: Mapping[str, str]) -> str | None:
     for key in _ARGO_LABELS:
         if key in foreign and (name := labels[key]):
             return f"Argo CD application {name} (label {key})"
-    if any(name.startswith("argocd") for key in foreign for name in owners[key]):
-        return "Argo CD"
-    return None
+    is_argos = any(name.startswith("argocd") for key in foreign for name in owners[key])
+    return "Argo CD" if is_argos else None
 
 
 def owner(live: Object, *, controller: bool = False) -> str | None:
@@ -122,10 +116,8 @@ def inventory(live: Object) -> str | None:
 def keep_annotation(live: Object) -> str | None:
     """The annotation that says that the object is never pruned, with its value."""
     annotations = mapping_at(live, ("metadata", "annotations"))
-    pairs = (
-        f"{key}: {value}" for key, value in _NOT_PRUNED.items() if annotations.get(key) == value
-    )
-    return next(pairs, None)
+    pairs = _NOT_PRUNED.items() & annotations.items()
+    return ": ".join(min(pairs)) if pairs else None
 
 
 def managers(live: Object) -> frozenset[str]:

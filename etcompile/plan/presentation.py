@@ -70,7 +70,7 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
         yield ""
     for group in shown(plan, idle=True):
         if group.first.action == "unmanaged":
-            reason = ", ".join(group.reasons)
+            reason = ", ".join(group.first.reasons)
             yield _painted(f"left alone: {group.title} ({reason})", "2", color=color)
     # Separate from all else: nobody should have to look for what is deleted.
     if destroys := destroyed(plan):
@@ -78,7 +78,7 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
         for group in destroys:
             mark = MARKS[group.first.action]
             yield _painted(f"  {mark:>3} {_clean(group.title)}", "31", color=color)
-            if reason := ", ".join(group.reasons):
+            if reason := ", ".join(group.first.reasons):
                 yield _painted(f"      {_clean(reason)}", "2", color=color)
         yield ""
     yield _painted(f"{side(plan)}: {summary(plan)}", "1", color=color)
@@ -89,7 +89,7 @@ def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str
     mark = _painted(f"{MARKS[step.action]:>3} {step.action:<8}", _COLOURS[step.action], color=color)
     yield f"{group.number:>{width + 2}} {mark} {_clean(group.title)}"
     indent = " " * (width + 16)
-    notes = list(group.reasons) if step.action != "create" or step.needs else []
+    notes = list(group.first.reasons) if step.action != "create" or step.needs else []
     if step.action == "create" and step.manifest:
         notes = [words for words in (gist(step.manifest), *notes) if words]
     for note in notes:
@@ -157,7 +157,7 @@ def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
     size = len(text.encode())
     for group in groups:
         action = f"{MARKS[group.first.action]} {group.first.action}"
-        reasons = "; ".join(_escaped(reason) for reason in group.reasons)
+        reasons = "; ".join(_escaped(reason) for reason in group.first.reasons)
         row = f"| {group.number} | `{action}` | {_escaped(group.title)} | {reasons} |\n"
         if left or len(rows) >= _MOST_ROWS or size + len(row.encode()) > limit // 2:
             left += 1
@@ -237,7 +237,7 @@ def page(plan: Plan, yaml: Yaml) -> str:
         rest = [group for group in shown(plan, idle=True) if group.first.action == action]
         if rest:
             number = sum(len(group.steps) for group in rest)
-            entries = [(group.title, ", ".join(group.reasons)) for group in rest]
+            entries = [(group.title, ", ".join(group.first.reasons)) for group in rest]
             idle.append((f"{title} ({number})", entries))
     return pages.page(
         "plan.html.j2",
@@ -254,7 +254,7 @@ def page(plan: Plan, yaml: Yaml) -> str:
 def _step(group: Shown, yaml: Yaml) -> dict[str, Any]:
     """What the page shows of the steps of a group."""
     step, count = group.first, len(group.steps)
-    brief = "; ".join(group.reasons) or ", ".join(change.path for change in step.changes)
+    brief = "; ".join(group.first.reasons) or ", ".join(change.path for change in step.changes)
     if step.action == "create" and step.manifest:
         brief = gist(step.manifest) or brief
     more = f" and {len(step.after) - 3} more" if len(step.after) > 3 else ""
@@ -270,7 +270,7 @@ def _step(group: Shown, yaml: Yaml) -> dict[str, Any]:
         "names": " ".join(str(member.ref) for member in group.steps),
         "brief": brief,
         "job": step.job,
-        "reasons": "; ".join(group.reasons),
+        "reasons": "; ".join(group.first.reasons),
         "after": ", ".join(step.after[:3]) + more,
         "note": f"These {count} are alike but for their numbers; here is {step.ref.name}."
         if count > 1

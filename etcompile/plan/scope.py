@@ -11,26 +11,12 @@ from etcompile.plan.step import IDLE, ObjectRef, Plan, unmanaged
 
 _SHORT_NAMES = {
     "cm": "configmap",
-    "crd": "customresourcedefinition",
-    "cj": "cronjob",
-    "deploy": "deployment",
-    "ds": "daemonset",
-    "ing": "ingress",
-    "limits": "limitrange",
-    "netpol": "networkpolicy",
-    "ns": "namespace",
-    "pc": "priorityclass",
-    "pdb": "poddisruptionbudget",
     "po": "pod",
-    "pv": "persistentvolume",
     "pvc": "persistentvolumeclaim",
-    "quota": "resourcequota",
-    "rs": "replicaset",
     "sa": "serviceaccount",
-    "sts": "statefulset",
     "svc": "service",
 }
-"""The short names of kinds in `kubectl api-resources`."""
+"""Short names of kinds that jobs consist of, as in `kubectl api-resources`."""
 
 
 class Rights(Struct, frozen=True):

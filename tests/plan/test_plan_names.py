@@ -15,8 +15,8 @@ GROUP = ObjectRef("scheduling.volcano.sh/v1beta1", "PodGroup", "ml", "a")
     ("ref", "names"),
     [
         (POD, ["a", "Pod/a", "pod/a", "pods/a", "po/a", "ml/pod/a", "ml/Pods/a", "*"]),
-        (POLICY, ["networkpolicies/a", "netpol/a", "NetworkPolicy.networking.k8s.io/a"]),
-        (INGRESS, ["ingresses/a", "ing/a"]),
+        (POLICY, ["networkpolicies/a", "NetworkPolicy.networking.k8s.io/a"]),
+        (INGRESS, ["ingresses/a"]),
         (GROUP, ["podgroup/a", "PodGroup.scheduling.volcano.sh/a", "ml/podgroups/a"]),
     ],
 )
