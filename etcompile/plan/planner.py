@@ -23,7 +23,7 @@ from etcompile.plan.classes import (
     resolved,
     unchanged,
 )
-from etcompile.plan.mounts import Mounts, ReadPods
+from etcompile.plan.mounts import ReadPods, held
 from etcompile.plan.schedule import Draft, in_turn, ordered, ring
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import (
@@ -73,8 +73,6 @@ def plan(
         for value in group.objects:
             wanted[reference(value).key_in(namespace)] = (value, group)
     inventories = frozenset(group.inventory for group in groups if group.inventory)
-    mounts = Mounts(namespace, read_pods)
-    live = mounts.noted(live)
     matches, left, unready, others = _matched(wanted, live, rights, namespace, inventories, ask)
     titles = {group.inventory: group.job for group in groups if group.inventory}
     drafts: list[Draft] = []
@@ -94,8 +92,9 @@ def plan(
     idle = [draft for draft in drafts if draft.step.action in IDLE]
     late = [draft for draft in idle if draft.step.ref.key_in(namespace) in unready]
     drafts = [draft for draft in drafts if draft.step.action not in IDLE]
-    if not rights.whole:
-        drafts = mounts.held(drafts, {key: group.job for key, (_, group) in wanted.items()})
+    if read_pods is not None:
+        jobs = {key: group.job for key, (_, group) in wanted.items()}
+        drafts = held(drafts, read_pods, namespace, jobs)
     waits = {group.job: group.waits for group in groups}
     acting = ordered(drafts, waits, late) if drafts else []
     if ring(acting) is None:

@@ -17,7 +17,7 @@ from etcompile.k8s.objects import Object
 from etcompile.model.protocol import config_names
 from etcompile.plan import owners
 from etcompile.plan.classes import created
-from etcompile.plan.mounts import Mounts, ReadPods
+from etcompile.plan.mounts import ReadPods, held
 from etcompile.plan.schedule import Draft, in_turn, ordered
 from etcompile.plan.step import (
     REMOVES,
@@ -89,7 +89,7 @@ def removal(
         else:
             drafts.append(Draft(step, value))
     if read_pods is not None:
-        drafts = Mounts(namespace, read_pods).held(drafts)
+        drafts = held(drafts, read_pods, namespace, {})
     steps = ordered(drafts, {}) if drafts else []
     # A watcher brings Pods back as long as the ConfigMap that declares their job is there.
     first = max((step.wave for step in steps), default=0)

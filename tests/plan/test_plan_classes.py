@@ -39,7 +39,9 @@ def pod(image: str = "busybox:1", *command: str) -> dict[str, Any]:
 def planned(
     desired: list[Any], there: list[Any], *, inventory: str | None = None, **rights: Any
 ) -> Plan:
-    return plan([Declared("n/j", desired, inventory=inventory)], there, Rights(**rights))
+    group = Declared("n/j", desired, inventory=inventory)
+    pods = [value for value in there if value["kind"] == "Pod"]
+    return plan([group], there, Rights(**rights), read_pods=lambda _: pods)
 
 
 def only(*args: Any, **options: Any) -> Step:
