@@ -135,7 +135,7 @@ def test_it_says_what_nobody_does_any_more(policy: str, said: str | None) -> Non
 
 def test_without_live_objects_it_says_how_to_add_them() -> None:
     text = handover(dumped(training_job(), phase="Running"))
-    assert "etcompile migrate live.yaml -d DIR" in text
+    assert "etcompile migrate --from-cluster trainingjob/mnist" in text
 
 
 def test_a_secret_among_the_input_never_shows_its_values() -> None:

@@ -116,14 +116,6 @@ def test_scale_intents_are_left_out_and_the_files_have_the_workers_that_run(tmp_
     assert workers(objects) == ["mnist-worker-0", "mnist-worker-1"]
 
 
-def test_workers_of_other_indexes_are_numbered_from_the_files(tmp_path: Path) -> None:
-    running = ["mnist-worker-0", "mnist-worker-2"]
-    result = migration(dumped(training_job(replicas=2), phase="Running", targetWorkers=running))
-    note = "mnist-worker-0, mnist-worker-2 run, and the next run has mnist-worker-0, mnist-worker-1"
-    assert note in result.files["HANDOVER.md"]
-    assert "overlay.yaml" not in result.files
-
-
 def test_without_a_status_the_files_have_the_workers_of_the_spec() -> None:
     result = migration(dumped(training_job()), scale_out("more", 1))
     assert documents(result.files["mnist.yaml"]) == [training_job()]

@@ -141,7 +141,6 @@ def test_without_the_note_it_is_said_which_runtime_was_taken():
     text = migration(dumped(job(), jobsStatus=[])).files["HANDOVER.md"]
     assert "ConfigMap mn-runtime-snapshot" in text
     assert "as Trainer 2.3.0 ships it" in text
-    assert "jobsets.jobset.x-k8s.io,persistentvolumeclaims" in text
 
 
 @recorded

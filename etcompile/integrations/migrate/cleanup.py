@@ -131,23 +131,15 @@ def workers(document: Document, kind: Kind, job: Job, intents: Sequence[Document
     workers are missing. Then the overlay sets the number.
     """
     running = value_at(document.data, kind.operator.workers) if kind.operator else None
-    running = [str(name) for name in running] if isinstance(running, list) else []
-    role = job.scaled_role
+    count = len(running) if isinstance(running, list) else 0
     notes = []
     if intents:
         names = ", ".join(intent.label for intent in intents)
-        many = "as many workers as run" if running else "as many workers as the spec says"
+        many = "as many workers as run" if count else "as many workers as the spec says"
         notes.append(f"{names}: left out, because the files have {many}")
-    if role is None or not running:
-        return Workers(notes=tuple(notes))
-    named = [role.host_name(member) for member in role.members]
-    count = len(running)
-    if len(named) == count:
-        if set(named) != set(running):
-            others = f"{_shortened(running)} run, and the next run has {_shortened(named)}"
-            notes.append(f"{others}: as many, numbered from the files")
-        return Workers(notes=tuple(notes))
-    if (bounds := role.bounds) is None:
+    role = job.scaled_role
+    bounds = role.bounds if role is not None else None
+    if role is None or bounds is None or count in (0, len(role.members)):
         return Workers(notes=tuple(notes))
     if count < bounds.minimum:
         notes.append(f"{count} workers run; minReplicas is {bounds.minimum}: the next run has that")
@@ -160,16 +152,10 @@ def workers(document: Document, kind: Kind, job: Job, intents: Sequence[Document
             around = around.setdefault(str(step), {})
         around[field] = count
 
-    if count != len(named):
+    if count != len(role.members):
         put(role.origin.path, "replicas")
+        notes.append(f"{count} workers run, and the files say so")
     if bounds.maximum is not None and count > bounds.maximum:
         notes.append(f"{count} workers run; maxReplicas is {bounds.maximum}: the files raise it")
         put((bounds.origin or role.origin).path, "maxReplicas")
-    if patch:
-        notes.append(f"{count} workers run, and the files say so")
     return Workers(patch or None, tuple(notes))
-
-
-def _shortened(names: Sequence[str]) -> str:
-    listed = list(names) if len(names) <= 6 else [*names[:4], "...", names[-1]]
-    return ", ".join(listed)

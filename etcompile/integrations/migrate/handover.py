@@ -51,7 +51,6 @@ _KEEPING = {
 }
 """How a tool is told to leave an object alone that goes from Git."""
 _MARK = "its own mark"
-_DUMPED = "pods,services,configmaps,serviceaccounts,roles,rolebindings,jobs"
 
 
 class Handover(Struct, frozen=True):
@@ -92,10 +91,6 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     tracker = owners.tracker(handover.live.data)
     batch = [role for role in job.roles if role.batch]
     left_over = [fate for fate in fates if fate.outcome == "left over"]
-    dumped = [_DUMPED]
-    for api_version, kind in operator.makes if operator else ():
-        own_group = api_version.rpartition("/")[0]
-        dumped.append(f"{kind.lower()}s{'.' if own_group else ''}{own_group}")
     secret = None
     if job.credentials is not None:
         preserved = (fate.ref.name for fate in fates if fate.outcome == "kept")
@@ -104,6 +99,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     return {
         "label": handover.live.label,
         "name": job.name,
+        "kind": job.kind.lower(),
         "operator": operator.name if operator else f"operator of {job.kind}",
         "now": now,
         "seamless": goes_on,
@@ -125,7 +121,6 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "kubectl": f"kubectl -n {job.namespace}" if job.namespace else "kubectl",
         "resource": f"{job.kind.lower()}.{version}.{group}/{job.name}",
         "selector": ",".join(f"{key}={value}" for key, value in job.selector.items()),
-        "dumped_kinds": ",".join(dumped),
         "skips_deleted": operator is not None and operator.skips_deleted,
         "scale_operator": operator
         and f"kubectl -n {operator.namespace} scale deployment/{operator.deployment}",
