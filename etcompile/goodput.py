@@ -15,17 +15,17 @@ field.
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
 from etcompile.model import Job
 from etcompile.model.protocol import RUN_STATE
-from etcompile.model.run_record import DIGITS, LATEST, TIMELINE, RunRecord
+from etcompile.model.run_record import TIMELINE, Count, RunRecord, Time
 
 MOST_ATTEMPTS = 30
 """Attempts that are kept."""
@@ -36,7 +36,6 @@ _MOST_SPANS = 8
 _MOST_HUNG = 20
 """Times in which the run hung: of older ones the Pods tell nothing any more."""
 _LONGEST = 120
-_VERSION = 1
 _LARGEST = 64 * 1024
 """Characters of all of it, so that what is remembered of it has a bound."""
 
@@ -189,10 +188,10 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
         ended: In seconds since 1970; 0 if it goes on.
     """
 
-    number: int
-    began: float
-    ended: float = 0.0
-    why: str = ""
+    number: Count
+    began: Time
+    ended: Time = 0.0
+    why: Annotated[str, Meta(max_length=_LONGEST)] = ""
     suspended: bool = False
 
 
@@ -208,12 +207,12 @@ class Timeline(Struct, frozen=True, omit_defaults=True):
     """
 
     run: str
-    began: float
-    attempts: tuple[Attempt, ...] = ()
-    times: tuple[tuple[float, float], ...] = ()
-    before: float = 0.0
-    before_until: float = 0.0
-    hung: tuple[tuple[float, float], ...] = ()
+    began: Time
+    attempts: Annotated[tuple[Attempt, ...], Meta(min_length=1, max_length=MOST_ATTEMPTS)]
+    times: Annotated[tuple[tuple[Time, Time], ...], Meta(max_length=MOST_TIMES)] = ()
+    before: Time = 0.0
+    before_until: Time = 0.0
+    hung: Annotated[tuple[tuple[Time, Time], ...], Meta(max_length=_MOST_HUNG)] = ()
 
 
 class Goodput(Struct, frozen=True):
@@ -327,9 +326,9 @@ def goodput(timeline: Timeline, now: float) -> Goodput:
 # In J-status -----------------------------------------------------------------------------------
 
 
-class _Written(Struct, frozen=True, omit_defaults=True):
+class _Written(Struct, frozen=True):
     timeline: Timeline
-    version: int = 0
+    version: Literal[1] = 1
 
 
 _WRITTEN = msgspec.json.Decoder(_Written)
@@ -337,7 +336,7 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 
 def timeline_text(timeline: Timeline) -> str:
     """The value of the key `timeline`; times to the tenth of a second."""
-    written = msgspec.to_builtins(_Written(timeline, _VERSION))
+    written = msgspec.to_builtins(_Written(timeline))
     return msgspec.json.encode(_rounded(written)).decode()
 
 
@@ -361,26 +360,8 @@ def read_timeline(data: Mapping[str, Any]) -> Timeline | None:
 @functools.lru_cache(maxsize=32)  # a job is looked at more often than it is written of
 def _read(text: str) -> Timeline | None:
     try:
-        written = _WRITTEN.decode(text)
+        timeline = _WRITTEN.decode(text).timeline
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    return written.timeline if written.version == _VERSION and _is_possible(written) else None
-
-
-def _is_possible(written: _Written) -> bool:
-    """Whether a run can have such a timeline."""
-    timeline = written.timeline
-    attempts, times = timeline.attempts, timeline.times
-    if not 0 < len(attempts) <= MOST_ATTEMPTS or len(times) > MOST_TIMES:
-        return False
-    if len(timeline.hung) > _MOST_HUNG or list(timeline.hung) != _union(timeline.hung):
-        return False
-    bounds = [timeline.began, timeline.before, timeline.before_until]
-    bounds += [at for attempt in attempts for at in (attempt.began, attempt.ended)]
-    bounds += [at for pair in (*times, *timeline.hung) for at in pair]
-    return (
-        all(0 <= at < LATEST for at in bounds)
-        and all(0 <= attempt.number < 10**DIGITS for attempt in attempts)
-        and all(len(attempt.why) <= _LONGEST for attempt in attempts)
-        and list(times) == _union(times)
-    )
+    parts = (timeline.times, timeline.hung)
+    return timeline if all([*part] == _union(part) for part in parts) else None

@@ -13,10 +13,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from signal import Signals
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 
 from etcompile.diagnostics.redaction import shown
 from etcompile.failures.causes import (
@@ -31,7 +31,7 @@ from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
 from etcompile.model.protocol import INDEX_LABEL, OTHER_NODE, PREFLIGHT, RANK_LABEL, ROLE_LABEL
-from etcompile.model.run_record import DIGITS, FAILURES, LATEST
+from etcompile.model.run_record import DIGITS, FAILURES, Count, Time
 
 COMMAND_ENDED = "CommandEnded"
 """The reason of a command that ended in a container that stays."""
@@ -49,7 +49,6 @@ _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
 _MOST_AVOIDED = 50
 """Nodes that are avoided at once; each is a line in every Pod that comes instead of another."""
-_VERSION = 1
 _LARGEST = 2 * MOST * LARGEST_TAIL
 """Characters of all of it, so that what is remembered of it has a bound."""
 
@@ -71,18 +70,18 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     """
 
     role: str
-    index: int
+    index: Count
     pod: str
     uid: str = ""
-    attempt: int = 0
-    at: float | None = None
+    attempt: Count = 0
+    at: Time | None = None
     node: str = ""
     container: str = ""
-    code: int | None = None
-    signal: int = 0
+    code: Annotated[int, Meta(gt=-(10**DIGITS), lt=10**DIGITS)] | None = None
+    signal: Count = 0
     reason: str = ""
-    message: str = ""
-    tail: str = ""
+    message: Annotated[str, Meta(max_length=_LARGEST_MESSAGE + 1)] = ""
+    tail: Annotated[str, Meta(max_length=LARGEST_TAIL)] = ""
     is_sidecar: bool = False
 
     @property
@@ -237,10 +236,12 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
     """
 
     run: str
-    failures: tuple[Failure, ...] = ()
+    failures: Annotated[tuple[Failure, ...], Meta(max_length=MOST)] = ()
     noted: tuple[str, ...] = ()
     left_out: dict[str, int] = field(default_factory=dict)
-    nodes: dict[str, dict[str, int]] = field(default_factory=dict)
+    nodes: Annotated[dict[str, dict[str, int]], Meta(max_length=_MOST_NODES)] = field(
+        default_factory=dict
+    )
     written: float = 0.0
 
     def with_failures(
@@ -354,9 +355,9 @@ def tail_of(text: str) -> str:
 # In J-status -----------------------------------------------------------------------------------
 
 
-class _Written(Struct, frozen=True, omit_defaults=True):
+class _Written(Struct, frozen=True):
     log: FailureLog
-    version: int = 0
+    version: Literal[1] = 1
 
 
 _WRITTEN = msgspec.json.Decoder(_Written)
@@ -364,7 +365,7 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 
 def log_text(log: FailureLog) -> str:
     """The value of the key `failures`."""
-    return msgspec.json.encode(_Written(log, _VERSION)).decode()
+    return msgspec.json.encode(_Written(log)).decode()
 
 
 def read_log(data: Mapping[str, Any]) -> FailureLog | None:
@@ -379,19 +380,6 @@ def read_log(data: Mapping[str, Any]) -> FailureLog | None:
 @functools.lru_cache(maxsize=32)  # a job is looked at more often than it fails
 def _read(text: str) -> FailureLog | None:
     try:
-        written = _WRITTEN.decode(text)
+        return _WRITTEN.decode(text).log
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    log = written.log
-    if written.version != _VERSION or len(log.failures) > MOST or len(log.nodes) > _MOST_NODES:
-        return None
-    return log if all(map(_is_possible, log.failures)) else None
-
-
-def _is_possible(failure: Failure) -> bool:
-    """Whether a run can have such an entry."""
-    if len(failure.tail) > LARGEST_TAIL or len(failure.message) > _LARGEST_MESSAGE + 1:
-        return False  # to look through them would take too long
-    numbers = (failure.index, failure.attempt, abs(failure.code or 0), abs(failure.signal))
-    at = failure.at or 0.0
-    return 0 <= at < LATEST and all(0 <= number < 10**DIGITS for number in numbers)
