@@ -8,7 +8,6 @@ own (`tests/load/test_access.py` lists each with its reason).
 """
 
 import errno
-import functools
 import io
 import os
 import stat
@@ -24,7 +23,6 @@ from msgspec import Struct
 _NAME_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 """A folder on the way is passed through, and need not be listed."""
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_KERNEL = ("/proc", "/sys")
 _CLOSED = ".git"
 """The folder of a repository that holds credentials and hooks, and never an input."""
 
@@ -166,7 +164,7 @@ def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
 
     Raises:
         OutsideError: it leads out of the boundary.
-        SpecialFileError: it is a folder, a pipe, a device, a socket or a file of the kernel.
+        SpecialFileError: it is a folder, a pipe, a device or a socket.
         OSError: the system refuses.
     """
     real = resolved(path, boundary)
@@ -249,16 +247,6 @@ def _descriptor(real: str, boundary: Boundary | None, flags: int) -> int:
 def _check_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise SpecialFileError(special(status.st_mode))
-    if status.st_dev in _kernel_devices():
-        raise SpecialFileError("a file of the kernel")
-
-
-@functools.cache
-def _kernel_devices() -> frozenset[int]:
-    """The devices of `/proc` and `/sys`, whose files are regular by name only."""
-    own = os.stat(os.sep).st_dev  # noqa: PTH116
-    devices = {os.stat(path).st_dev for path in _KERNEL if os.path.isdir(path)}  # noqa: PTH112, PTH116
-    return frozenset(devices - {own})
 
 
 class TemplateFolder(Struct, frozen=True):

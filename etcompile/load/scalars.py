@@ -8,7 +8,6 @@ from the reader, as one table and three patterns.
 
 import math
 import re
-import struct
 from typing import Final
 
 Scalar = str | int | float | bool | None
@@ -112,7 +111,7 @@ def key_text(value: object) -> str:
         value: Any JSON value, or a float that JSON lacks.
 
     Raises:
-        NotJsonError: it is null, a list or a mapping.
+        NotJsonError: it is null, a list, a mapping, or a number of more than six digits.
     """
     match value:
         case str():
@@ -122,7 +121,10 @@ def key_text(value: object) -> str:
         case int():
             return str(value)
         case float():
-            return _go_float32(value)
+            text = f"{value:g}"
+            if not math.isfinite(value) or float(text) != value:  # Go writes it otherwise
+                raise NotJsonError(f"the number {value} used as a key")
+            return text
         case None:
             raise NotJsonError("a null key")
         case list():
@@ -194,20 +196,3 @@ def _tag_of(value: Scalar) -> str:
         case float():
             return "!!float"
     return "!!str"
-
-
-def _go_float32(value: float) -> str:
-    """The key as sigs.k8s.io/yaml writes it: FormatFloat(value, 'g', -1, 32)."""
-    try:
-        single = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        single = math.copysign(math.inf, value)
-    if not math.isfinite(single):
-        return ".nan" if math.isnan(single) else ".inf" if single > 0 else "-.inf"
-    packed = struct.pack("f", single)
-    written = (f"{single:.{places}e}" for places in range(9))
-    digits = next(text for text in written if struct.pack("f", float(text)) == packed)
-    # Go keeps six digits before it takes the exponent form; repr is never in that form here.
-    if -4 <= int(digits.partition("e")[2]) < 6:
-        return repr(float(digits)).removesuffix(".0")
-    return digits

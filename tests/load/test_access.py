@@ -191,10 +191,8 @@ def test_only_regular_files_are_opened(world, bounded):
     assert found == {"pipe.yaml": "a named pipe", "socket.yaml": "a socket", "jobs": "a folder"}
 
 
-@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/proc/self/environ", "/proc/1/stat"])
-def test_devices_and_files_of_the_kernel_are_no_input_anywhere(path):
-    if not Path(path).exists():
-        pytest.skip(f"there is no {path} here")
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
+def test_devices_are_no_input_anywhere(path):
     with pytest.raises(access.SpecialFileError):
         access.content(path)
 

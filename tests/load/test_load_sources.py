@@ -282,15 +282,6 @@ def test_an_error_while_reading_is_told():
     )  # fmt: skip
 
 
-def test_a_file_of_the_kernel_is_no_input():
-    if not Path("/proc/self/environ").exists():
-        pytest.skip("needs Linux's /proc")
-    (problem,) = load(["/proc/self/environ"]).diagnostics
-    assert (problem.code, problem.message) == (
-        "ET1016", "this is a file of the kernel, not a file or a directory",
-    )  # fmt: skip
-
-
 def test_pipes_sockets_and_devices_are_refused_without_opening(tmp_path):
     os.mkfifo(tmp_path / "pipe.yaml")
     with socket.socket(socket.AF_UNIX) as server:
