@@ -10,7 +10,7 @@ and 19).
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from etcompile.check.json_schemas import Validator, bundled_schema
 from etcompile.check.pod_rules import PlacedDiagnostic, check_images, check_pod_template
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s.objects import without_nulls
-from etcompile.k8s.path import dotted, value_at
+from etcompile.k8s.path import value_at
 
 _CODES: dict[Problem, str] = {
     "unknown": codes.UNKNOWN_FIELD,
@@ -181,51 +181,3 @@ def _diagnostic(source: Source, fault: Fault) -> Diagnostic:
     path, at_key = fault.place
     place = source.locate(path, key=at_key)
     return with_fix(diagnose(_CODES[fault.problem], place, **fault.facts), fault, source)
-
-
-# The metadata of other objects ------------------------------------------------------------------
-
-
-def check_metadata(source: Source) -> list[Diagnostic]:
-    """What is wrong with the form of an object's metadata, whatever its kind.
-
-    Returns:
-        An error for each field that has another type than every object's metadata has.
-    """
-    return [
-        diagnose(
-            codes.KUBERNETES_INVALID,
-            source.locate(path),
-            where=dotted(path),
-            problem=problem,
-            advice="",
-        )
-        for path, problem in _metadata_problems(source.data.get("metadata"))
-    ]
-
-
-def _metadata_problems(metadata: object) -> Iterator[tuple[ValuePath, str]]:
-    if not isinstance(metadata, dict):
-        yield ("metadata",), "needs a mapping with a name"
-        return
-    if all(metadata.get(name) in (None, "") for name in ("name", "generateName")):
-        yield ("metadata", "name"), "needs a name, as text"
-    for field in ("name", "generateName", "namespace"):
-        value = metadata.get(field)
-        if isinstance(value, bool | int | float):
-            yield ("metadata", field), "must be text: put it in quotes"
-        elif value is not None and not isinstance(value, str):
-            yield ("metadata", field), "must be text"
-    for field in ("labels", "annotations"):
-        values = metadata.get(field, {})
-        if not isinstance(values, dict):
-            yield ("metadata", field), "must be a mapping"
-            continue
-        for key, value in values.items():
-            if not isinstance(value, str):
-                yield ("metadata", field, key), "must be text: put it in quotes"
-    lists = (("finalizers", str, "texts"), ("ownerReferences", dict, "mappings"))
-    for field, item, words in lists:
-        values = metadata.get(field) or []
-        if not isinstance(values, list) or not all(isinstance(entry, item) for entry in values):
-            yield ("metadata", field), f"must be a list of {words}"

@@ -145,43 +145,34 @@ def _errors(validator: jsonschema_rs.Validator, value: object) -> Iterator[_Erro
     An error about a key holds a copy of the whole mapping: those of thousands of labels would need
     gigabytes. So long mappings of labels are looked at a few keys at a time.
     """
-    longest = max(map(len, _labellings(value)), default=0)
-    if longest <= _KEYS_AT_A_TIME:
-        yield from validator.iter_errors(value)
-        return
     seen: set[tuple[object, ...]] = set()
-    for start in range(0, longest, _KEYS_AT_A_TIME):
-        for error in validator.iter_errors(_sliced(value, start)):
+    start, is_rest = 0, True
+    while is_rest:
+        part, is_rest = _sliced(value, start)
+        for error in validator.iter_errors(part):
             kind = error.kind
             key = str(kind.error.instance) if isinstance(kind, _Kind.PropertyNames) else ""
             identity = (*error.instance_path, None, *error.schema_path, None, key)
-            if identity not in seen:
-                seen.add(identity)
+            if start == 0 or identity not in seen:
                 yield error
+            seen.add(identity)
+        start += _KEYS_AT_A_TIME
 
 
-def _labellings(value: object) -> Iterator[Mapping[str, Any]]:
-    """The mappings of labels and annotations in a value."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key in _LABELLINGS and isinstance(inner, Mapping):
-                yield inner
-            yield from _labellings(inner)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _labellings(item)
-
-
-def _sliced(value: Any, start: int) -> Any:
-    """The value with some of the keys of each mapping of labels or annotations."""
-    if isinstance(value, Mapping):
-        return {
-            key: dict(itertools.islice(inner.items(), start, start + _KEYS_AT_A_TIME))
-            if key in _LABELLINGS and isinstance(inner, Mapping)
-            else _sliced(inner, start)
-            for key, inner in value.items()
-        }
-    return [_sliced(item, start) for item in value] if isinstance(value, list) else value
+def _sliced(value: Any, start: int) -> tuple[Any, bool]:
+    """A value with some of the keys of its labels and annotations, and whether there are more."""
+    if not isinstance(value, Mapping | list):
+        return value, False
+    is_rest = False
+    parts: dict[Any, Any] = {}
+    for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+        if key in _LABELLINGS and isinstance(inner, Mapping):
+            parts[key] = dict(itertools.islice(inner.items(), start, start + _KEYS_AT_A_TIME))
+            more = len(inner) > start + _KEYS_AT_A_TIME
+        else:
+            parts[key], more = _sliced(inner, start)
+        is_rest |= more
+    return parts if isinstance(value, Mapping) else [*parts.values()], is_rest
 
 
 # One error ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from etcompile.k8s import quantity
 from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import value_at
 
+_METADATA = "meta.v1.ObjectMeta"
 _POD_TEMPLATE = "core.v1.PodTemplateSpec"
 _PROBLEMS: dict[Problem, str] = {
     "missing": "needs '{field}'",
@@ -102,15 +103,21 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
     problems = _faults(declared, version, definition, root=kind)
     if problems:
         return [diagnostic(source, fault, version) for fault in problems]
-    # No schema forbids an object without a name, and every API server refuses it. A review is a
-    # question to the API server and a list holds objects: neither is stored.
-    metadata = value.get("metadata") or {}
-    is_stored = not kind.endswith(("Review", "List")) and kind != "TokenRequest"
-    if is_stored and not metadata.get("name") and not metadata.get("generateName"):
-        place = source.locate(("metadata",), key=True)
-        facts = {"where": "metadata", "problem": "needs 'name'", "advice": ""}
-        return [diagnose(codes.KUBERNETES_INVALID, place, **facts)]
-    return []
+    return check_metadata(source, version)
+
+
+def check_metadata(source: Source, version: str) -> list[Diagnostic]:
+    """Where an object's metadata, whatever its kind, lacks a name or has another type."""
+    metadata = source.data.get("metadata") or {}
+    problems = _faults(metadata, version, _METADATA, root="metadata", at=("metadata",))
+    if mistyped := [fault for fault in problems if fault.problem == "type"]:
+        return [diagnostic(source, fault, version) for fault in mistyped]
+    if metadata.get("name") or metadata.get("generateName"):
+        return []
+    # No schema forbids an object without a name, and every API server refuses it.
+    facts = {"where": "metadata", "problem": "needs 'name'", "advice": ""}
+    place = source.locate(("metadata", "name") if metadata else ("metadata",))
+    return [diagnose(codes.KUBERNETES_INVALID, place, **facts)]
 
 
 def check_types(source: Source, version: str) -> list[Diagnostic]:

@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from etcompile import frontends, overlays
 from etcompile.check.json_schemas import bundled_schema
-from etcompile.check.schema_table import table
 from etcompile.cli import completion
-from etcompile.cli.command_line import argument, did_you_mean, option, subcommand
+from etcompile.cli.command_line import argument, did_you_mean, subcommand
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 from etcompile.integrations.krm import SCHEMAS
 
@@ -37,7 +36,6 @@ class SchemaOptions(Struct, frozen=True, kw_only=True):
     """The options of `etcompile schema`."""
 
     kind: str = argument("KIND", shell_complete=completion.kinds)
-    markdown: bool = option(help="Print the fields as a Markdown table instead.")
 
 
 @subcommand("schema", SchemaOptions)
@@ -50,12 +48,8 @@ def command(_ctx: click.Context, options: SchemaOptions) -> None:
     what etcompile.toml holds, diagnostics what --output-format json writes, and plan what
     diff --plan writes. docs/editors.md says how to set up an editor with them.
     """
-    path = _schema_of(options.kind)
-    is_kind = path == RUNTIME_SCHEMA or any(path == known.schema for known in frontends.kinds())
-    if options.markdown and is_kind:
-        click.echo(table(path), nl=False)
-    else:
-        click.echo(json.dumps(bundled_schema(path), indent=2, ensure_ascii=False))
+    schema = bundled_schema(_schema_of(options.kind))
+    click.echo(json.dumps(schema, indent=2, ensure_ascii=False))
 
 
 def _schema_of(name: str) -> str | Path:

@@ -9,7 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile import frontends
-from etcompile.check.document_rules import Rules, Template, check_metadata, findings
+from etcompile.check import kubernetes
+from etcompile.check.document_rules import Rules, Template, findings
 from etcompile.check.job_rules import check_spec
 from etcompile.check.pod_rules import check_object
 from etcompile.compiler.olderapis import outdated_version, placed
@@ -61,7 +62,8 @@ def lower(
     for document in documents:
         kind = frontends.find(document.api_version, document.kind)
         if kind is None:
-            problems = _unknown_version(document) or check_metadata(document)
+            problems = _unknown_version(document)
+            problems = problems or kubernetes.check_metadata(document, kubernetes_version)
             if not problems:
                 others.append(document)
                 namespaced = may_have_namespace(document.data)

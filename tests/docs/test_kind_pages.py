@@ -1,14 +1,16 @@
 """docs/kinds has a page for every kind, whose example renders and whose fields exist."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from commandline import etcompile
 from etcompile import frontends
-from etcompile.check.schema_table import table
+from etcompile.check.json_schemas import bundled_schema
 
 PAGES = Path(__file__).parents[2] / "docs" / "kinds"
 WITH_THEIR_JOB = {"ScaleIn": "trainingjob", "ScaleOut": "trainingjob", "ScalePlan": "elasticjob"}
@@ -32,11 +34,23 @@ def pages() -> dict[Path, list[frontends.Kind]]:
 every_page = pytest.mark.parametrize("path", pages(), ids=lambda path: path.stem)
 
 
+def below(schema: dict[str, Any], value: Any, path: str) -> Iterator[str]:
+    """The fields of a part of a schema; `*` is any key, `[]` any entry."""
+    while reference := value.get("$ref"):
+        value = schema["$defs"][reference.rpartition("/")[2]]
+    for name, rules in value.get("properties", {}).items():
+        yield f"{path}.{name}"
+        # Below these, the fields are those of Kubernetes.
+        if name not in ("template", "status", "metadata"):
+            yield from below(schema, rules, f"{path}.{name}")
+    if isinstance(items := value.get("items"), dict):
+        yield from below(schema, items, f"{path}[]")
+
+
 def fields(kinds: list[frontends.Kind]) -> set[str]:
+    schemas = [bundled_schema(kind.schema) for kind in kinds]
     return {
-        field
-        for kind in kinds
-        for field in re.findall(r"^\| `(.+?)`", table(kind.schema), re.MULTILINE)
+        field for schema in schemas for field in below(schema, schema["properties"]["spec"], "spec")
     }
 
 

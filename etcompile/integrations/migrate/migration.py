@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from etcompile import frontends
 from etcompile.check import kubernetes
-from etcompile.check.document_rules import check_metadata
 from etcompile.compiler import Options, compile, olderapis  # noqa: A004
 from etcompile.compiler.lower import lower
 from etcompile.compiler.runtimes import is_runtime
@@ -106,7 +105,8 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     problems: list[Diagnostic] = []
     for document in objects:
         # What follows relies on these types, as on those of what a cluster returns.
-        problems += check_metadata(document) or kubernetes.check_types(document, version)
+        mistyped = kubernetes.check_metadata(document, version)
+        problems += mistyped or kubernetes.check_types(document, version)
     if problems:
         return Migrated({}, tuple(problems))
     if not specs:
