@@ -220,6 +220,12 @@ def _fault(
     """The fault at the place of an error, or at a key of the mapping that is there."""
     path = view.path(error)
     steps = error.schema_path
+    options: Sequence[Any] = ()
+    match error.kind:
+        case _Kind.Enum(options=several):
+            options = several
+        case _Kind.Constant(expected_value=only):
+            options = [only]
     return Fault(
         problem,
         path if key is None else (*path, key),
@@ -227,24 +233,8 @@ def _fault(
         at_key=key is not None,
         definition=str(steps[1]) if len(steps) > 1 and steps[0] == "$defs" else None,
         fields=tuple(fields),
-        options=_options(error, view),
+        options=tuple(options),
     )
-
-
-def _options(error: _Error, view: _View) -> tuple[Any, ...]:
-    """Values that would do in the place of the one that is wrong or missing."""
-    match error.kind:
-        case _Kind.Enum(options=options):
-            return tuple(options)
-        case _Kind.Constant(expected_value=only):
-            return (only,)
-        case _Kind.Minimum(limit=limit) | _Kind.Maximum(limit=limit):
-            return (limit,)
-        case _Kind.Required(property=name):
-            rules: Mapping[str, Any] = view.rules(error).get("properties", {}).get(name, {})
-            const = (rules["const"],) if "const" in rules else ()
-            return (*const, *rules.get("enum", ()), *rules.get("examples", ()))
-    return ()
 
 
 def _faults(error: _Error, view: _View) -> Iterator[Fault]:
@@ -277,21 +267,16 @@ def _faults(error: _Error, view: _View) -> Iterator[Fault]:
         case _Kind.Pattern() if error.instance == "" and "minLength" in rules:
             pass  # reported as empty
         case _Kind.Required(property=name):
-            facts = {"field": name, "advice": _advice_on_missing(error, name, rules)}
-            yield _fault(error, view, "missing", facts, fields=[name])
+            field = rules.get("properties", {}).get(name, {})
+            examples = field.get("examples", ())
+            advice = f"write {name}, for example {name}: {examples[0]}" if examples else ""
+            if name == "name" and value_at(error.instance, ("generateName",)) is not None:
+                advice = "write a name: generateName makes another one whenever it is applied"
+            elif "const" in field:
+                advice = f"write {name}: {json.dumps(field['const'])}"
+            yield _fault(error, view, "missing", {"field": name, "advice": advice}, fields=[name])
         case _:
             yield _fault(error, view, *_words(error, rules))
-
-
-def _advice_on_missing(error: _Error, name: str, rules: Mapping[str, Any]) -> str:
-    """What to write in a missing field, where there is no choice."""
-    field = rules.get("properties", {}).get(name, {})
-    if name == "name" and isinstance(error.instance, dict) and "generateName" in error.instance:
-        return "write a name: generateName makes another one whenever it is applied"
-    if "const" in field:
-        return f"write {name}: {json.dumps(field['const'])}"
-    examples = field.get("examples", ())
-    return f"write {name}, for example {name}: {examples[0]}" if examples else ""
 
 
 def _words(error: _Error, rules: Mapping[str, Any]) -> tuple[Problem, dict[str, str]]:
@@ -334,22 +319,13 @@ def _words(error: _Error, rules: Mapping[str, Any]) -> tuple[Problem, dict[str, 
         case _Kind.MaxLength(limit=limit):
             problem = f"must have at most {limit} characters, not {len(value)}"
         case _Kind.UniqueItems():
-            problem = f"lists {_repeated(value)} twice"
+            twice = (item for number, item in enumerate(value) if item in value[:number])
+            problem = f"lists {_shown(next(twice))} twice"
         case _Kind.OneOfMultipleValid():
             problem = "fits more than one of the allowed forms, and may fit one only"
         case _:
             problem = _cut(error.message)
     return "other", {"problem": problem}
-
-
-def _repeated(items: Sequence[Any]) -> str:
-    seen: set[str] = set()
-    for item in items:
-        key = json.dumps(item, sort_keys=True)
-        if key in seen:
-            return _shown(item)
-        seen.add(key)
-    return "an item"
 
 
 def _choice(options: Sequence[Any], value: object) -> dict[str, str]:
@@ -444,39 +420,31 @@ def with_fix(diagnostic: Diagnostic, fault: Fault, source: Source) -> Diagnostic
     Safe is what keeps the author's own words and only spells or types them as the schema does.
     What resembles a known word is likely meant, and somebody should look at it.
     """
-    fix: Fix | None = None
-    if fault.problem == "unknown":
-        fix = _rename(fault, source)
-    elif fault.path and not fault.at_key:
-        fix = _replacement(fault, source)
-    return diagnostic if fix is None else structs.replace(diagnostic, fix=fix)
-
-
-def _rename(fault: Fault, source: Source) -> Fix | None:
-    """Another name for a field of a mapping that has none of that name."""
-    mapping = value_at(source.data, fault.path[:-1])
-    name = fault.path[-1]
-    if not (fault.fields and isinstance(name, str) and isinstance(mapping, dict)):
-        return None
-    meant = fault.fields[0]
-    # Of two fields that resemble the same, nobody knows which is meant.
-    similar = [key for key in mapping if key != name and bare(key) == bare(meant)]
-    if meant in mapping or similar:
-        return None
-    change = Rename(source.locate(fault.path, key=True), meant)
-    return Fix(f"rename '{name}' to '{meant}'", (change,), bare(name) == bare(meant))
-
-
-def _replacement(fault: Fault, source: Source) -> Fix | None:
-    """Another spelling of a value, or the same one with other quotes."""
-    value = value_at(source.data, fault.path)
+    value, advice = value_at(source.data, fault.path), fault.facts.get("advice", "")
     meant: str | int | None = None
     is_safe = True
-    advice = fault.facts.get("advice", "")
+    if fault.problem == "unknown" and fault.fields:
+        mapping, name, meant = (
+            value_at(source.data, fault.path[:-1]),
+            fault.path[-1],
+            fault.fields[0],
+        )
+        # Of two fields that resemble the same, nobody knows which is meant.
+        similar = [key for key in mapping or () if key != name and bare(key) == bare(meant)]
+        if not isinstance(mapping, dict) or meant in mapping or similar:
+            return diagnostic
+        change = Rename(source.locate(fault.path, key=True), meant)
+        is_safe = bare(str(name)) == bare(meant)
+        return structs.replace(
+            diagnostic, fix=Fix(f"rename '{name}' to '{meant}'", (change,), is_safe)
+        )
+    if not fault.path or fault.at_key:
+        return diagnostic
+    place = source.locate(fault.path)
     if fault.problem == "type" and advice == "put it in quotes":
-        return Fix(advice, (Quote(source.locate(fault.path)),), is_safe)
+        return structs.replace(diagnostic, fix=Fix(advice, (Quote(place),), is_safe))
     if not isinstance(value, str):
-        return None
+        return diagnostic
     if fault.problem == "type" and advice.startswith("remove the quotes"):
         if _NUMBER.fullmatch(value):
             meant = int(value)
@@ -490,6 +458,6 @@ def _replacement(fault: Fault, source: Source) -> Fix | None:
     elif fault.problem == "form" and fault.definition == "api.resource.Quantity":
         meant, is_safe = quantity.probably(value), False
     if meant is None:
-        return None
+        return diagnostic
     title = f"write {meant if isinstance(meant, str) else json.dumps(meant)}"
-    return Fix(title, (Replace(source.locate(fault.path), meant),), is_safe)
+    return structs.replace(diagnostic, fix=Fix(title, (Replace(place, meant),), is_safe))
