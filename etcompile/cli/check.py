@@ -69,8 +69,7 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
             others = sorted(file.parent.iterdir()) if file.is_file() else ()
             paths += (str(f) for f in others if f.suffix in _SUFFIXES and f.name[0] != ".")
         paths = [*dict.fromkeys(paths)]
-    select = options.advice.select
-    chosen = structs.replace(compiler_options(options), without_keys=True, lint=True, select=select)
+    chosen = structs.replace(compiler_options(options), without_keys=True, lint=True)
     is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)
     # Standard input is compiled several times while it is corrected.
     piped = {STANDARD_INPUT: sys.stdin.buffer.read()} if is_piped else {}

@@ -36,7 +36,7 @@ _SECTIONS = {
     "Gang scheduling": "--gang",
     "Secrets": "--secret",
     "GitOps": "--profile",
-    "Diagnostics": "--strict --ignore --select --output-format --color --quiet",
+    "Diagnostics": "--strict --ignore --output-format --color --quiet",
 }
 """The flags by section, both in the order in which they are shown."""
 _SECTION_OF = {flag: title for title, flags in _SECTIONS.items() for flag in flags.split()}

@@ -4,7 +4,6 @@ Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.
 """
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,20 +90,14 @@ def _prices(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
-def _codes(*, select: bool = False) -> Callable[..., Any]:
-    """A callback that reads the codes of `--ignore`, or of `--select`."""
+def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
+    if not values:
+        return ()
+    from etcompile.diagnostics.suppression import codes_of, option_problems
 
-    def read(values: tuple[str, ...]) -> tuple[str, ...]:
-        if not values:
-            return ()
-        from etcompile.diagnostics.suppression import codes_of, option_problems
-
-        problems = option_problems((), values) if select else option_problems(values, ())
-        if words := [f"{problem.message}; {problem.hint}" for problem in problems]:
-            raise ValueError("; ".join(words))
-        return codes_of(values)
-
-    return converted(read)
+    if words := [f"{problem.message}; {problem.hint}" for problem in option_problems(values)]:
+        raise ValueError("; ".join(words))
+    return codes_of(values)
 
 
 PATHS = argument("PATH...", type=click.Path())
@@ -112,7 +105,7 @@ OPTIONAL_PATHS = argument("[PATH...]", required=False, type=click.Path())
 JOB = argument("JOB")
 IGNORE = setting(
     metavar="CODE",
-    callback=_codes(),
+    callback=converted(_codes),
     shell_complete=completion.codes,
     help="Do not report this warning, such as ET2040, or several, separated by commas. May be"
     " repeated. In a file, write # etcompile: ignore[ET2040] on the line.",
@@ -299,14 +292,6 @@ class AdviceOptions(Struct, frozen=True, kw_only=True):
         "--beside",
         per_call=True,
         help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
-    )
-    select: tuple[str, ...] = setting(
-        metavar="CODE",
-        per_call=True,
-        callback=_codes(select=True),
-        shell_complete=completion.codes,
-        help="Also report this advice, which is not reported by default, such as ET9034, or"
-        " several, separated by commas. May be repeated.",
     )
 
 

@@ -96,7 +96,7 @@ def build(
         whole: No document was refused so far: what is said of several documents holds.
     """
     options, environment, others = sources.options, sources.environment, lowered.others
-    advice = _advice(options, others) if options.lint else None
+    advice = _advice(others) if options.lint else None
     by_job: list[tuple[Job, JobObjects]] = []
     matched = environment.matched | patched.matched
     problems: list[Diagnostic] = []
@@ -263,18 +263,15 @@ def _overlays_of(sources: Iterable[Any], changed_by: Mapping[Document, Sequence[
     return {name for source in sources for name in changed_by.get(source, ())}
 
 
-def _advice(options: Options, others: Sequence[Document]) -> Advice:
+def _advice(others: Sequence[Document]) -> Advice:
     """The advice that a run wants, with the other objects of the input in mind."""
     from etcompile import lint  # noqa: PLC0415 - only check gives advice
-    from etcompile.diagnostics.suppression import codes_of  # noqa: PLC0415
-
-    selected = frozenset(codes_of(options.select))
 
     def problems(
         job: Job, settings: Settings, objects: Sequence[Mapping[str, Any]]
     ) -> list[Diagnostic]:
         located = []
-        for problem in lint.problems(lint.linted_job(job, settings, objects, others), selected):
+        for problem in lint.problems(lint.linted_job(job, settings, objects, others)):
             if problem.location is not None and problem.location.file == SHIPPED_FILE:
                 # Nobody can change a runtime that Trainer ships, only name another one.
                 place = job.origin.locate("spec", "runtimeRef", "name")

@@ -45,7 +45,6 @@ class Options(Struct, frozen=True):
         dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
         ignore: The codes of warnings that are not reported, such as `["ET2040"]`.
         lint: Give advice about training too, as `check` does: the warnings ET9xxx.
-        select: The codes of advice that is given only where it is selected, such as `["ET9034"]`.
         limits: Bounds on what is read.
         output: The folder that the result goes to, so that it is not read as input. Encrypted key
             pairs that stand in it are kept.
@@ -69,7 +68,6 @@ class Options(Struct, frozen=True):
     dlrover_version: str | None = None
     ignore: Collection[str] = ()
     lint: bool = False
-    select: Collection[str] = ()
     limits: Limits = field(default_factory=Limits)
     output: Path | None = None
     previous: Path | None = None

@@ -110,10 +110,10 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
 
             keys = key_source(options, overlaid.place_of("secret"))
     problems: list[Diagnostic] = []
-    if options.ignore or options.select:
+    if options.ignore:
         from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
 
-        problems += suppression.option_problems(options.ignore, options.select)
+        problems += suppression.option_problems(options.ignore)
     problems += (
         problem
         for problem in read.diagnostics

@@ -31,12 +31,8 @@ def reported(
     if options.ignore or sources.comments:
         from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
 
-        unchecked: frozenset[str] = frozenset()
-        if sources.comments and not failed:
-            selected = suppression.codes_of(options.select)
-            unchecked = suppression.not_reported(linted=options.lint, selected=selected)
         problems = suppression.marked(
-            problems, sources.comments, options.ignore, whole=not failed, unchecked=unchecked
+            problems, sources.comments, options.ignore, whole=not failed, linted=options.lint
         )
         suppressed = [problem for problem in problems if problem.suppressed is not None]
         problems = [problem for problem in problems if problem.suppressed is None]

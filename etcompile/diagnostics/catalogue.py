@@ -32,7 +32,6 @@ class Rule(msgspec.Struct, frozen=True):
     why: str
     example: str
     source: str = ""
-    opt_in: bool = False
     sample: Mapping[str, str | int] = {}
 
 

@@ -25,8 +25,6 @@ def as_text(rule: Rule) -> str:
         parts.append(f"What to do: {shown.hint}")
     if rule.source:
         parts.append(f"Source: {rule.source}")
-    if rule.opt_in:
-        parts.append(f"Reported only with: etcompile check --select {rule.code}")
     return "\n\n".join(parts)
 
 
@@ -47,8 +45,6 @@ def as_markdown(rule: Rule) -> str:
     elif rule.source:
         reference, _, section = rule.source.partition(" ")
         parts.append(f"Source: [{reference}](../{reference}) {section}".rstrip())
-    if rule.opt_in:
-        parts.append(f"Reported only with `etcompile check --select {rule.code}`.")
     return "\n\n".join(parts)
 
 

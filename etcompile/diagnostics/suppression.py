@@ -1,11 +1,8 @@
-"""Which warnings a run reports: an option or a comment suppresses some, and others are optional.
+"""Which warnings a run reports: an option or a comment suppresses some.
 
 A comment `# etcompile: ignore[ET2040]` applies to the line it ends, as with ruff and mypy; alone on
 its line it applies to the next one, as with yamllint. `# etcompile: ignore-file[ET2040]` applies to
 its whole file. The loader finds the comments, because only it knows which text is a comment.
-
-A rule of advice that is right in few clusters only is off until `--select` names its code, as with
-ruff.
 """
 
 import re
@@ -36,16 +33,14 @@ class IgnoreComment(Struct, frozen=True):
 
 
 def codes_of(option: str | Iterable[str]) -> tuple[str, ...]:
-    """The codes of `--ignore` or `--select`: each value may hold several, separated by commas."""
+    """The codes of `--ignore`: each value may hold several, separated by commas."""
     values = (option,) if isinstance(option, str) else option
     listed = (code for value in values for code in _CODES.split(value))
     return tuple(dict.fromkeys(code.upper() for code in listed if code))
 
 
-def option_problems(
-    ignored: str | Iterable[str], selected: str | Iterable[str]
-) -> Iterator[Diagnostic]:
-    """An error for each code that cannot be ignored, or cannot be selected."""
+def option_problems(ignored: str | Iterable[str]) -> Iterator[Diagnostic]:
+    """An error for each code that cannot be ignored."""
     for code in codes_of(ignored):
         rule = RULES.get(code)
         if rule is None:
@@ -55,38 +50,12 @@ def option_problems(
             problem = "it is an error, and only warnings can be ignored"
             advice = f"correct what {code} reports; `etcompile explain {code}` says how"
             yield diagnose(codes.IGNORE_OPTION, None, found=code, problem=problem, advice=advice)
-    known = selectable() if selected else ()
-    for code in codes_of(selected):
-        if code not in known:
-            facts = {"problem": "it is always reported", "advice": "leave it out"}
-            if code not in RULES:
-                facts = {"problem": "there is no diagnostic with this code"}
-                facts["advice"] = f"choose among {', '.join(known)}"
-            yield diagnose(codes.OPTION, None, option=f"--select '{code}'", **facts)
 
 
 def _nearest(written: str) -> str:
     """What to write instead of a code that does not exist."""
     near = codes_by_name().get(written.lower()) or probable_code(written, RULES)
     return f"did you mean {near}?" if near else "`etcompile explain --all` lists all codes"
-
-
-def selectable() -> tuple[str, ...]:
-    """The codes that may be selected, in order."""
-    return tuple(sorted(code for code, rule in RULES.items() if rule.opt_in))
-
-
-def not_reported(*, linted: bool, selected: Collection[str]) -> frozenset[str]:
-    """The codes of advice that a run does not check.
-
-    Args:
-        linted: Whether the run checks for advice at all.
-        selected: The codes of `--select`.
-    """
-    advice = (code for code in RULES if code.startswith("ET9"))
-    return frozenset(
-        code for code in advice if not linted or (RULES[code].opt_in and code not in selected)
-    )
 
 
 def by_option(
@@ -105,7 +74,7 @@ def marked(
     ignored: str | Iterable[str] = (),
     *,
     whole: bool,
-    unchecked: Collection[str] = (),
+    linted: bool,
 ) -> list[Diagnostic]:
     """The diagnostics of a run, and what is wrong with the comments; the suppressed are marked.
 
@@ -114,10 +83,10 @@ def marked(
         comments: The comments of the files that were read.
         ignored: The codes of `--ignore`.
         whole: Whether every stage ran, so that a comment that suppressed nothing is unused.
-        unchecked: Codes that the run did not check, so that a comment about one may be of use.
+        linted: Whether it gave advice, about which there may be comments.
     """
     requested = {_key(comment, code) for comment in comments for code in comment.codes}
-    used = {key for key in requested if key[-1] in unchecked}
+    used = {key for key in requested if key[-1].startswith("ET9") and not linted}
     result = [_by_comment(diagnostic, requested, used) for diagnostic in diagnostics]
     # Before any of them is marked itself, which would count its comment as used.
     problems = [

@@ -5,21 +5,18 @@ no check refuses it. Only `check` and editors ask for advice: what a job is rend
 depend on it.
 """
 
-from collections.abc import Collection
-
-from etcompile.diagnostics import RULES, Diagnostic
+from etcompile.diagnostics import Diagnostic
 from etcompile.lint.linted_job import LintedJob, linted_job
 from etcompile.lint.training_rules import TRAINING_RULES
 
 __all__ = ["LintedJob", "linted_job", "problems"]
 
 
-def problems(job: LintedJob, selected: Collection[str] = ()) -> list[Diagnostic]:
+def problems(job: LintedJob) -> list[Diagnostic]:
     """The advice about a job, in the order of the codes.
 
     Args:
         job: The job, and its Pods as they are applied.
-        selected: The codes of opt-in rules that somebody asked for.
 
     Returns:
         A warning for each place that a rule speaks of. Templates that share their lines, by an
@@ -29,8 +26,6 @@ def problems(job: LintedJob, selected: Collection[str] = ()) -> list[Diagnostic]
     for rule in TRAINING_RULES:
         for diagnostic in rule(job):
             code, place = diagnostic.code, diagnostic.location
-            if RULES[code].opt_in and code not in selected:
-                continue
             lined = place is not None and place.line is not None
             key = (place.file, place.line, place.column) if lined and place else len(by_place)
             by_place.setdefault((code, key), diagnostic)

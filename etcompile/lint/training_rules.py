@@ -1,7 +1,7 @@
 """The rules of advice: each a pure function from a job, as it is compiled, to warnings.
 
-Why a rule is there, where its fact is written, and whether it must be selected stands in
-`diagnostics/catalogue.yaml`. What several rules need to know of a Pod is in `facts`.
+Why a rule is there and where its fact is written stands in `diagnostics/catalogue.yaml`. What
+several rules need to know of a Pod is in `facts`.
 """
 
 import re
@@ -432,63 +432,6 @@ def _spot(pods: RolePods) -> tuple[str | int, ...] | None:
     return None
 
 
-_GATE = "etcompile.dev/gate-timeout"
-
-
-def deadline_before_gate(job: LintedJob) -> Iterator[Diagnostic]:
-    """A deadline of the run that strikes before the wait for its Pods can end.
-
-    Only a time to wait that the author wrote counts: the default of the gate is longer than many
-    short runs, and no mistake.
-    """
-    batches = [role.batch.deadline for role in job.job.roles if role.batch]
-    deadlines = [seconds for seconds in (job.job.run.deadline, *batches) if seconds is not None]
-    if not deadlines:
-        return
-    deadline = min(deadlines)
-    gates = [pods.role.additions.gate for pods in job.pods]
-    longest = max((gate.timeout for gate in gates if gate), default=0)
-    origin = job.job.origin
-    annotated = _GATE in (origin.source.data["metadata"].get("annotations") or {})
-    if annotated and longest >= deadline:
-        place = origin.locate("metadata", "annotations", _GATE)
-        facts = {"what": _GATE, "seconds": longest, "deadline": deadline}
-        yield diagnose(codes.DEADLINE_BEFORE_GATE, place, **facts)
-    gang = job.job.gang
-    if job.settings.gang != "none" and gang.timeout is not None and gang.timeout >= deadline:
-        written = gang.origins.get("timeout")
-        place = written.locate() if written else origin.locate("metadata", "name")
-        facts = {"what": "the gang's timeout", "seconds": gang.timeout, "deadline": deadline}
-        yield diagnose(codes.DEADLINE_BEFORE_GATE, place, **facts)
-
-
-_NOT_EVICTED = {
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-    "karpenter.sh/do-not-disrupt": "true",
-}
-"""Annotations of Pods that keep an autoscaler from removing their node."""
-
-
-def evictable(job: LintedJob) -> Iterator[Diagnostic]:
-    """Roles that neither an annotation nor a PodDisruptionBudget protects from an eviction."""
-    budgets = [source.data.get("spec") or {} for source in job.of_kind("PodDisruptionBudget")]
-    names: list[str] = []
-    for pods in job.pods:
-        annotations = pods.metadata.get("annotations", {})
-        labels = pods.metadata.get("labels", {})
-        # A budget may select the Pods: its expressions are not held against their labels.
-        selected = any(
-            labels.items() >= (budget["selector"].get("matchLabels") or {}).items()
-            for budget in budgets
-            if budget.get("selector") is not None
-        )
-        if not selected and annotations.items().isdisjoint(_NOT_EVICTED.items()):
-            names.append(pods.role.name)
-    if names:
-        place = job.job.origin.locate("metadata", "name")
-        yield diagnose(codes.EVICTABLE, place, job=job.job.name, roles=" and ".join(names))
-
-
 # Gangs and launchers ----------------------------------------------------------------------------
 
 _NEED_QUEUE = {"kueue": "Kueue", "kai": "KAI"}
@@ -547,8 +490,6 @@ TRAINING_RULES: tuple[Callable[[LintedJob], Iterator[Diagnostic]], ...] = (
     retries_contradict,
     short_grace_period,
     spot_without_checkpoint_signal,
-    deadline_before_gate,
-    evictable,
     gang_without_queue,
     retired_launcher,
 )

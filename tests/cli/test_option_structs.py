@@ -24,7 +24,6 @@ VALUES = {
     "profiles": "flux",
     "dlrover_version": "0.5.0",
     "ignore": "ET2040",
-    "select": "ET9034",
     "timeout": "7m",
     "drain": "5s",
     "lease": "20",

@@ -1,6 +1,5 @@
 """For each rule of advice an input that shows it, and one that is nearly the same and does not."""
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -152,17 +151,6 @@ def limits(**given: str | int) -> Value:
     """The limits of a container: `gpu` is that of NVIDIA."""
     named = {"gpu": "nvidia.com/gpu", "rdma": "rdma/hca"}
     return {"resources": {"limits": {named.get(name, name): n for name, n in given.items()}}}
-
-
-def master(gate: str, deadline: int) -> list[Value]:
-    """A job whose worker waits for its master."""
-    made = job(
-        metadata={"annotations": {"etcompile.dev/gate-timeout": gate}},
-        runPolicy={"activeDeadlineSeconds": deadline},
-    )
-    types = made[0]["spec"]["pytorchReplicaSpecs"]
-    types["Master"] = copy.deepcopy({**types["Worker"], "replicas": 1})
-    return made
 
 
 ROOMY = {"volumeMounts": [AT_SHM]}
@@ -430,27 +418,6 @@ CASES: dict[str, list[Case]] = {
             "gke-spot",
         ),
     ],
-    "ET9033": [
-        Case(master("900", 900), master("899", 900), "gate-timeout", "gate-timeout of 900 s"),
-    ],
-    "ET9034": [
-        Case(
-            job(),
-            [
-                *job(),
-                {
-                    "apiVersion": "policy/v1",
-                    "kind": "PodDisruptionBudget",
-                    "metadata": {"name": "bert", "namespace": "ml"},
-                    "spec": {
-                        "maxUnavailable": 0,
-                        "selector": {"matchLabels": {"training.kubeflow.org/job-name": "bert"}},
-                    },
-                },
-            ],
-            "name: bert",
-        ),
-    ],
     "ET9040": [
         Case(
             job(limits(cpu="1", memory="1Gi")),
@@ -608,11 +575,6 @@ QUIET: dict[str, tuple[str, list[Value], Settings]] = {
     "memory of the whole Pod": (
         "ET9010",
         job({**limits(gpu=1), **ROOMY}, {**SHARED, "resources": {"requests": MEMORY}}),
-        Settings(),
-    ),
-    "Pods that are marked": (
-        "ET9034",
-        annotated({"karpenter.sh/do-not-disrupt": "true"}, {}),
         Settings(),
     ),
     "replicas that are spread over nodes": ("ET9021", mpi({**HOST, **SPREAD}), Settings()),

@@ -10,13 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 import etcompile
-from etcompile import Diagnostic, Options, Settings
+from etcompile import Diagnostic, Options
 from etcompile.cli import check, explain, render
 from etcompile.diagnostics import RULES
 from lint.advice_cases import CASES, QUIET, Case, job, text
 
 ADVICE = [rule for rule in RULES.values() if rule.code.startswith("ET9")]
-OPT_IN = [rule.code for rule in ADVICE if rule.opt_in]
 EACH = [
     pytest.param(code, case, id=f"{code}-{number}")
     for code, cases in sorted(CASES.items())
@@ -29,10 +28,6 @@ def advice(text: str, **options: Any) -> list[Diagnostic]:
     found = etcompile.compile("-", Options(lint=True, **options), stdin=BytesIO(text.encode()))
     assert found.ok, found.diagnostics
     return [one for one in found.diagnostics if one.code.startswith("ET9")]
-
-
-def selected(code: str) -> list[str]:
-    return [code] if code in OPT_IN else []
 
 
 def test_each_rule_has_an_entry_and_a_case() -> None:
@@ -49,7 +44,7 @@ def test_each_rule_says_where_its_fact_is_written(rule: Any) -> None:
 @pytest.mark.parametrize(("code", "case"), EACH)
 def test_an_input_shows_the_rule_and_no_other(code: str, case: Case) -> None:
     file = text(case.shown)
-    [found] = advice(file, settings=case.settings, select=selected(code))
+    [found] = advice(file, settings=case.settings)
     assert found.code == code
     assert case.says in found.message
     assert found.hint
@@ -60,13 +55,13 @@ def test_an_input_shows_the_rule_and_no_other(code: str, case: Case) -> None:
 
 @pytest.mark.parametrize(("code", "case"), EACH)
 def test_nothing_is_said_of_what_nearly_shows_it(code: str, case: Case) -> None:
-    assert advice(text(case.near), settings=case.settings, select=selected(code)) == []
+    assert advice(text(case.near), settings=case.settings) == []
 
 
 @pytest.mark.parametrize("why", QUIET)
 def test_what_is_meant_as_it_is_gets_no_advice(why: str) -> None:
-    code, documents, settings = QUIET[why]
-    assert advice(text(documents), settings=settings, select=selected(code)) == []
+    _, documents, settings = QUIET[why]
+    assert advice(text(documents), settings=settings) == []
 
 
 def shown(code: str) -> str:
@@ -102,31 +97,6 @@ def test_a_comment_silences_advice_and_is_used_wherever_no_advice_is_given(tmp_p
     assert "ET1040" not in CliRunner().invoke(render.command, [str(file), "--strict"]).output
     unused = words.replace("nccl", "gloo")
     assert "ET1040" in checked(file, unused).output
-
-
-def test_what_must_be_selected_is_told_only_then(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    assert "ET9034" not in checked(file, shown("ET9034")).output
-    assert "ET9034" in checked(file, shown("ET9034"), "--select", "ET9034").output
-    comment = f"# etcompile: ignore-file[ET9034]\n{shown('ET9034')}"
-    assert "ET1040" not in checked(file, comment).output
-    done = checked(file, comment, "--select", "ET9034")
-    assert (done.exit_code, "1 warning ignored" in done.output) == (0, True)
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("ET9001", "ET9001: it is always reported; leave it out"),
-        ("ET2040", "ET2040: it is always reported; leave it out"),
-        ("ET9999", "ET9999: there is no diagnostic with this code"),
-    ],
-)
-def test_what_cannot_be_selected_is_told(code: str, words: str, tmp_path: Path) -> None:
-    done = checked(tmp_path / "job.yaml", shown("ET9034"), "--select", code)
-    assert (done.exit_code, words in done.output) == (2, True)
-    made = etcompile.compile("-", Options(select=[code]), stdin=BytesIO(shown("ET9034").encode()))
-    assert [one.code for one in made.diagnostics] == ["ET5005"]
 
 
 @pytest.mark.parametrize("form", ["json", "sarif", "github", "rdjson"])
@@ -176,24 +146,10 @@ def test_nothing_is_advised_of_a_file_that_is_refused() -> None:
     assert not [one for one in made.diagnostics if one.code.startswith("ET9")]
 
 
-def test_the_deadline_is_held_against_the_gangs_timeout_too() -> None:
-    documents = job(
-        {"resources": {"limits": {"cpu": "1"}}},
-        runPolicy={
-            "activeDeadlineSeconds": 600,
-            "schedulingPolicy": {"scheduleTimeoutSeconds": 600},
-        },
-    )
-    [found] = advice(text(documents), settings=Settings(gang="coscheduling"))
-    assert (found.code, "the gang's timeout of 600 s" in found.message) == ("ET9033", True)
-    assert advice(text(documents)) == []
-
-
 def test_the_page_of_checks_links_each_rule() -> None:
     page = (Path(__file__).parents[2] / "docs" / "checks.md").read_text("utf-8")
     codes = re.findall(r"\[(ET9\d{3})\]\(diagnostics/et9xxx\.md#et9\d{3}\)", page)
     assert codes == [rule.code for rule in ADVICE]
-    assert set(re.findall(r"--select (ET\d{4})", page)) == set(OPT_IN)
 
 
 def test_what_a_shipped_runtime_lacks_is_told_where_the_job_names_it() -> None:

@@ -6,11 +6,8 @@ import pytest
 
 import etcompile
 from etcompile import Options
-from etcompile.diagnostics.suppression import selectable
 from lint.advice_cases import CASES
 from mutations.odd import paths, put
-
-OPT_IN = selectable()
 
 
 @pytest.mark.parametrize("code", sorted(CASES))
@@ -20,7 +17,7 @@ def test_a_field_without_a_value_ends_in_no_traceback(code: str) -> None:
     for path in list(paths(case.shown)):
         changed = copy.deepcopy(case.shown)
         put(changed, path, None)
-        options = Options(lint=True, select=OPT_IN, settings=case.settings)
+        options = Options(lint=True, settings=case.settings)
         documents = [document for document in changed if document]
         accepted += etcompile.compile(documents, options).ok
     assert accepted

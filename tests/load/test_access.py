@@ -29,7 +29,6 @@ OWN_READERS = {
     "emit/output_state.py": "looks at what the output folder holds; enters no link",
     "load/revision.py": "writes git's files to a folder of its own",
     "integrations/migrate/migration.py": "looks whether the files of a hand-over were edited",
-    "integrations/scaffold.py": "compares what is there already",
     "cli/render.py": "shows how the output folder differs",
     # The user's own access to a cluster, which no repository can name.
     "kubeapi/authentication.py": "reads the token that the kubeconfig names",
