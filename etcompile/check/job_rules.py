@@ -11,7 +11,7 @@ from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.names import is_run
 from etcompile.k8s.path import dotted
 from etcompile.launch.commands import launch_program, may_launch
-from etcompile.model import Env, FieldEnv, InPlace, Job, Member, Port, Role, protocol
+from etcompile.model import FieldEnv, InPlace, Job, Member, Role, protocol
 from etcompile.model.run_identity import LONGEST_RUN
 from etcompile.model.supervision import SUPERVISOR_PORT
 
@@ -271,8 +271,6 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
 
 _SHARED = ("shareProcessNamespace", "hostPID")
 """Fields of a PodSpec with which a container's first process is not process 1."""
-_PORTS = ("MASTER_PORT", "RDZV_ENDPOINT")
-"""How the names of variables end that name a port on which the first replica listens."""
 
 
 def _in_place(job: Job, in_place: InPlace) -> Iterator[Diagnostic]:
@@ -281,16 +279,16 @@ def _in_place(job: Job, in_place: InPlace) -> Iterator[Diagnostic]:
     Most of these problems would not show before the first failure.
     """
     for role in job.roles:
-        if role.name in in_place.roles:
-            obstacles = (*_obstacles(role, in_place), *_port_clashes(job, role, in_place.port))
-            for place, problem, advice in obstacles:
-                facts = {"job": job.name, "problem": problem, "advice": advice}
-                yield diagnose(codes.NOT_IN_PLACE, place, **facts)
+        for place, problem, advice in _obstacles(role, in_place):
+            facts = {"job": job.name, "problem": problem, "advice": advice}
+            yield diagnose(codes.NOT_IN_PLACE, place, **facts)
 
 
 def _obstacles(role: Role, in_place: InPlace) -> Iterator[tuple[Location, str, str]]:
     """Where something of a role stands in the way, what that is, and what to do."""
-    origin, main = role.template.origin, role.template.main_container
+    if role.name not in in_place.roles:
+        return
+    origin, main, port = role.template.origin, role.template.main_container, in_place.port
     if not main.get("command"):
         problem = (
             f"container '{main['name']}' of {role.name} has no command, and the image's own cannot"
@@ -309,31 +307,10 @@ def _obstacles(role: Role, in_place: InPlace) -> Iterator[tuple[Location, str, s
         problem = f"restartPolicy Never of {role.name} says that its command is not run again"
         advice = f"write restartPolicy: OnFailure beside the template of {role.name}"
         yield role.origin.locate("restartPolicy"), problem, advice
-
-
-def _port_clashes(job: Job, role: Role, port: int) -> Iterator[tuple[Location, str, str]]:
-    """Who else listens on the port of the supervisors, in a Pod of a role."""
-    what, origin = f"the supervisor of {role.name} listens on port {port}", role.template.origin
-    advice = f"write another port into the annotation {SUPERVISOR_PORT}"
-    others = [opened.name for opened in role.ports if opened == Port(opened.name, port)]
-    written = (
-        (env["name"], env.get("value")) for env in role.template.main_container.get("env", ())
-    )
-    added = ((env.name, env.value) for env in role.additions.env if isinstance(env, Env))
-    for name, value in (*written, *added):
-        if name.endswith(_PORTS) and str(value).rpartition(":")[2] == str(port):
-            others.append(name)
-    if job.credentials and job.credentials.is_for(role.name) and job.credentials.port == port:
-        others.append("ssh")
     for number, container in enumerate(role.template.spec["containers"]):
         for index, opened in enumerate(container.get("ports", ())):
-            where = origin.locate("spec", "containers", number, "ports", index, "containerPort")
             if opened["containerPort"] == port and opened.get("protocol") in (None, "TCP"):
-                others.clear()
-                yield where, f"{what}, and so does container '{container['name']}'", advice
-            elif opened.get("name") == "supervisor" and container["name"] == role.template.main:
-                problem = f"container '{container['name']}' has a port of the name supervisor"
-                yield where, f"{problem}, as its supervisor's is called", "rename it"
-    if others:
-        where = job.origin.locate("metadata", "annotations", SUPERVISOR_PORT)
-        yield where, f"{what}, which is also that of {others[0]}", advice
+                where = ("spec", "containers", number, "ports", index, "containerPort")
+                problem = f"the supervisor of {role.name} listens on port {port}, and so does"
+                advice = f"write another port into the annotation {SUPERVISOR_PORT}"
+                yield origin.locate(*where), f"{problem} container '{container['name']}'", advice

@@ -23,7 +23,7 @@ from etcompile.k8s.bookkeeping import (
 from etcompile.k8s.objects import Object
 from etcompile.k8s.references import references
 from etcompile.model import Job, Origin, Profile
-from etcompile.model.protocol import PREFLIGHT, ROLE_LABEL, config_name, hosts_name, status_name
+from etcompile.model.protocol import ROLE_LABEL, config_name, hosts_name, status_name
 
 _CONFIG_MAP_LIMIT = 1024 * 1024
 """Bytes: the API server's limit on the data of one ConfigMap."""
@@ -31,8 +31,6 @@ _VARIABLE_LIMIT = 128 * 1024
 """Bytes of one variable, its name and the 0 at its end included: execve(2), MAX_ARG_STRLEN."""
 _PODS_WAVE = 100
 _SYNC_WAVE = "argocd.argoproj.io/sync-wave"
-_PREFLIGHT = "etcompile.dev/preflight"
-_CHECK_GPUS = re.compile(r"(?:^|&&|;)\s*check[ \t]+gpus[ \t]+([1-9]\d{0,5})\b", re.MULTILINE)
 _COPYING: frozenset[Profile] = frozenset({"plain", "kpt"})
 """Profiles of tools that may keep a copy: the others are told not to, or never do."""
 _LIMITED = frozenset({"ConfigMap", "Secret"})
@@ -68,7 +66,6 @@ def check_compiled(
         *_private_keys(job, objects),
         *_annotations_and_data(job, objects),
         *_long_variables(job, objects),
-        *_preflights(job, objects),
         *(
             problem
             for value in _samples(objects)
@@ -88,28 +85,6 @@ def _pod_waves(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
         pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
         place = job.origin.locate("metadata", "name")
         yield diagnose(codes.PODS_IN_TWO_WAVES, place, job=job.name, pods=pods)
-
-
-def _preflights(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
-    """A preflight check for more GPUs than a container has: it fails on every node."""
-    check = _CHECK_GPUS.search(job.preflight.command) if job.preflight is not None else None
-    for value in _samples(objects) if check is not None else ():
-        spec = value.get("spec") or {}
-        spec = spec["template"]["spec"] if value["kind"] == "Job" else spec
-        for init in spec.get("initContainers") or ():
-            words = init.get("command") if init["name"] == PREFLIGHT else None
-            number = str(words[-1]) if words else ""
-            if check is not None and number.isdecimal() and 0 < int(number) < int(check[1]):
-                yield diagnose(
-                    codes.ANNOTATION_VALUE,
-                    job.origin.locate("metadata", "annotations", _PREFLIGHT),
-                    name=_PREFLIGHT,
-                    expected=f"a check that {value['metadata']['name']} can pass",
-                    found=f"check gpus {check[1]}",
-                    advice=f"its container has {number} of nvidia.com/gpu: ask for {check[1]}, or"
-                    " write check gpus without a number",
-                )
-                return
 
 
 def _private_keys(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:

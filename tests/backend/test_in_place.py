@@ -577,38 +577,19 @@ def problem_of(job: dict[str, Any], **annotations: str) -> str:
     return message.rpartition(" in place: ")[2]
 
 
-def test_the_port_of_the_supervisors_is_that_of_nobody_else() -> None:
+def test_the_port_of_the_supervisors_is_that_of_no_container() -> None:
     job = kubeflow_job("PyTorchJob", {"Master": 1})
-    listens = "the supervisor of master listens on port 23456, which is also that of"
-    assert problem_of(job, supervisor_port="23456") == f"{listens} pytorchjob-port"
     main = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     main["ports"] = [{"name": "pytorchjob-port", "containerPort": 4000}]
     assert told(in_place(job, supervisor_port="23456")) == []
     assert "and so does container 'pytorch'" in problem_of(job, supervisor_port="4000")
     main["ports"].append({"containerPort": 5000, "protocol": "UDP"})
     assert told(in_place(job, supervisor_port="5000")) == []
-    main["ports"].append({"containerPort": 5000, "name": "supervisor"})
-    assert "has a port of the name supervisor" in problem_of(job)
 
 
 def test_a_job_without_replicas_is_refused_for_that() -> None:
     job = kubeflow_job("JAXJob", {"Worker": 0})
     assert errors(in_place(job), namespace="ml") == errors(job, namespace="ml") != []
-
-
-def test_the_port_of_the_supervisors_is_not_that_of_the_rendezvous() -> None:
-    job = copy.deepcopy(JOBS["pytorchjob/elastic"])
-    job["spec"]["elasticPolicy"] |= {"rdzvPort": 4444}
-    assert "that of PET_RDZV_ENDPOINT" in problem_of(job, supervisor_port="4444")
-    job = copy.deepcopy(JOBS["jaxjob/all-reduce"])
-    main = job["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    main.setdefault("env", []).append({"name": "MASTER_PORT", "value": "29999"})
-    assert "that of MASTER_PORT" in problem_of(job)
-
-
-def test_the_port_of_the_supervisors_is_not_that_of_ssh() -> None:
-    job = annotated(JOBS["mpijob-v2beta1/pi"], ssh_port="2222")
-    assert "that of ssh" in problem_of(job, supervisor_port="2222")
 
 
 @pytest.mark.parametrize("example", ["mpijob/elastic-horovod", "trainingjob/elastic-mnist"])

@@ -144,22 +144,3 @@ def test_where_dlrovers_master_makes_the_pods_it_has_no_effect() -> None:
     )
     assert "ET2041" in warnings(document)
     assert not any("initContainers" in pod["spec"] for pod in pods(document))
-
-
-@pytest.mark.parametrize(
-    ("check", "gpus", "refused"),
-    [
-        ("check gpus 8", 1, True),
-        ("check names && check gpus 8", 1, True),
-        ("check names; check  gpus  8", 1, True),
-        ("check gpus 8", 8, False),
-        ("check gpus 8", None, False),
-        ("check gpus", 1, False),
-        ('[ "$RANK" = 0 ] || check gpus 8', 1, False),
-    ],
-)
-def test_a_check_for_more_gpus_than_the_container_has_is_refused(
-    check: str, gpus: int | None, refused: bool
-) -> None:
-    resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
-    assert errors(job(check, resources=resources)) == ["ET2050"] * refused
