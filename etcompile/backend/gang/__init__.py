@@ -82,20 +82,13 @@ def problems(
     # What other schedulers than the chosen one would have to read. Of thousands of Pods, only those
     # that an overlay changed have other keys than their template.
     of_job = any(scheduler_keys(job.gang.labels)) or any(scheduler_keys(job.gang.annotations))
+    templates = [role.template for role in job.roles]
     unread: list[Diagnostic] = []
-    if (
-        of_job
-        or changed
-        or any(names_queue(role.template.labels, role.template.annotations) for role in job.roles)
-    ):
+    if of_job or changed or any(names_queue(one.labels, one.annotations) for one in templates):
         from etcompile.backend.gang import unread_keys  # noqa: PLC0415 - only such a job needs it
 
-        def title(name: str) -> str:
-            return scheduler_of(name).title
-
-        reads = scheduler_of(settings.gang).reads_job if settings.gang != "none" else None
-        unread += unread_keys.unread_of_pods(job, settings, title, objects, changed)
-        unread += unread_keys.unread_of_job(job, settings, title, reads)
+        unread += unread_keys.unread_of_pods(job, settings, objects, changed)
+        unread += unread_keys.unread_of_job(job, settings)
     if settings.gang == "none" and not job.gang.origins:
         return unread
     from etcompile.backend.gang import gang_checks, group  # noqa: PLC0415 - only a gang needs them

@@ -80,7 +80,19 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
 def check(group: Group, scheduler: Scheduler, written: Written) -> list[Diagnostic]:
     """What is wrong with the gang of a job."""
     objects = written.objects
-    problems = [*_ignored(group, scheduler), *_names(group, scheduler), *_queues(group)]
+    problems = []
+    for field, origin in group.intent.origins.items():
+        if reason := scheduler.unused.get(field):
+            facts = {"field": _TITLES[field], "scheduler": scheduler.title, "reason": reason}
+            problems.append(diagnose(codes.GANG_FIELD, origin.locate(), **facts))
+    problems += _names(group, scheduler)
+    # A warning for each place that names another queue than the one that the gang waits in.
+    for claim in group.claims[1:]:
+        first = group.claims[0]
+        if claim.queue != first.queue:
+            facts = {"where": claim.where, "queue": claim.queue}
+            facts |= {"used": first.queue, "by": first.where}
+            problems.append(diagnose(codes.GANG_QUEUES, claim.origin.locate(), **facts))
     if group.job.run.suspended:
         return problems
     return [
@@ -88,7 +100,6 @@ def check(group: Group, scheduler: Scheduler, written: Written) -> list[Diagnost
         *_size(group, scheduler, objects),
         *_schedulers(group, scheduler, written),
         *_priorities(group, scheduler, written),
-        *_spread(group, objects),
         *_replaced(group, scheduler, objects),
         *_modest(group),
         *(_unlike(group, objects) if scheduler.uniform_roles else ()),
@@ -98,26 +109,14 @@ def check(group: Group, scheduler: Scheduler, written: Written) -> list[Diagnost
     ]
 
 
-def _ignored(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
-    for field, origin in group.intent.origins.items():
-        if reason := scheduler.unused.get(field):
-            facts = {"field": _TITLES[field], "scheduler": scheduler.title, "reason": reason}
-            yield diagnose(codes.GANG_FIELD, origin.locate(), **facts)
-
-
 def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     form, words = scheduler.queue_form
     intent = group.intent
+    domain, of_class = "a DNS subdomain", "priority_class"
     names = (
         ("gang", group.name, is_label, "a DNS label of at most 63 characters", None),
         ("queue", group.queue, form, words, None),
-        (
-            "priority class",
-            intent.priority_class,
-            is_subdomain,
-            "a DNS subdomain",
-            "priority_class",
-        ),
+        ("priority class", intent.priority_class, is_subdomain, domain, of_class),
         ("priority", intent.queue_priority, is_label, "a DNS label", "queue_priority"),
         ("priority", intent.extra_queue_priority, is_label, "a DNS label", "extra_queue_priority"),
     )
@@ -130,32 +129,20 @@ def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
             yield diagnose(codes.GANG_NAME, place, **facts, scheduler=scheduler.title)
 
 
-def _queues(group: Group) -> Iterator[Diagnostic]:
-    """A warning for each place that names another queue than the one that the gang waits in."""
-    first, *others = group.claims or (None,)
-    for claim in others:
-        if first and claim and claim.queue != first.queue:
-            facts = {"where": claim.where, "queue": claim.queue}
-            place = claim.origin.locate()
-            yield diagnose(codes.GANG_QUEUES, place, **facts, used=first.queue, by=first.where)
-
-
 def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     place = _place(group, "minimum")
     there = sum(1 for _ in pod_specs(objects))
     leading = sum(len(share.role.members) for share in group.shares if share.first)
-    written = [size for value in objects if (size := _written(value, scheduler)) is not None]
     minimum = group.intent.minimum
     facts = None
     if minimum is not None and 0 < minimum < leading:
         roles = ", ".join(share.role.name for share in group.shares if share.first)
         facts = f"{minimum} Pods are less than the {leading} of {roles}", "raise it, or remove it"
-    least = [minimum] if minimum is not None and minimum < 1 else []
-    for size in least or written or [group.minimum]:
-        if size < 1:
-            facts = f"a gang of {size} Pods is none", "raise it, or remove it"
-        elif size > there:
-            facts = f"it waits for {size} Pods, and has {there}", "lower it, or add replicas"
+    size = minimum if minimum is not None and minimum < 1 else group.minimum
+    if size < 1:
+        facts = f"a gang of {size} Pods is none", "raise it, or remove it"
+    elif size > there:
+        facts = f"it waits for {size} Pods, and has {there}", "lower it, or add replicas"
     fixed = scheduler.resizes_since is None or group.minor < scheduler.resizes_since
     for share in group.shares if fixed and not facts else ():
         bounds = share.role.bounds
@@ -167,25 +154,6 @@ def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iter
             facts = problem, change
     if facts:
         yield diagnose(codes.GANG_SIZE, place, problem=facts[0], advice=facts[1])
-
-
-def _written(value: Object, scheduler: Scheduler) -> int | None:
-    """The minimum that the gang's object has in the end."""
-    if value["kind"] != "PodGroup" or not scheduler.minimum_at:
-        return None
-    number: Any = value
-    for step in scheduler.minimum_at:
-        number = number.get(step) if isinstance(number, Mapping) else None
-    return number if isinstance(number, int) else 0
-
-
-def _spread(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
-    """Objects of one gang in several namespaces, where no scheduler would put them together."""
-    own = ("Pod", "Job", "PodGroup", "Workload")
-    spaces = {value["metadata"].get("namespace") for value in objects if value["kind"] in own}
-    if len(spaces) > 1:
-        which = " and ".join(sorted(str(space or "none") for space in spaces))
-        yield diagnose(codes.GANG_MIXED, _place(group, None), field="namespace", values=which)
 
 
 def _replaced(

@@ -1,9 +1,9 @@
 """NVIDIA KAI: a PodGroup with a subgroup for each role (reference/gang-scheduling.md 7)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from etcompile.backend.gang.group import Group, Place, pod_specs
+from etcompile.backend.gang.group import Group, Place
 from etcompile.backend.gang.scheduler import (
     NO_TOPOLOGY,
     NOT_QUEUED,
@@ -17,7 +17,6 @@ from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _API = "scheduling.run.ai/v2alpha2"
-_PRIORITY = "priorityClassName"
 _PREEMPTIBILITY = "kai.scheduler/preemptibility"
 _KINDS = ("preemptible", "non-preemptible")
 _NODE_POOL = "kai.scheduler/node-pool"
@@ -27,12 +26,11 @@ _TOPOLOGY = {
     "preferredTopologyLevel": "kai.scheduler/topology-preferred-placement",
 }
 """Annotations of a job that KAI's own grouper makes the group's `topologyConstraint` of."""
-_SUBGROUP = "kai.scheduler/subgroup-name"
 
 
 def _membership(group: Group, place: Place) -> Membership:
     # Without a subgroup that the group knows, a Pod is left out.
-    known = {_SUBGROUP: place.share.role.name} if place.share.minimum else {}
+    known = {"kai.scheduler/subgroup-name": place.share.role.name} if place.share.minimum else {}
     return Membership(
         labels={"kai.scheduler/queue": str(group.queue), **known},
         # The grouper would make a group of its own for each Pod, or for each Job.
@@ -49,7 +47,11 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     metadata = group_metadata(group, "kai", all_annotations=True, all_labels=True)
     if pool := _label(group, _NODE_POOL):
         metadata["labels"][_NODE_POOL] = pool
-    priority, kind = _priority(group), _label(group, _PREEMPTIBILITY)
+    # KAI's grouper takes the PriorityClass of the first Pod that it sees.
+    priority, origin = group.intent.priority_class, group.intent.origins.get("priority_class")
+    if origin is None or origin.path[0] == "spec":
+        priority = _label(group, "priorityClassName") or priority or group.leading_class
+    kind = _label(group, _PREEMPTIBILITY)
     topology = {
         field: group.intent.annotations[key]
         for field, key in _TOPOLOGY.items()
@@ -68,14 +70,6 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     ]
 
 
-def _priority(group: Group) -> str | None:
-    """The PriorityClass of the gang: KAI's grouper takes that of the first Pod it sees."""
-    origin = group.intent.origins.get("priority_class")
-    if origin is None or origin.path[0] == "spec":
-        return _label(group, _PRIORITY) or group.intent.priority_class or group.leading_class
-    return group.intent.priority_class
-
-
 def _label(group: Group, key: str) -> str | None:
     """A label as KAI's grouper looks for it: on the job first, then on its Pods."""
     templates = (share.role.template.labels for share in group.shares)
@@ -84,8 +78,7 @@ def _label(group: Group, key: str) -> str | None:
     )
 
 
-def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
-    place = group.job.origin.locate("metadata", "name")
+def _problems(group: Group, _objects: Sequence[Object]) -> Iterator[Diagnostic]:
     kind = _label(group, _PREEMPTIBILITY)
     if kind is not None and kind not in _KINDS:
         reason = f"it must be {' or '.join(_KINDS)}, and is '{kind}'"
@@ -93,39 +86,6 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
         yield diagnose(
             codes.GANG_FIELD, at, field=f"label {_PREEMPTIBILITY}", scheduler="KAI", reason=reason
         )
-    for value in objects:
-        if (value["kind"], value["apiVersion"]) != ("PodGroup", _API):
-            continue
-        name = value["metadata"]["name"]
-        for problem in (*_wrong(value["spec"]), *_strangers(value["spec"], objects)):
-            yield diagnose(codes.GANG_KAI, place, group=name, problem=problem)
-
-
-def _wrong(spec: Mapping[str, Any]) -> Iterator[str]:
-    subgroups = spec.get("subGroups") or []
-    parents = {subgroup.get("parent") for subgroup in subgroups} - {None}
-    if len({subgroup["name"] for subgroup in subgroups}) < len(subgroups):
-        yield "two of its subgroups have one name"
-    for where, holder in (
-        ("it", spec),
-        *((f"subgroup {subgroup['name']}", subgroup) for subgroup in subgroups),
-    ):
-        if {"minMember", "minSubGroup"} <= holder.keys():
-            yield f"{where} has both minMember and minSubGroup"
-    if subgroups and "minMember" in spec:
-        yield "its own minMember does not count beside subgroups"
-    for subgroup in subgroups:
-        if subgroup["name"] in parents and "minMember" in subgroup:
-            yield f"subgroup {subgroup['name']} has subgroups, and a minMember"
-        elif subgroup["name"] not in parents and "minMember" not in subgroup:
-            yield f"subgroup {subgroup['name']} has no minMember"
-
-
-def _strangers(spec: Mapping[str, Any], objects: Sequence[Object]) -> Iterator[str]:
-    known = {subgroup["name"] for subgroup in spec.get("subGroups") or ()}
-    named = {pod["metadata"].get("labels", {}).get(_SUBGROUP) for pod, _ in pod_specs(objects)}
-    for name in sorted(named - known, key=str) if known else ():
-        yield f"Pods of subgroup {name} are left out, there is none of that name"
 
 
 SCHEDULERS = {

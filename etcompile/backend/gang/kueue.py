@@ -7,7 +7,7 @@ needs a group of its own (4.5).
 
 from collections.abc import Iterator, Sequence
 
-from etcompile.backend.gang.group import Group, Place, pod_specs
+from etcompile.backend.gang.group import Group, Place
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.names import is_label
@@ -18,7 +18,6 @@ from etcompile.model.schedulers import KUEUE_GROUP, KUEUE_QUEUE
 _PREFIX = "kueue.x-k8s.io"
 _TOTAL = f"{_PREFIX}/pod-group-total-count"
 _ROLE = f"{_PREFIX}/role-hash"
-_INDEX = f"{_PREFIX}/pod-group-pod-index"
 _PRIORITY = f"{_PREFIX}/priority-class"
 _LONGEST = f"{_PREFIX}/max-exec-time-seconds"
 _TOPOLOGY = tuple(
@@ -32,8 +31,6 @@ _OF_PODS = (
     f"{_PREFIX}/safe-to-forcefully-delete",
 )
 """Annotations that Kueue reads on each Pod, and that hold for all of a job that has them."""
-_MOST_ROLES = 8
-"""Of Kueue up to 0.17; later ones take more."""
 
 
 def _membership(group: Group, place: Place) -> Membership:
@@ -63,56 +60,24 @@ def _priority(group: Group) -> str | None:
     return group.intent.queue_priority or group.intent.labels.get(_PRIORITY)
 
 
-def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _problems(group: Group, _objects: Sequence[Object]) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.job.run_id is None:
         problem = "Kueue admits no Pod to a group that has finished"
         advice = "give the run an ID: annotation etcompile.dev/run: auto"
         yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
-    for name in _gone(group):
-        problem = f"{name} is scaled in, and was one of those that it admits together"
-        change = "change replicas in the job itself and give it another etcompile.dev/run"
-        advice = f"scale in others, or {change}"
-        yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
-        return
-    for problem in _wrong(group, objects):
-        yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice="")
-
-
-def _gone(group: Group) -> Iterator[str]:
-    """Hosts of the group that are not there: no other Pod can join it in their place."""
     for share in group.shares:
         there = {member.place for member in share.role.members}
-        if None not in there and len(there) >= share.minimum:
-            yield from (
-                share.role.host_name(Member(rank))
-                for rank in range(share.minimum)
-                if rank not in there
-            )
-
-
-def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
-    pods = [pod["metadata"] for pod, _ in pod_specs(objects)]
-    labels = [pod.get("labels") or {} for pod in pods]
-    annotations = [pod.get("annotations") or {} for pod in pods]
-    both = zip(labels, annotations, strict=True)
-    members = [notes for own, notes in both if own.get(KUEUE_GROUP)]
-    totals = sorted({notes.get(_TOTAL, "none") for notes in members})
-    if members and totals != [str(len(members))]:
-        written = " and ".join(totals)
-        yield f"group {group.name} has {len(members)} Pods, and its total-count is {written}"
-    if len(queues := sorted({own.get(KUEUE_QUEUE, "none") for own in labels})) > 1:
-        yield f"its Pods are in different queues, {' and '.join(queues)}"
-    if len(roles := {notes.get(_ROLE) for notes in members}) > _MOST_ROLES:
-        yield f"it has {len(roles)} roles, and a group at most {_MOST_ROLES}"
-    for own, notes in zip(labels, annotations, strict=True):
-        index = own.get(_INDEX, "0")
-        if not index.isdecimal() or int(index) >= len(members or pods):
-            yield f"pod-group-pod-index {index} is not below {len(members)}"
-        if len(several := [key for key in _TOPOLOGY if key in notes]) > 1:
-            yield f"a Pod has {' and '.join(several)}, of which one may be"
-        if f"{_PREFIX}/elastic-job" in {**own, **notes}:
-            yield "Kueue refuses elastic-job on Pods"
+        if None in there or len(there) < share.minimum:
+            continue
+        # No other Pod can join the group in the place of one that is gone.
+        for rank in (rank for rank in range(share.minimum) if rank not in there):
+            name = share.role.host_name(Member(rank))
+            problem = f"{name} is scaled in, and was one of those that it admits together"
+            change = "change replicas in the job itself and give it another etcompile.dev/run"
+            advice = f"scale in others, or {change}"
+            yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
+            return
 
 
 def _needs(group: Group) -> Iterator[str]:

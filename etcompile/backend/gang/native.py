@@ -4,7 +4,7 @@ An API server that does not know the field of the Pod drops it without a word, a
 one by one: hence a version must be given.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
@@ -61,26 +61,13 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
         problem = f"Kubernetes {group.version} has no gangs of its own, 1.{_WORKLOADS} is the first"
         advice = "choose another gang scheduler, or set a later kubernetes-version"
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
-    for value in objects:
-        if value["kind"] == "PodGroup" and value["apiVersion"].startswith("scheduling.k8s.io/"):
-            for problem in _wrong(value["spec"], group.minor, objects):
-                advice = "change it in the overlay that adds it"
-                yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
-
-
-def _wrong(spec: Mapping[str, Any], minor: int, objects: Sequence[Object]) -> Iterator[str]:
-    if "priority" in spec:
-        yield "the API server itself sets spec.priority of a PodGroup"
-    if minor < _BETA:
-        for field in ("priorityClassName", "disruptionMode"):
-            if field in spec:
-                yield f"Kubernetes 1.{minor} refuses {field} without WorkloadAwarePreemption"
-        return
     classes = {spec.get("priorityClassName") for _, spec in pod_specs(objects)}
-    if classes and classes != {spec.get("priorityClassName")}:
+    if group.minor >= _BETA and classes and classes != {group.priority_class}:
         names = " and ".join(sorted(str(name or "none") for name in classes))
-        own = spec.get("priorityClassName") or "none"
-        yield f"the PodGroup has PriorityClass {own}, its Pods {names}: the group is rejected"
+        own = group.priority_class or "none"
+        problem = f"the PodGroup has PriorityClass {own}, its Pods {names}: the group is rejected"
+        advice = "give the gang and the Pod templates one"
+        yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
 
 
 def _needs(group: Group) -> Iterator[str]:
@@ -108,7 +95,6 @@ SCHEDULERS = {
             "timeout": "its waiting time is fixed",
             "on_timeout": "it goes on trying",
         },
-        minimum_at=("spec", "schedulingPolicy", "gang", "minCount"),
         declares_version=True,
         one_priority=True,
         resizes_since=_BETA,

@@ -65,33 +65,11 @@ def _volcano_waiting(group: Group) -> str | None:
     return next((name for name in _WAITING if name in group.intent.annotations), None)
 
 
-def _volcano_problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _volcano_problems(group: Group, _objects: Sequence[Object]) -> Iterator[Diagnostic]:
     if group.intent.timeout and (name := _volcano_waiting(group)):
         reason = f"the annotation {name} of the job says how long it may wait"
         facts = {"field": "timeout", "scheduler": "Volcano", "reason": reason}
         yield diagnose(codes.GANG_FIELD, group.intent.origins["timeout"].locate(), **facts)
-    for value in objects:
-        if (value["kind"], value["apiVersion"]) == ("PodGroup", _VOLCANO_API):
-            for problem in _volcano_wrong(value["spec"]):
-                place = group.job.origin.locate("metadata", "name")
-                name = value["metadata"]["name"]
-                yield diagnose(codes.GANG_VOLCANO, place, group=name, problem=problem)
-
-
-def _volcano_wrong(spec: Mapping[str, Any]) -> Iterator[str]:
-    minima = spec.get("minTaskMember") or {}
-    if minima and spec.get("minMember") != (total := sum(minima.values())):
-        yield f"minMember is {spec.get('minMember')}, and minTaskMember adds up to {total}"
-    if minima and spec.get("subGroupPolicy"):
-        yield "it has both minTaskMember and subGroupPolicy"
-    tiers = [
-        ("spec", spec),
-        *((policy.get("name"), policy) for policy in spec.get("subGroupPolicy") or ()),
-    ]
-    for where, holder in tiers:
-        topology = holder.get("networkTopology") or {}
-        if {"highestTierAllowed", "highestTierName"} <= topology.keys():
-            yield f"networkTopology of {where} has both highestTierAllowed and highestTierName"
 
 
 def _volcano_needs(group: Group) -> Iterator[str]:
@@ -140,7 +118,6 @@ SCHEDULERS = {
         scheduler_name=SCHEDULER_NAMES["volcano"],
         default_queue="default",
         unused={**NOT_QUEUED, "on_timeout": "it goes on waiting"},
-        minimum_at=("spec", "minMember"),
         roles=True,
         uniform_roles=True,
     ),
@@ -163,7 +140,6 @@ SCHEDULERS = {
             "queue": "it has no queues",
             "on_timeout": "it lets the Pods go and tries again",
         },
-        minimum_at=("spec", "minMember"),
     ),
     "koordinator": Scheduler(
         title="Koordinator",
@@ -180,6 +156,5 @@ SCHEDULERS = {
         default_queue="default",
         queue_form=(lambda name: bool(name) and is_label_value(name), "the value of a label"),
         unused={**NOT_QUEUED, **NO_TOPOLOGY, "on_timeout": "it lets the Pods go and tries again"},
-        minimum_at=("spec", "minMember"),
     ),
 }

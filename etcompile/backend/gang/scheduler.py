@@ -58,7 +58,6 @@ class Scheduler(Struct, frozen=True):
         default_queue: The queue of a job that names none; None if it has no queues.
         queue_form: Whether a text can be the name of a queue, and what it must be, in words.
         unused: Fields of `Gang` that it does nothing with, and why.
-        minimum_at: Where its object has the minimum, if it has it in one number.
         roles: It knows roles, with a minimum each; else it takes Pods in the order of their names.
         uniform_roles: The Pods of a role must be alike.
         starts_early: It does not wait until all Pods of the minimum are there.
@@ -83,7 +82,6 @@ class Scheduler(Struct, frozen=True):
     default_queue: str | None = None
     queue_form: tuple[Callable[[str], bool], str] = (is_subdomain, "a DNS subdomain")
     unused: Mapping[str, str] = field(default_factory=dict)
-    minimum_at: tuple[str, ...] = ()
     roles: bool = False
     uniform_roles: bool = False
     starts_early: bool = False

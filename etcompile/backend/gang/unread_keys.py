@@ -5,8 +5,9 @@ scheduler in `--gang` they change nothing, or they give Kueue, Volcano and KAI e
 (reference/gang-scheduling.md 2, 4 and 7).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from etcompile.backend.gang import scheduler_of
 from etcompile.backend.gang.group import QUEUE_KEYS, QueueKey
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.k8s.objects import Object
@@ -18,10 +19,9 @@ _GROUPS_ALONE = ("volcano", "kai")
 """Schedulers that make a group of one for a Pod that is in none and has no owner."""
 
 
-def unread_of_job(
-    job: Job, settings: Settings, title: Callable[[str], str], reads: frozenset[str] | None
-) -> Iterator[Diagnostic]:
+def unread_of_job(job: Job, settings: Settings) -> Iterator[Diagnostic]:
     """A warning for each label and annotation of a job that its scheduler would have to read."""
+    reads = scheduler_of(settings.gang).reads_job if settings.gang != "none" else None
     for field, texts in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
         for key in sorted(texts):
             reader = reader_of(key)
@@ -30,19 +30,15 @@ def unread_of_job(
             place = job.origin.locate("metadata", field, key, key=True)
             what = f"{field.removesuffix('s')} {key}"
             if reader == settings.gang:
-                reason = f"{title(reader)} reads it from Pods only"
+                reason = f"{scheduler_of(reader).title} reads it from Pods only"
                 advice = "write it in the metadata of the Pod templates"
                 yield diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)
             else:
-                yield _unread(what, reader, settings, title, place)
+                yield _unread(what, reader, settings, place)
 
 
 def unread_of_pods(
-    job: Job,
-    settings: Settings,
-    title: Callable[[str], str],
-    objects: Sequence[Object],
-    changed: Sequence[Source],
+    job: Job, settings: Settings, objects: Sequence[Object], changed: Sequence[Source]
 ) -> Iterator[Diagnostic]:
     """A warning for queues that Pods name, where their scheduler does not know them as a gang."""
     reported: set[tuple[str, str]] = set()
@@ -65,10 +61,11 @@ def unread_of_pods(
                 yield diagnose(codes.QUEUED_ONE_BY_ONE, place, role=role, label=KUEUE_QUEUE)
             elif name == SCHEDULER_NAMES.get(key.scheduler):
                 if settings.gang == "none" and key.scheduler in _GROUPS_ALONE:
-                    facts = {"role": role, "key": key.title, "scheduler": title(key.scheduler)}
-                    yield diagnose(codes.SCHEDULED_ONE_BY_ONE, place, **facts, gang=key.scheduler)
+                    facts = {"role": role, "key": key.title, "gang": key.scheduler}
+                    reader = scheduler_of(key.scheduler).title
+                    yield diagnose(codes.SCHEDULED_ONE_BY_ONE, place, **facts, scheduler=reader)
             elif key.name not in getattr(job.gang, key.field):
-                yield _unread(f"{key.title} of {role}", key.scheduler, settings, title, place)
+                yield _unread(f"{key.title} of {role}", key.scheduler, settings, place)
 
 
 def _place(job: Job, role: str, key: QueueKey, changed: Sequence[Source]) -> Location:
@@ -83,15 +80,14 @@ def _place(job: Job, role: str, key: QueueKey, changed: Sequence[Source]) -> Loc
     return job.origin.locate(*path, key=True)
 
 
-def _unread(
-    what: str, reader: str, settings: Settings, title: Callable[[str], str], place: Location
-) -> Diagnostic:
+def _unread(what: str, reader: str, settings: Settings, place: Location) -> Diagnostic:
+    name = scheduler_of(reader).title
     kueue = what == f"label {KUEUE_QUEUE}"
     if settings.gang != "none":
-        reason = "only Kueue has LocalQueues" if kueue else f"only {title(reader)} reads it"
-        facts = {"field": what, "scheduler": title(settings.gang), "reason": reason}
+        reason = "only Kueue has LocalQueues" if kueue else f"only {name} reads it"
+        facts = {"field": what, "scheduler": scheduler_of(settings.gang).title, "reason": reason}
         return diagnose(codes.GANG_FIELD, place, **facts)
-    reason = f"only {title(reader)} reads it, and no gang scheduler is chosen"
+    reason = f"only {name} reads it, and no gang scheduler is chosen"
     if kueue:
         reason = "Kueue queues Pods, and only --gang kueue gives them its labels"
     advice = f"choose --gang {reader}"

@@ -6,14 +6,13 @@ ask for, or a placeholder gives its room to somebody else.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.k8s import quantity
 from etcompile.k8s.objects import Object
+from etcompile.k8s.quantity import number
 from etcompile.k8s.requests import requested, written
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
@@ -62,51 +61,24 @@ def _membership(group: Group, place: Place) -> Membership:
 
 
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    """Pods that an overlay made larger than the placeholders which their task groups declare."""
     place = group.job.origin.locate("metadata", "name")
-    for problem in dict.fromkeys(_wrong(objects)):
-        yield diagnose(codes.GANG_YUNIKORN, place, problem=problem)
-
-
-def _wrong(objects: Sequence[Object]) -> Iterator[str]:
-    pods = list(pod_specs(objects))
-    texts = {_annotations(pod).get(_GROUPS, "") for pod, _ in pods}
-    if len(texts) > 1:
-        yield "its Pods have different task groups"
-    for text in sorted(texts):
+    problems: dict[str, None] = {}
+    # Pods of a role share one PodSpec, unless an overlay patched them.
+    for pod, spec in {id(spec): (pod, spec) for pod, spec in pod_specs(objects)}.values():
+        notes = pod["metadata"].get("annotations") or {}
+        name = notes.get(_NAME)
         try:
-            groups = {task_group["name"]: task_group for task_group in json.loads(text)}
-            minima = {
-                name: {
-                    resource: quantity.number(amount) or Decimal(0)
-                    for resource, amount in task_group["minResource"].items()
-                }
-                for name, task_group in groups.items()
-            }
-            good = all(int(task_group["minMember"]) >= 1 for task_group in groups.values())
+            task_groups = json.loads(notes.get(_GROUPS, "[]"))
+            declared = {one["name"]: one["minResource"] for one in task_groups}.get(name, {})
+            sizes = {resource: number(amount) or 0 for resource, amount in declared.items()}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            good = False
-        if not good:
-            yield "its task groups are not a list of names, minMember and minResource"
-            continue
-        for name, amounts in minima.items():
-            if {"cpu", "vcore"} <= amounts.keys() or "pods" in amounts:
-                yield f"minResource of {name} has pods, or both cpu and vcore"
-        for pod, spec in pods:
-            notes = _annotations(pod)
-            if "gangSchedulingStyle=" not in notes.get(_POLICY, ""):
-                yield "a Pod does not say its gangSchedulingStyle"
-            own = notes.get(_NAME)
-            if own is not None and own not in minima:
-                yield f"there is no task group {own}"
-            elif own is not None:
-                for resource, amount in requested(spec).items():
-                    if amount > minima[own].get(resource, Decimal(0)):
-                        yield f"Pods of {own} ask for more {resource} than their placeholders"
-
-
-def _annotations(pod: Object) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
-    return annotations
+            continue  # an overlay wrote its own
+        for resource, amount in requested(spec).items() if sizes else ():
+            if amount > sizes.get(resource, 0):
+                problems[f"Pods of {name} ask for more {resource} than their placeholders"] = None
+    for problem in problems:
+        yield diagnose(codes.GANG_YUNIKORN, place, problem=problem)
 
 
 SCHEDULERS = {
