@@ -84,7 +84,7 @@ def annotated(
         The objects in the same order. An annotation that an object has stays as it is: whoever
         wrote it knows better than a profile for all objects.
     """
-    tools = [_TOOLS[profile] for profile in dict.fromkeys(profiles) if profile != "plain"]
+    tools = [_TOOLS[profile] for profile in dict.fromkeys(profiles) if profile in _TOOLS]
     if not tools:
         return tuple(objects)
     waves = [wave(value) for value in objects]
@@ -169,21 +169,14 @@ def _flux(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
     Flux has no waves; the launcher's gate does without them (reference/gitops.md 2.3).
     """
     added = {}
-    # Substitution would empty the `${...}` of a script (reference/gitops.md 2.5).
-    if situation.variables and not _says_itself(value, "substitute"):
-        added[_flux_key("substitute")] = "disabled"
-    if value["kind"] in _NEVER_DELETED and not _says_itself(value, "prune"):
-        added[_flux_key("prune")] = "Disabled"
-    return added
-
-
-def _flux_key(what: str) -> str:
-    return f"kustomize.toolkit.fluxcd.io/{what}"
-
-
-def _says_itself(value: Object, what: str) -> bool:
-    """Whether the object says so itself: Flux reads labels too (reference/gitops.md 2.1)."""
-    return _flux_key(what) in (value["metadata"].get("labels") or {})
+    if situation.variables:
+        # Substitution would empty the `${...}` of a script (reference/gitops.md 2.5).
+        added["kustomize.toolkit.fluxcd.io/substitute"] = "disabled"
+    if value["kind"] in _NEVER_DELETED:
+        added["kustomize.toolkit.fluxcd.io/prune"] = "Disabled"
+    # Flux reads labels too (reference/gitops.md 2.1).
+    labels = value["metadata"].get("labels") or {}
+    return {key: text for key, text in added.items() if key not in labels}
 
 
 def _kapp(value: Object, wave: int, situation: Situation) -> dict[str, str]:
@@ -220,7 +213,6 @@ def _kpt(value: Object, _wave: int, situation: Situation) -> dict[str, str]:
 
 
 _TOOLS: dict[Profile, Callable[[Object, int, Situation], dict[str, str]]] = {
-    "plain": lambda _value, _wave, _situation: {},
     "argocd": _argocd,
     "flux": _flux,
     "kapp": _kapp,

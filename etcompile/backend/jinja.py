@@ -102,7 +102,15 @@ def render(where: jinja2.Environment, file: str, values: Mapping[str, Any]) -> s
     """
     try:
         with _bounded():
-            return _text(where.get_template(file).generate(values))
+            pieces, left = [], _LONGEST
+            for piece in where.get_template(file).generate(values):
+                left -= len(piece)
+                if left < 0:
+                    raise _TooMuchError(f"its text is longer than {_LONGEST >> 20} MiB")
+                pieces.append(piece)
+            text = "".join(pieces)
+            text.encode()  # half a character cannot be written
+            return text
     except jinja2.TemplateSyntaxError as error:
         line = error.lineno if error.name in (file, None) else None
         raise RenderError(f"line {error.lineno}: {error.message}", line) from error
@@ -126,20 +134,6 @@ def _line(error: BaseException) -> int | None:
     return None
 
 
-def _text(parts: Iterator[str]) -> str:
-    """The parts of a text, as long as it may be."""
-    pieces: list[str] = []
-    left = _LONGEST
-    for part in parts:
-        left -= len(part)
-        if left < 0:
-            raise _TooMuchError(f"its text is longer than {_LONGEST >> 20} MiB")
-        pieces.append(part)
-    text = "".join(pieces)
-    text.encode()  # half a character cannot be written
-    return text
-
-
 @contextlib.contextmanager
 def _bounded() -> Iterator[None]:
     """What runs inside ends after so many steps, and with so much memory.
@@ -156,23 +150,15 @@ def _bounded() -> Iterator[None]:
         return step
 
     before, limits = sys.gettrace(), resource.getrlimit(resource.RLIMIT_AS)
-    _limit_memory(limits)
+    # So much more memory than the process has, where the system says how much that is.
+    with contextlib.suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        wanted = pages * resource.getpagesize() + _MEMORY
+        known = [limit for limit in limits if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_AS, (min([wanted, *known]), limits[1]))
     sys.settrace(step)
     try:
         yield
     finally:
         sys.settrace(before)
         resource.setrlimit(resource.RLIMIT_AS, limits)
-
-
-def _limit_memory(limits: tuple[int, int]) -> None:
-    """Lets the process have so much more memory than it has, where the system says how much."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
-            pages = int(file.read().split()[0])
-    except (OSError, ValueError):
-        return
-    wanted = pages * resource.getpagesize() + _MEMORY
-    known = [limit for limit in limits if limit != resource.RLIM_INFINITY]
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (min([wanted, *known]), limits[1]))

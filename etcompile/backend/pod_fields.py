@@ -14,7 +14,7 @@ What a Pod needs where its ssh does not run as root: a port to bind, and a passw
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.model import Role, SshCredentials
@@ -45,15 +45,12 @@ def merged_variables(theirs: Variables, ours: Variables) -> list[Mapping[str, An
     overridden = {env["name"] for env in ours}.intersection(env["name"] for env in theirs)
     if not overridden:
         return [*theirs, *ours]
-    return [*_without(theirs, overridden), *ours]
-
-
-def _without(theirs: Variables, overridden: Collection[str]) -> Iterator[Mapping[str, Any]]:
+    merged: list[Mapping[str, Any]] = []
     wanted = {name for env in theirs for name in _referred(env) if name != env["name"]}
     texts: dict[str, str] = {}
     names = {env["name"] for env in theirs}
     # What an entry cannot refer to, but what refers to the entry might.
-    later = names - {*overridden}
+    later = names - overridden
     for env in theirs:
         name, rewritten = env["name"], env
         if not texts.keys().isdisjoint(_referred(env)):
@@ -61,17 +58,18 @@ def _without(theirs: Variables, overridden: Collection[str]) -> Iterator[Mapping
             rewritten = {**env, "value": value}
         later.discard(name)
         if name not in overridden:
-            yield rewritten
+            merged.append(rewritten)
         elif name in wanted and ("valueFrom" in env or later & {*_referred(env)}):
             renamed = f"{_RENAMED}{name}"
             while renamed in names:
                 renamed += "_"
             texts[name] = f"$({renamed})"
-            yield {**rewritten, "name": renamed}
+            merged.append({**rewritten, "name": renamed})
         else:
             # It must mean the same wherever it is put: no dollar is left open.
             text = str(rewritten.get("value") or "")
             texts[name] = _SYNTAX.sub(lambda match: "$$" if match[0] == "$" else match[0], text)
+    return [*merged, *ours]
 
 
 def _referred(env: Mapping[str, Any]) -> Iterator[str]:

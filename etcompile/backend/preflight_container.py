@@ -4,8 +4,7 @@ It is made of the finished main container, after overlays, because it must see w
 see: its image, its devices, its volumes and its variables.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from etcompile.backend.job_config import PREFLIGHT_SCRIPT
 from etcompile.k8s.objects import Object
@@ -39,17 +38,16 @@ def with_preflight(job: Job, objects: Sequence[Object]) -> tuple[Object, ...]:
     """Objects of a job, whose Pods ask first where the job wants it."""
     if job.preflight is None:
         return tuple(objects)
-    return tuple(_asking(job, value) for value in objects)
+    asking = []
+    for value in objects:
+        if value["kind"] == "Job":
+            template = _asking(job, value["spec"]["template"])
+            value = {**value, "spec": {**value["spec"], "template": template}}  # noqa: PLW2901
+        asking.append(_asking(job, value) if value["kind"] == "Pod" else value)
+    return tuple(asking)
 
 
-def _asking(job: Job, value: Object) -> Object:
-    if value["kind"] == "Job":
-        template = value["spec"]["template"]
-        return {**value, "spec": {**value["spec"], "template": _asking_pod(job, template)}}
-    return _asking_pod(job, value) if value["kind"] == "Pod" else value
-
-
-def _asking_pod(job: Job, pod: Object) -> Object:
+def _asking(job: Job, pod: Object) -> Object:
     role = job.role((pod["metadata"].get("labels") or {}).get(ROLE_LABEL, ""))
     if job.preflight is None or role is None or role.name not in job.preflight.roles:
         return pod
@@ -60,20 +58,16 @@ def _asking_pod(job: Job, pod: Object) -> Object:
         return pod  # an overlay has its own
     # What runs beside all others, such as a proxy, is there before them.
     first = next((n for n, c in enumerate(inits) if c.get("restartPolicy") != "Always"), len(inits))
-    inits.insert(first, _container(main))
-    return {**pod, "spec": {**spec, "initContainers": inits}}
-
-
-def _container(main: Mapping[str, Any]) -> dict[str, Any]:
     resources = main.get("resources") or {}
     gpus = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.get(_GPU, 0)
     # Of our own volumes it needs the scripts alone.
     mounts = [m for m in main.get("volumeMounts", ()) if m["name"] not in _OURS]
     mounts.append({"name": SCRIPTS, "mountPath": SCRIPTS_PATH, "readOnly": True})
-    return {
+    container = {
         "name": PREFLIGHT,
         **{field: main[field] for field in _SAME if field in main},
         "command": ["sh", f"{SCRIPTS_PATH}/{PREFLIGHT_SCRIPT}", str(gpus)],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
     }
+    return {**pod, "spec": {**spec, "initContainers": [*inits[:first], container, *inits[first:]]}}

@@ -33,7 +33,6 @@ from etcompile.model import (
     Role,
     Settings,
     SshCredentials,
-    Variable,
 )
 from etcompile.model.protocol import (
     EPOCH,
@@ -80,7 +79,10 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     # What its author wrote stays, unless it is an identity: the operators overwrite those, too.
     written = {k: v for k, v in role.template.labels.items() if k not in OWN_LABELS}
     common = {**recommended_labels(job, role), **written}
-    stamp = _Stamp(role, domain(job, settings))
+    suffix = domain(job, settings)
+    # What differs from one replica's PodSpec to the next: its name and its variables.
+    same = not any(isinstance(env, IndexedEnv) or env.of != "all" for env in role.additions.env)
+    containers: list[dict[str, Any]] = []
     pods = []
     for member in role.members:
         name, host = role.pod_name(member), role.host_name(member)
@@ -90,7 +92,12 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
         )
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
         labels = {**common, **member.labels, **own, **indexes}
-        stamped = stamp.spec(spec, member, host if named else None)
+        stamped = {**spec, "hostname": host} if named else spec
+        if role.additions.env:
+            if not containers or not same:
+                containers = _containers(role, spec["containers"], member, suffix)
+            stamped = {**stamped, "containers": containers}
+        stamped = _with_own_sizes(role, stamped, member)
         noted = annotations
         if role.labels.annotated and role.labels.index in indexes:
             noted = {**annotations, role.labels.index: indexes[role.labels.index]}
@@ -159,7 +166,12 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     if spec.get("tolerations") and not role.batch:
         spec["tolerations"] = pod_fields.admitted(spec["tolerations"])
     if job.is_behind_one_service(settings.services):
-        spec |= _shared_name(job, spec, settings)
+        spec["subdomain"] = service_name(job)
+        if job.has_bare_names or not job.service:
+            # So that bare host names resolve under one Service.
+            search = f"{service_name(job)}.{job.namespace}.svc.{settings.cluster_domain}"
+            dns = spec.get("dnsConfig", {})
+            spec["dnsConfig"] = {**dns, "searches": [*dns.get("searches", ()), search]}
     return spec
 
 
@@ -167,18 +179,6 @@ def credentials(job: Job, role: Role) -> SshCredentials | None:
     """The key pair that the Pods of a role have, if they have one."""
     ssh = job.credentials
     return ssh if ssh and ssh.is_for(role.name) else None
-
-
-def _shared_name(job: Job, spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Makes bare host names resolve under one Service: a search domain for the rest of them."""
-    if job.service and not job.has_bare_names:
-        return {"subdomain": service_name(job)}
-    domain = f"{service_name(job)}.{job.namespace}.svc.{settings.cluster_domain}"
-    dns = spec.get("dnsConfig", {})
-    return {
-        "subdomain": service_name(job),
-        "dnsConfig": {**dns, "searches": [*dns.get("searches", ()), domain]},
-    }
 
 
 _LAST_LINES = "FallbackToLogsOnError"
@@ -199,7 +199,10 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
     main, ssh = dict(role.template.main_container), credentials(job, role)
     mounts = [_mount(mount) for mount in role.additions.mounts]
     if ssh:
-        mounts.insert(0 if ssh.volume else len(mounts), _ssh_mount(role, ssh))
+        volume = _HOME if ssh.copied else _ssh_volume(role, ssh)
+        folder = {} if ssh.copied or ssh.whole else {"subPath": ".ssh"}
+        mount = {"name": volume, "mountPath": ssh.mount_path, **folder}
+        mounts.insert(0 if ssh.volume else len(mounts), mount)
     if role.additions.main_ports:
         ours = [port_entry(port, "containerPort") for port in role.additions.main_ports]
         main["ports"] = [*main.get("ports", ()), *ours]
@@ -226,90 +229,58 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
     return main
 
 
-class _Stamp:
-    """What differs from one replica's PodSpec to the next: its name and its variables.
+def _containers(
+    role: Role, containers: Sequence[dict[str, Any]], member: Member, domain: str
+) -> list[dict[str, Any]]:
+    """The containers of a replica: the user's variables, then ours.
+
+    One of ours replaces a user's of the same name, unless the source operator would not have set
+    it: there the user's counts.
 
     Args:
         domain: What makes a host's bare name one that resolves from anywhere.
     """
-
-    def __init__(self, role: Role, domain: str) -> None:
-        self._role = role
-        self._domain = domain
-        self._same = not any(
-            isinstance(env, IndexedEnv) or env.of != "all" for env in role.additions.env
-        )
-        self._defaults = frozenset(
-            env.name for env in role.additions.env if not isinstance(env, FieldEnv) and env.default
-        )
-        self._common: list[dict[str, Any]] | None = None
-
-    def spec(self, spec: dict[str, Any], member: Member, host: str | None) -> dict[str, Any]:
-        """The PodSpec of a replica."""
-        if self._role.additions.env:
-            spec = {**spec, "containers": self._containers(spec["containers"], member)}
-        if member.resources:
-            spec = {**spec, "containers": self._sized(spec["containers"], member)}
-        if priority := self._role.additions.priority:
-            name = priority.high if (member.place or 0) < priority.first else priority.low
-            spec = {**spec, "priorityClassName": name} if name else spec
-        return {**spec, "hostname": host} if host else spec
-
-    def _sized(self, containers: Sequence[dict[str, Any]], member: Member) -> list[dict[str, Any]]:
-        def sized(container: dict[str, Any]) -> dict[str, Any]:
-            resources = container.get("resources", {})
-            own = {
-                kind: {**resources.get(kind, {}), **member.resources}
-                for kind in ("limits", "requests")
-            }
-            return {**container, "resources": {**resources, **own}}
-
-        main = self._role.template.main
-        return [
-            sized(container) if container["name"] == main else container for container in containers
-        ]
-
-    def _containers(
-        self, containers: Sequence[dict[str, Any]], member: Member
-    ) -> list[dict[str, Any]]:
-        if self._same and self._common is not None:
-            return self._common
-        role = self._role
-        variables = (_variable(env, member, self._domain) for env in role.additions.env)
-        ours = [variable for variable in variables if variable]
-        self._common = [
-            {**container, "env": _env(container.get("env", ()), ours, self._defaults)}
-            if role.additions.env_everywhere or container["name"] == role.template.main
-            else container
-            for container in containers
-        ]
-        return self._common
+    ours: list[dict[str, Any]] = []
+    for env in role.additions.env:
+        if isinstance(env, IndexedEnv):
+            number = member.place if env.rank else member.index
+            value = str((number or 0) + env.offset).join(env.parts)
+            ours.append({"name": env.name, "value": value.replace(DOMAIN, domain)})
+        elif env.of != "all" and (env.of == "first") != (member.index in (0, None)):
+            continue
+        elif isinstance(env, FieldEnv):
+            source = {"fieldRef": {"fieldPath": env.field}}
+            ours.append({"name": env.name, "valueFrom": source})
+        else:
+            ours.append({"name": env.name, "value": env.value.replace(DOMAIN, domain)})
+    known = [env for env in role.additions.env if not isinstance(env, FieldEnv)]
+    defaults = {env.name for env in known if env.default}
+    stamped = []
+    for container in containers:
+        if role.additions.env_everywhere or container["name"] == role.template.main:
+            theirs = container.get("env", ())
+            stay = {env["name"] for env in theirs} & defaults
+            more = [env for env in ours if env["name"] not in stay]
+            container = {**container, "env": pod_fields.merged_variables(theirs, more)}  # noqa: PLW2901
+        stamped.append(container)
+    return stamped
 
 
-def _variable(env: Variable, member: Member, domain: str) -> dict[str, Any] | None:
-    """The variable as this replica has it; None if it has not."""
-    if isinstance(env, IndexedEnv):
-        number = member.place if env.rank else member.index
-        value = str((number or 0) + env.offset).join(env.parts)
-        return {"name": env.name, "value": value.replace(DOMAIN, domain)}
-    if env.of != "all" and (env.of == "first") != (member.index in (0, None)):
-        return None
-    if isinstance(env, FieldEnv):
-        return {"name": env.name, "valueFrom": {"fieldRef": {"fieldPath": env.field}}}
-    return {"name": env.name, "value": env.value.replace(DOMAIN, domain)}
-
-
-def _env(
-    theirs: Sequence[Mapping[str, Any]], ours: Sequence[dict[str, Any]], defaults: frozenset[str]
-) -> list[Mapping[str, Any]]:
-    """The user's variables, then ours; one of ours replaces a user's of the same name.
-
-    Not one that the source operator would not have set (`defaults`): there the user's counts.
-    """
-    if defaults:
-        own = {env["name"] for env in theirs} & defaults
-        ours = [env for env in ours if env["name"] not in own]
-    return pod_fields.merged_variables(theirs, ours)
+def _with_own_sizes(role: Role, spec: dict[str, Any], member: Member) -> dict[str, Any]:
+    """The PodSpec of a replica with the sizes and the priority that it has of its own."""
+    if member.resources:
+        sized = []
+        for container in spec["containers"]:
+            if container["name"] == role.template.main:
+                own = container.get("resources", {})
+                sizes = {f: {**own.get(f, {}), **member.resources} for f in ("limits", "requests")}
+                container = {**container, "resources": {**own, **sizes}}  # noqa: PLW2901
+            sized.append(container)
+        spec = {**spec, "containers": sized}
+    if priority := role.additions.priority:
+        name = priority.high if (member.place or 0) < priority.first else priority.low
+        spec = {**spec, "priorityClassName": name} if name else spec
+    return spec
 
 
 def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
@@ -414,8 +385,8 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
         volumes.insert(0 if ssh.volume else len(volumes), _secret_volume(role, ssh))
         if ssh.copied:
             volumes.append({"name": _HOME, "emptyDir": {}})
-    if scripts := _role_scripts(job, role):
-        volumes.append(_scripts_volume(job, role, scripts))
+    if scripts := _scripts_volume(job, role):
+        volumes.append(scripts)
     mounted = {mount.volume for mount in _protocol_mounts(job, role)} | (
         {STATUS} if role.additions.gate else set()
     )
@@ -428,25 +399,21 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     return volumes
 
 
-_PREFLIGHT = (job_config.PREFLIGHT_SCRIPT, job_config.PREFLIGHT_CHECK)
-
-
-def _role_scripts(job: Job, role: Role) -> list[str]:
-    wrapper = job_config.wrapper(job, role)
-    return [
-        *([job_config.WORKER] if role.is_resident else []),
-        *([wrapper] if wrapper and not role.is_resident else []),
+def _scripts_volume(job: Job, role: Role) -> dict[str, Any] | None:
+    """The volume of the scripts that a role runs; None if it runs none."""
+    wrapper, gate, ssh = job_config.wrapper(job, role), role.additions.gate, credentials(job, role)
+    asks = job.preflight and role.name in job.preflight.roles
+    scripts = [
+        *([job_config.WORKER] if role.is_resident else [wrapper] if wrapper else []),
         *([job_config.SUPERVISE] if wrapper == job_config.SUPERVISE_BY_SHELL else []),
-        *([job_config.gate_script(job, role)] if role.additions.gate else []),
-        *([role.additions.gate.file] if role.additions.gate and role.additions.gate.file else []),
+        *([job_config.gate_script(job, role)] if gate else []),
+        *([gate.file] if gate and gate.file else []),
         *role.additions.scripts,
-        *([job_config.SSH_KEYS] if (ssh := credentials(job, role)) and ssh.copied else []),
-        *(_PREFLIGHT if job.preflight and role.name in job.preflight.roles else []),
+        *([job_config.SSH_KEYS] if ssh and ssh.copied else []),
+        *([job_config.PREFLIGHT_SCRIPT, job_config.PREFLIGHT_CHECK] if asks else []),
     ]
-
-
-def _scripts_volume(job: Job, role: Role, scripts: Sequence[str]) -> dict[str, Any]:
-    items = [{"key": script, "path": script} for script in scripts]
+    if not scripts:
+        return None
     facts = {SPEC_HASH_FILE.rpartition("/")[2]: f"annotations['{SPEC_HASH}']"}
     if is_supervised(job, role):
         facts |= {
@@ -456,6 +423,7 @@ def _scripts_volume(job: Job, role: Role, scripts: Sequence[str]) -> dict[str, A
             "role": f"labels['{ROLE_LABEL}']",
             "index": f"labels['{INDEX_LABEL}']",
         }
+    items = [{"key": script, "path": script} for script in scripts]
     own = [
         {"path": file, "fieldRef": {"fieldPath": f"metadata.{field}"}}
         for file, field in facts.items()
@@ -499,14 +467,6 @@ def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
     own |= {volume.name for volume in role.additions.volumes}
     names = own | {volume["name"] for volume in role.template.spec.get("volumes", ())}
     return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in names else ssh.secret
-
-
-def _ssh_mount(role: Role, ssh: SshCredentials) -> dict[str, Any]:
-    if ssh.copied:
-        return {"name": _HOME, "mountPath": ssh.mount_path}
-    if ssh.whole:
-        return {"name": _ssh_volume(role, ssh), "mountPath": ssh.mount_path}
-    return {"name": _ssh_volume(role, ssh), "mountPath": ssh.mount_path, "subPath": ".ssh"}
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

@@ -17,15 +17,27 @@ def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
 
     That of a role which has one of its own is always there.
     """
-    own = [_of_role(job, role) for role in job.roles if role.naming.service]
+    services = []
+    for role in job.roles:
+        if role.naming.service:
+            meta = metadata(job, role.naming.service, role_labels(job, role))
+            services.append(_service(role, meta, selector(job, role), role.ports))
     served = [role for role in job.roles if role.ports and not role.naming.service]
-    if not job.is_behind_one_service(settings.services):
-        return [*own, *(service for role in served for service in _replicas(job, role))]
-    if not served and not job.service:
-        return own
-    ports = tuple({port.name: port for role in served for port in role.ports}.values())
-    shared = metadata(job, service_name(job), job_labels(job))
-    return [*own, _headless(shared, dict(job.selector), _ports(ports))]
+    if job.is_behind_one_service(settings.services):
+        if served or job.service:
+            ports = {port.name: port for role in served for port in role.ports}
+            shared = metadata(job, service_name(job), job_labels(job))
+            services.append(_service(None, shared, dict(job.selector), ports.values()))
+        return services
+    for role in served:
+        labels, selected = role_labels(job, role), selector(job, role)
+        index = role.labels.rank or role.labels.index
+        for member in role.members:
+            indexes = place_labels(role, member)
+            meta = metadata(job, role.host_name(member), {**labels, **indexes})
+            own = {index: indexes[index]} if index and index in indexes else {}
+            services.append(_service(role, meta, {**selected, **own}, role.ports))
+    return services
 
 
 def service_name(job: Job) -> str:
@@ -39,29 +51,6 @@ def domain(job: Job, settings: Settings) -> str:
     return f"{service}.{job.namespace}.svc"
 
 
-def _replicas(job: Job, role: Role) -> list[dict[str, Any]]:
-    labels, selected, ports = role_labels(job, role), selector(job, role), _ports(role.ports)
-    services = []
-    make = _addressed if role.naming.stable_address else _headless
-    for member in role.members:
-        indexes = place_labels(role, member)
-        meta = metadata(job, role.host_name(member), {**labels, **indexes})
-        index = role.labels.rank or role.labels.index
-        own = {index: indexes[index]} if index and index in indexes else {}
-        services.append(make(meta, {**selected, **own}, ports))
-    return services
-
-
-def _of_role(job: Job, role: Role) -> dict[str, Any]:
-    make = _addressed if role.naming.stable_address else _headless
-    meta = metadata(job, role.naming.service or role.naming.stem, role_labels(job, role))
-    return make(meta, selector(job, role), _ports(role.ports))
-
-
-def _ports(ports: Iterable[Port]) -> list[dict[str, Any]]:
-    return [port_entry(port, "port") for port in ports]
-
-
 def port_entry(port: Port, number: str) -> dict[str, Any]:
     """A port as Kubernetes spells it, without the protocol that goes without saying.
 
@@ -72,31 +61,18 @@ def port_entry(port: Port, number: str) -> dict[str, Any]:
     return {"name": port.name, number: port.number, **protocol}
 
 
-def _headless(
-    meta: dict[str, Any], selected: dict[str, str], ports: list[dict[str, Any]]
+def _service(
+    role: Role | None, meta: dict[str, Any], selected: dict[str, str], ports: Iterable[Port]
 ) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": meta,
-        "spec": {
-            "clusterIP": "None",
-            # A peer must be found while it starts: the launcher's gate asks whether it is
-            # ready, not DNS (reference/et-operator.md 6, defect 31).
-            "publishNotReadyAddresses": True,
-            "selector": selected,
-            **({"ports": ports} if ports else {}),
-        },
-    }
+    """A headless Service; one of a role with a stable address has an address.
 
-
-def _addressed(
-    meta: dict[str, Any], selected: dict[str, str], ports: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """A Service with an address, which clients need not look up again when its Pod is another."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": meta,
-        "spec": {"selector": selected, "ports": ports},
-    }
+    Clients need not look that up again when its Pod is another.
+    """
+    entries = [port_entry(port, "port") for port in ports]
+    spec: dict[str, Any] = {"selector": selected, "ports": entries}
+    if role is None or not role.naming.stable_address:
+        # A peer must be found while it starts: the launcher's gate asks whether it is ready, not
+        # DNS (reference/et-operator.md 6, defect 31).
+        headless = {"clusterIP": "None", "publishNotReadyAddresses": True}
+        spec = {**headless, "selector": selected, **({"ports": entries} if entries else {})}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}

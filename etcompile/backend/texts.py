@@ -77,7 +77,10 @@ class Texts:
             if name.endswith(".j2"):
                 others = (text for other, text in self._templates.items() if other != name)
                 if not any(name.encode() in text for text in others):
-                    yield name, _meant(name)
+                    # All end alike, so only what is in front of that tells them apart.
+                    stems = {template.partition(".")[0]: template for template in shipped_names()}
+                    close = probably(name.partition(".")[0], stems)
+                    yield name, stems[close] if close else None
             elif f"{name}.j2" in shipped_names():
                 yield name, f"{name}.j2"
 
@@ -119,7 +122,14 @@ class Texts:
     def _render(self) -> _Render:
         folder = data.folder("templates")
         if self._own is None and (translated := _translated(folder)):
-            return functools.partial(_render_translated, translated)
+
+            def render(file: str, values: Mapping[str, Any]) -> str:
+                try:
+                    return "".join(translated[file](values))
+                except KeyError as error:
+                    raise ValueError(f"{error} is undefined") from error
+
+            return render
         from etcompile.backend import jinja  # noqa: PLC0415 - see the module's docstring
 
         own = self._own.content if self._own else None
@@ -143,17 +153,3 @@ def _translated(folder: Path) -> _Translated | None:
     except (ImportError, OSError):
         return None
     return shipped.TEMPLATES if current else None
-
-
-def _meant(name: str) -> str | None:
-    # All end alike, so only what is in front of that tells them apart.
-    stems = {template.partition(".")[0]: template for template in shipped_names()}
-    close = probably(name.partition(".")[0], stems)
-    return stems[close] if close else None
-
-
-def _render_translated(translated: _Translated, file: str, values: Mapping[str, Any]) -> str:
-    try:
-        return "".join(translated[file](values))
-    except KeyError as error:
-        raise ValueError(f"{error} is undefined") from error

@@ -84,7 +84,7 @@ def problems(
     of_job = any(scheduler_keys(job.gang.labels)) or any(scheduler_keys(job.gang.annotations))
     templates = [role.template for role in job.roles]
     unread: list[Diagnostic] = []
-    if of_job or changed or any(names_queue(one.labels, one.annotations) for one in templates):
+    if of_job or changed or any(names_queue(pod.labels, pod.annotations) for pod in templates):
         from etcompile.backend.gang import unread_keys  # noqa: PLC0415 - only such a job needs it
 
         unread += unread_keys.unread_of_pods(job, settings, objects, changed)

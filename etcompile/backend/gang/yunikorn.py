@@ -70,8 +70,9 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
         name = notes.get(_NAME)
         try:
             task_groups = json.loads(notes.get(_GROUPS, "[]"))
-            declared = {one["name"]: one["minResource"] for one in task_groups}.get(name, {})
-            sizes = {resource: number(amount) or 0 for resource, amount in declared.items()}
+            declared = {group["name"]: group["minResource"] for group in task_groups}
+            own = declared.get(name, {}).items()
+            sizes = {resource: number(amount) or 0 for resource, amount in own}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             continue  # an overlay wrote its own
         for resource, amount in requested(spec).items() if sizes else ():
