@@ -9,9 +9,12 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.backend import companions, gang, job_config, role_pods, secrets, services
+from etcompile.backend import gang, job_config, role_pods, secrets, services
+from etcompile.backend.identity import job_labels, metadata
 from etcompile.backend.texts import Texts
 from etcompile.model import Job, Member, Settings
+
+_RBAC = "rbac.authorization.k8s.io"
 
 
 def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict[str, Any], ...]:
@@ -26,18 +29,87 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
     job, sources = _resolved(job, settings)
     objects = [
         *sources,
-        *companions.account(job),
+        *_account(job),
         job_config.config_map(job, settings, texts, stored),
-        *companions.claims(job),
     ]
-    if not job.run.suspended:
-        objects += companions.custom_resources(job)
+    # What claims hold is not the job's to delete. Nothing of etcompile deletes one that nobody
+    # names (`etcompile.plan.owners`); Argo CD and Flux leave them alone by their annotations.
+    for claim in job.claims:
+        labels = {**job_labels(job), **claim.labels, **job.selector}
+        notes = {"annotations": dict(claim.annotations)} if claim.annotations else {}
+        head = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        meta = metadata(job, claim.name, labels, **notes)
+        objects.append({**head, "metadata": meta, "spec": dict(claim.spec)})
+    # What a program of the job reads from the cluster, which must know the kinds already: their
+    # definitions are for whoever looks after it.
+    for custom in () if job.run.suspended else job.custom:
+        head = {"apiVersion": custom.api_version, "kind": custom.kind}
+        meta = metadata(job, custom.name, {**job_labels(job), **custom.labels})
+        objects.append({**head, "metadata": meta, "spec": dict(custom.spec)})
     if not job.run.suspended or job.service:
         objects += services.objects(job, settings)
     for role in job.roles:
         if not job.run.suspended or role.batch:
             objects += role_pods.objects(job, role, settings)
     return tuple(gang.ganged(job, settings, objects))
+
+
+def _account(job: Job) -> list[dict[str, Any]]:
+    """ServiceAccount, Role and RoleBinding: what the Pods may do with the Kubernetes API.
+
+    The least that works: an account always, because Pods name it; a Role only if there is
+    something to allow (reference/et-operator.md 6, defects 6 and 40). The Role and its binding have
+    the account's own name when the job makes it, as upstream, and `JOB-launcher` too when the
+    account is the user's.
+    """
+    access = job.access
+    if access is None:
+        return []
+    labels = job_labels(job)
+    objects: list[dict[str, Any]] = []
+    if access.create_account:
+        objects.append(
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": metadata(job, access.account, labels),
+            }
+        )
+    if access.rules:
+        name = access.role or f"{job.name}-launcher"
+        rules = [dict(rule) for rule in access.rules]
+        if access.exec_into is not None:
+            # Commands are sent to the Pods that they are meant for. A rule without names would be
+            # one for every Pod of the namespace, so without Pods there is none
+            # (reference/training-operator.md 7, defect 41).
+            role = job.role(access.exec_into)
+            names = [role.pod_name(member) for member in role.members] if role else []
+            rules = [
+                {**rule, "resourceNames": names} if "pods/exec" in rule["resources"] else rule
+                for rule in rules
+                if names or "pods/exec" not in rule["resources"]
+            ]
+        subject = {
+            "kind": "ServiceAccount",
+            "name": access.account,
+            "namespace": job.namespace,
+        }
+        objects += [
+            {
+                "apiVersion": f"{_RBAC}/v1",
+                "kind": "Role",
+                "metadata": metadata(job, name, labels),
+                "rules": rules,
+            },
+            {
+                "apiVersion": f"{_RBAC}/v1",
+                "kind": "RoleBinding",
+                "metadata": metadata(job, name, labels),
+                "subjects": [subject],
+                "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
+            },
+        ]
+    return objects
 
 
 def lower_pods(

@@ -51,9 +51,6 @@ _SIDECAR_ENV = "etcompile.dev/sidecar-env"
 _FLAGS = (_SIDECAR_ENV, TOGETHER)
 _ANNOTATIONS = (*_FLAGS, *restarts.ANNOTATIONS)
 
-_LONGEST_DEADLINE = 2**31 - 1
-"""Seconds, 68 years: none at all is as good."""
-
 _MANAGER = f"{API_VERSION.partition('/')[0]}/training-operator"
 
 
@@ -347,12 +344,31 @@ def role(
     *,
     master: bool = False,
     first_is_master: bool = False,
+    additions: Mapping[str, Any] | None = None,
+    recovery: Mapping[str, Any] | None = None,
+    **changes: Any,
 ) -> Role:
     """The role of a type, as all kinds with Services have it (reference 2 and 3).
 
     The label `job-role: master` is on all of its Pods (`master`), or on the first alone.
+
+    Args:
+        additions: Fields of `PodAdditions` that the kind decides.
+        recovery: Fields of `Recovery` that the kind decides.
+        changes: Fields of the role that the kind decides.
     """
-    return Role(
+    # None is as good as 68 years; Kubernetes takes 1 to 2^31 - 1.
+    deadline = spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")
+    deadline = None if deadline is None or deadline >= 2**31 else max(int(deadline), 1)
+    added: dict[str, Any] = {"env": tuple(env), "main_ports": replica.missing, "run_once": True}
+    recovered = {
+        "restart": replica.restart,
+        "pod_restart": pod_restart(replica.restart),
+        # A missing index is created again, whatever the policy (reference 2.3).
+        "comes_back": "when-gone",
+        "deadline": deadline,
+    }
+    own = Role(
         name=replica.role,
         naming=Naming(stem=f"{spec.name}-{replica.role}"),
         labels=RoleLabels(
@@ -366,33 +382,30 @@ def role(
         origin=replica.origin,
         ports=replica.ports,
         additions=PodAdditions(
-            main_ports=replica.missing,
-            env=tuple(env),
             env_everywhere=spec.annotation(_SIDECAR_ENV) == "true",
-            run_once=True,
+            **{**added, **(additions or {})},
         ),
-        recovery=Recovery(
-            restart=replica.restart,
-            pod_restart=pod_restart(replica.restart),
-            # A missing index is created again, whatever the policy (reference 2.3).
-            comes_back="when-gone",
-            deadline=_pod_deadline(spec.fields),
-        ),
+        recovery=Recovery(**{**recovered, **(recovery or {})}),
     )
-
-
-def _pod_deadline(fields: Mapping[str, Any]) -> int | None:
-    """The deadline of a job as one that a Pod may have: Kubernetes takes 1 to 2^31 - 1."""
-    seconds = fields.get("runPolicy", {}).get("activeDeadlineSeconds")
-    if seconds is None or seconds > _LONGEST_DEADLINE:
-        return None
-    return max(int(seconds), 1)
+    return structs.replace(own, **changes)
 
 
 # The job ----------------------------------------------------------------------------------------
 
 
 def _job(spec: Spec, described: Described, gang_of_job: Gang, document: dict[str, Any]) -> Job:
+    # The identity is what the Pods are made of: not the policies that only a watcher reads, nor how
+    # many replicas an elastic type has, whose Pods do not know. All others do, by their variables.
+    bounded = {role.name for role in described.roles if role.bounds}
+    types = {
+        replica.type: {
+            **({} if replica.role in bounded else {"replicas": replica.replicas}),
+            "template": {"spec": replica.template.spec},
+        }
+        for replica in spec.replicas
+    }
+    fields = {k: v for k, v in document["spec"].items() if k not in ("runPolicy", "cleanPodPolicy")}
+    fields[spec.framework.types] = types
     policy = spec.fields.get("runPolicy", {})
     # MPIJob has the field in two places (reference 1.3).
     clean_pods = policy.get("cleanPodPolicy") or spec.fields.get("cleanPodPolicy")
@@ -419,28 +432,9 @@ def _job(spec: Spec, described: Described, gang_of_job: Gang, document: dict[str
         run=run,
         config_name=config_name(spec.name),
         document=document,
-        identity=_identity(spec, described.roles, document),
+        identity={"kind": document["kind"], "name": spec.name, "spec": fields},
         origin=Origin(spec.source),
         gang=gang_of_job,
         fixed=f"{elastic} is not set" if elastic else None,
     )
     return structs.replace(job, **described.changes)
-
-
-def _identity(spec: Spec, roles: Sequence[Role], document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the job's Pods are made of.
-
-    Not the policies that only a watcher reads, nor how many replicas an elastic type has: its
-    Pods do not know. All others do, by their variables.
-    """
-    elastic = {role.name for role in roles if role.bounds}
-    types = {}
-    for replica in spec.replicas:
-        count = {} if replica.role in elastic else {"replicas": replica.replicas}
-        types[replica.type] = {**count, "template": {"spec": replica.template.spec}}
-    fields = {k: v for k, v in document["spec"].items() if k not in ("runPolicy", "cleanPodPolicy")}
-    return {
-        "kind": document["kind"],
-        "name": spec.name,
-        "spec": {**fields, spec.framework.types: types},
-    }

@@ -3,8 +3,6 @@
 reference/training-operator-mpijob.md.
 """
 
-from msgspec import structs
-
 from etcompile.diagnostics import codes, diagnose
 from etcompile.frontends import hosts
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
@@ -22,6 +20,7 @@ from etcompile.model import (
     Mount,
     Resident,
     Role,
+    RoleLabels,
     Success,
 )
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
@@ -94,31 +93,24 @@ def describe(spec: Spec) -> Described:
 
 
 def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool) -> Role:
-    role, main = framework.role(spec, replica, ()), launcher.template.main_container
-    slots = hosts.slots_per_worker(spec.fields)
-    restart = role.recovery.pod_restart
-    return structs.replace(
-        role,
-        additions=structs.replace(
-            role.additions,
+    main, slots = launcher.template.main_container, hosts.slots_per_worker(spec.fields)
+    least = least_workers(main, replica.replicas, slots, others=int(takes_part))
+    # It ends well only when the run is done, and is not to start again then.
+    restart = "OnFailure" if replica.restart == "Always" else framework.pod_restart(replica.restart)
+    return framework.role(
+        spec,
+        replica,
+        (),
+        additions={
             # MPI's daemons look for their launcher's agent too, and die without it.
-            volumes=(hosts.config_files(hosts.CONFIG.volume, KUBEXEC_FILE),),
-            mounts=(hosts.CONFIG,),
-            resident=Resident(ssh=False),
-            run_once=False,
-        ),
-        recovery=structs.replace(
-            role.recovery,
-            serves=True,
-            # It ends well only when the run is done, and is not to start again then.
-            pod_restart="OnFailure" if restart == "Always" else restart,
-            # Elastic training goes on without it; any other stops (common file, defect 40).
-            vital=not discovers_hosts(main),
-        ),
-        bounds=Bounds(
-            min(replica.replicas, 1),
-            quorum=least_workers(main, replica.replicas, slots, others=int(takes_part)),
-        ),
+            "volumes": (hosts.config_files(hosts.CONFIG.volume, KUBEXEC_FILE),),
+            "mounts": (hosts.CONFIG,),
+            "resident": Resident(ssh=False),
+            "run_once": False,
+        },
+        # Elastic training goes on without it; any other stops (common file, defect 40).
+        recovery={"serves": True, "pod_restart": restart, "vital": not discovers_hosts(main)},
+        bounds=Bounds(min(replica.replicas, 1), quorum=least),
     )
 
 
@@ -127,29 +119,22 @@ def _launcher(
 ) -> Role:
     no_gpus = () if takes_part else hosts.NO_GPUS
     ours = hosts.unless_set(replica.template.main_container, *_INTEL, *_OURS)
-    role = framework.role(spec, replica, ())
-    return structs.replace(
-        role,
-        naming=structs.replace(role.naming, stem=f"{spec.name}-launcher"),
-        members=(Member(),) if replica.replicas else (),
-        labels=structs.replace(role.labels, pods=framework.MASTER, index=None),
-        additions=structs.replace(
-            role.additions,
-            env=(*_OPEN_MPI, *no_gpus, *ours),
-            volumes=(
+    files = (KUBEXEC_FILE, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555))
+    labels = RoleLabels(common={framework.TYPE_LABEL: replica.role}, pods=framework.MASTER)
+    return framework.role(
+        spec,
+        replica,
+        (*_OPEN_MPI, *no_gpus, *ours),
+        additions={
+            "volumes": (
                 EmptyDir(_KUBECTL.volume),
-                hosts.config_files(
-                    hosts.CONFIG.volume,
-                    KUBEXEC_FILE,
-                    ("hostfile", 0o444),
-                    (hosts.DISCOVERY, 0o555),
-                ),
+                hosts.config_files(hosts.CONFIG.volume, *files),
             ),
-            mounts=(_KUBECTL, hosts.CONFIG),
-            reads_hosts=True,
-            scripts=(hosts.HOSTS,),
-            setup=(hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES),),
-            gate=Gate(
+            "mounts": (_KUBECTL, hosts.CONFIG),
+            "reads_hosts": True,
+            "scripts": (hosts.HOSTS,),
+            "setup": (hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES),),
+            "gate": Gate(
                 roles=("worker",),
                 hosts=f"{SCRIPTS_PATH}/{hosts.PEERS}",
                 mounts=(_KUBECTL, hosts.CONFIG),
@@ -158,8 +143,10 @@ def _launcher(
                 kubexec=KUBEXEC,
                 file=hosts.PEERS,
             ),
-            service_account=account,
-        ),
+            "service_account": account,
+        },
+        labels=labels,
+        members=(Member(),) if replica.replicas else (),
     )
 
 

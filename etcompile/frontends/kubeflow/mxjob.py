@@ -7,13 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import structs
-
-from etcompile.diagnostics import Diagnostic
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.notes import no_effect
-from etcompile.model import Env, IndexedEnv, Port, Role, Success, Variable
+from etcompile.model import Env, IndexedEnv, Port, Success, Variable
 
 _TUNING = ("TunerTracker", "TunerServer", "Tuner")
 _TRAINING = ("Scheduler", "Server", "Worker")
@@ -38,46 +35,37 @@ def describe(spec: Spec) -> Described:
     # Who decides that the run is done (reference 3); a tuning job ends with its tuners. With the
     # operator one never does (reference/training-operator.md 7, defect 46).
     deciding = next((name for name in ("Scheduler", "Tuner", "Worker") if spec.of(name)), None)
-    roles = tuple(replica.role for replica in spec.replicas)
-    success = Success((deciding.lower(),) if deciding else roles)
-    return Described(
-        roles=tuple(_role(spec, replica) for replica in spec.replicas),
-        success=success,
-        diagnostics=tuple(_notes(spec)),
+    every = tuple(replica.role for replica in spec.replicas)
+    success = Success((deciding.lower(),) if deciding else every)
+    roles = tuple(
+        framework.role(
+            spec,
+            replica,
+            tuple(_variables(spec, replica)),
+            master=replica.type == "Server",
+            recovery={
+                # They leave when the scheduler says so; without one nobody does.
+                "serves": replica.type in ("TunerTracker", "TunerServer"),
+                # A failure that no retry mends is left to the scheduler to judge (reference 3).
+                "vital": replica.restart != "ExitCode",
+            },
+        )
+        for replica in spec.replicas
     )
-
-
-def _role(spec: Spec, replica: Replica) -> Role:
-    env, is_server = tuple(_variables(spec, replica)), replica.type == "Server"
-    role = framework.role(spec, replica, env, master=is_server)
-    return structs.replace(
-        role,
-        recovery=structs.replace(
-            role.recovery,
-            # They leave when the scheduler says so; without one nobody does.
-            serves=replica.type in ("TunerTracker", "TunerServer"),
-            # A failure that no retry mends is left to the scheduler to judge (reference 3).
-            vital=replica.restart != "ExitCode",
-        ),
-    )
+    # Upstream wants a mode and never reads it.
+    mode, tunes = spec.fields.get("jobMode"), any(spec.of(name) for name in _TUNING)
+    if mode is None or (mode == "MXTune") == tunes:
+        return Described(roles, success)
+    what, right = ("tunes", "MXTune") if tunes else ("trains", "MXTrain")
+    reason = f"its replica types make this a job that {what}"
+    notes = no_effect(spec.source, ("spec", "jobMode"), reason, f"write {right}")
+    return Described(roles, success, diagnostics=tuple(notes))
 
 
 def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
     """The variables of reference 1, in its order."""
     scheduler = spec.of("Scheduler")
     servers, workers = spec.of("Server"), spec.of("Worker")
-    yield _config(spec, replica)
-    yield Env("DMLC_PS_ROOT_PORT", str(scheduler.port if scheduler else 0))
-    yield Env("DMLC_PS_ROOT_URI", spec.host("scheduler", 0) if scheduler else "")
-    yield Env("DMLC_NUM_SERVER", str(servers.replicas if servers else 0))
-    yield Env("DMLC_NUM_WORKER", str(workers.replicas if workers else 0))
-    yield Env("DMLC_ROLE", replica.role)
-    yield Env("DMLC_USE_KUBERNETES", "1")
-    if replica.type == "Worker":
-        yield IndexedEnv("DMLC_WORKER_ID", ("", ""))
-
-
-def _config(spec: Spec, replica: Replica) -> IndexedEnv:
     roles = sorted(spec.replicas, key=lambda peer: peer.role)
     config: dict[str, Any] = {
         "cluster": {
@@ -91,20 +79,15 @@ def _config(spec: Spec, replica: Replica) -> IndexedEnv:
         "task": {"type": replica.role, "index": 0},
     }
     text = json.dumps(config, separators=(",", ":"))
-    return IndexedEnv("MX_CONFIG", (text.removesuffix("0}}"), "}}"))
-
-
-def _notes(spec: Spec) -> Iterator[Diagnostic]:
-    """A warning where the mode contradicts the types; upstream wants one and never reads it."""
-    mode, tunes = spec.fields.get("jobMode"), any(spec.of(name) for name in _TUNING)
-    if mode is None or (mode == "MXTune") == tunes:
-        return
-    yield from no_effect(
-        spec.source,
-        ("spec", "jobMode"),
-        "its replica types make this a job that " + ("tunes" if tunes else "trains"),
-        f"write {'MXTune' if tunes else 'MXTrain'}",
-    )
+    yield IndexedEnv("MX_CONFIG", (text.removesuffix("0}}"), "}}"))
+    yield Env("DMLC_PS_ROOT_PORT", str(scheduler.port if scheduler else 0))
+    yield Env("DMLC_PS_ROOT_URI", spec.host("scheduler", 0) if scheduler else "")
+    yield Env("DMLC_NUM_SERVER", str(servers.replicas if servers else 0))
+    yield Env("DMLC_NUM_WORKER", str(workers.replicas if workers else 0))
+    yield Env("DMLC_ROLE", replica.role)
+    yield Env("DMLC_USE_KUBERNETES", "1")
+    if replica.type == "Worker":
+        yield IndexedEnv("DMLC_WORKER_ID", ("", ""))
 
 
 KINDS = (framework.kind(FRAMEWORK, describe),)

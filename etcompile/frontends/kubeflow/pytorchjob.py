@@ -67,32 +67,26 @@ def describe(spec: Spec) -> Described:
 
 def _role(spec: Spec, replica: Replica, timeout: int | None) -> Role:
     is_worker = replica.type == "Worker"
-    role = framework.role(
+    changes: dict[str, Any] = {}
+    if is_worker and timeout is not None:
+        changes["additions"] = {"gate": hosts.peer_gate("master", timeout, "init-pytorch")}
+    if is_worker and (elastic := spec.fields.get("elasticPolicy")) is not None:
+        # A bound that is not there is as the other: a message names the one that is.
+        both = ("minReplicas", "maxReplicas")
+        named = [name for name in both if name in elastic]
+        least, most = named * 2 if len(named) == 1 else both
+        names = (f"elasticPolicy.{least}", f"elasticPolicy.{most}")
+        place = structs.replace(replica.origin, path=("spec", "elasticPolicy"))
+        changes["bounds"] = Bounds(*_range(spec), place, names)
+        if "rdzvHost" not in elastic:
+            changes["anchored"] = (1, "it holds the rendezvous of all others")
+    return framework.role(
         spec,
         replica,
         tuple(_variables(spec, replica)),
         master=not is_worker,
         first_is_master=is_worker and spec.of("Master") is None,
-    )
-    if not is_worker:
-        return role
-    if timeout is not None:
-        gate = hosts.peer_gate("master", timeout, "init-pytorch")
-        role = structs.replace(role, additions=structs.replace(role.additions, gate=gate))
-    if (elastic := spec.fields.get("elasticPolicy")) is None:
-        return role
-    low, high = _range(spec)
-    place = structs.replace(replica.origin, path=("spec", "elasticPolicy"))
-    # One that is not there is as the other: a message names the one that is.
-    both = ("minReplicas", "maxReplicas")
-    named = [name for name in both if name in elastic]
-    least, most = named * 2 if len(named) == 1 else both
-    names = (f"elasticPolicy.{least}", f"elasticPolicy.{most}")
-    anchored = (1, "it holds the rendezvous of all others")
-    return structs.replace(
-        role,
-        bounds=Bounds(low, high, place, names),
-        anchored=None if "rdzvHost" in elastic else anchored,
+        **changes,
     )
 
 
@@ -200,31 +194,24 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
 def _no_rendezvous(spec: Spec) -> Iterator[Diagnostic]:
     """A rendezvous where no other worker is: torchrun's own, or at an etcd that nobody runs."""
     elastic: dict[str, Any] = spec.fields.get("elasticPolicy") or {}
-    place, high, backend = ("spec", "elasticPolicy"), _range(spec)[1], elastic.get("rdzvBackend")
+    high, backend = _range(spec)[1], str(elastic.get("rdzvBackend") or "")
+    rows: list[tuple[str | None, bool, str, str, str]] = []
     if spec.of("Master") and elastic and high < spec.total:
-        at = next((name for name in ("maxReplicas", "minReplicas") if name in elastic), None)
-        facts = {
-            "field": "maxReplicas",
-            "reason": f"with the Master {spec.total} torchruns start, and {high} may meet",
-            "advice": f"remove the Master, or set maxReplicas to {spec.total}",
-        }
-        where = spec.source.locate((*place, at) if at else place, key=at is None)
-        yield diagnose(codes.NO_RENDEZVOUS, where, **facts)
+        field = next((name for name in ("maxReplicas", "minReplicas") if name in elastic), None)
+        reason = f"with the Master {spec.total} torchruns start, and {high} may meet"
+        advice = f"remove the Master, or set maxReplicas to {spec.total}"
+        rows.append((field, field is None, "maxReplicas", reason, advice))
     if elastic.get("standalone") and high > 1:
-        facts = {
-            "field": "standalone",
-            "reason": f"each trains by itself, and there may be {high}",
-            "advice": "remove it; it is for a job of one worker",
-        }
-        where = spec.source.locate((*place, "standalone"), key=True)
-        yield diagnose(codes.NO_RENDEZVOUS, where, **facts)
-    if (backend or "").startswith("etcd") and not elastic.get("rdzvHost"):
-        facts = {
-            "field": "rdzvBackend",
-            "reason": f"worker 0 does not serve {backend}",
-            "advice": "name the etcd in rdzvHost and rdzvPort, or use c10d",
-        }
-        where = spec.source.locate((*place, "rdzvBackend"))
+        reason = f"each trains by itself, and there may be {high}"
+        advice = "remove it; it is for a job of one worker"
+        rows.append(("standalone", True, "standalone", reason, advice))
+    if backend.startswith("etcd") and not elastic.get("rdzvHost"):
+        reason = f"worker 0 does not serve {backend}"
+        advice = "name the etcd in rdzvHost and rdzvPort, or use c10d"
+        rows.append(("rdzvBackend", False, "rdzvBackend", reason, advice))
+    for at, key, name, reason, advice in rows:
+        where = spec.source.locate(("spec", "elasticPolicy", *([at] if at else [])), key=key)
+        facts = {"field": name, "reason": reason, "advice": advice}
         yield diagnose(codes.NO_RENDEZVOUS, where, **facts)
 
 

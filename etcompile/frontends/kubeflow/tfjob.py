@@ -7,12 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import structs
-
 from etcompile.diagnostics import codes, diagnose
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
-from etcompile.model import DOMAIN, Bounds, IndexedEnv, Port, Role, Success
+from etcompile.model import DOMAIN, Bounds, IndexedEnv, Port, Success
 
 _CHIEFS = ("Chief", "Master")
 _TYPES = ("Chief", "Evaluator", "Master", "PS", "Worker")
@@ -48,10 +46,24 @@ def describe(spec: Spec) -> Described:
     for replica in spec.replicas:
         env: tuple[IndexedEnv, ...] = ()
         if distributed:
-            config = _sparse(spec, replica) if dynamic else _dense(spec, replica)
+            config = _config(spec, replica, dynamic=dynamic)
             parts = json.dumps(config, separators=(",", ":")).replace(f'"{_INDEX}!"', _INDEX)
             env = (IndexedEnv("TF_CONFIG", tuple(parts.split(_INDEX))),)
-        roles.append(_role(spec, replica, chiefs, env))
+        is_worker = replica.type == "Worker"
+        elastic = is_worker and dynamic
+        role = framework.role(
+            spec,
+            replica,
+            env,
+            master=replica.role in chiefs,
+            # Without a chief the first worker is one (reference/training-operator.md 2.1).
+            first_is_master=not chiefs and is_worker,
+            # An elastic job "continues regardless" (reference 2). TensorFlow's server.join() never
+            # returns.
+            recovery={"vital": not elastic, "serves": replica.type == "PS"},
+            bounds=Bounds(quorum=replica.replicas) if elastic else None,
+        )
+        roles.append(role)
     every = spec.fields.get("successPolicy") == "AllWorkers"
     # Who decides that the run is done (reference 2).
     success = Success(chiefs) if chiefs else Success(("worker",), "all" if every else "first")
@@ -72,64 +84,32 @@ def describe(spec: Spec) -> Described:
     )
 
 
-def _role(
-    spec: Spec, replica: Replica, chiefs: tuple[str, ...], env: tuple[IndexedEnv, ...]
-) -> Role:
-    is_worker = replica.type == "Worker"
-    role = framework.role(
-        spec,
-        replica,
-        env,
-        master=replica.role in chiefs,
-        # Without a chief the first worker is one (reference/training-operator.md 2.1).
-        first_is_master=not chiefs and is_worker,
-    )
-    elastic = is_worker and bool(spec.fields.get("enableDynamicWorker"))
-    return structs.replace(
-        role,
-        bounds=Bounds(quorum=replica.replicas) if elastic else None,
-        recovery=structs.replace(
-            role.recovery,
-            # The job "continues regardless" (reference 2).
-            vital=not elastic,
-            # TensorFlow's server.join() never returns.
-            serves=replica.type == "PS",
-        ),
-    )
+def _config(spec: Spec, replica: Replica, *, dynamic: bool) -> Mapping[str, Any]:
+    """What a replica knows of the others: of all, so that a change of any number changes every Pod.
 
-
-def _hosts(spec: Spec, replica: Replica) -> list[str]:
-    return [_host(spec, replica, str(index)) for index in range(replica.replicas)]
-
-
-def _host(spec: Spec, replica: Replica, index: str) -> str:
-    return f"{spec.name}-{replica.role}-{index}{DOMAIN}:{replica.port}"
-
-
-def _dense(spec: Spec, replica: Replica) -> Mapping[str, Any]:
-    """Everybody knows everybody; a change of any number changes every Pod."""
-    roles = sorted(spec.replicas, key=lambda peer: peer.role)
-    return {
-        "cluster": {peer.role: _hosts(spec, peer) for peer in roles},
-        "task": {"type": replica.role, "index": f"{_INDEX}!"},
-        "environment": "cloud",
-    }
-
-
-def _sparse(spec: Spec, replica: Replica) -> Mapping[str, Any]:
-    """A worker knows itself and the parameter servers, so that workers may come and go.
-
-    The operator tells a parameter server only of itself, under a wrong index from the second on,
-    and a chief or an evaluator of nobody (reference/training-operator.md 7, defect 30); here
-    each knows all of its own type and the parameter servers.
+    With dynamic workers, a worker knows itself and the parameter servers, so that workers may come
+    and go. The operator tells a parameter server only of itself, under a wrong index from the
+    second on, and a chief or an evaluator of nobody (reference/training-operator.md 7, defect 30);
+    here each knows all of its own type and the parameter servers.
     """
-    worker = {_INDEX: _host(spec, replica, _INDEX)} if replica.type == "Worker" else {}
-    cluster: dict[str, Any] = {"worker": worker}
+
+    def host(peer: Replica, index: str) -> str:
+        return f"{spec.name}-{peer.role}-{index}{DOMAIN}:{peer.port}"
+
+    def hosts(peer: Replica) -> list[str]:
+        return [host(peer, str(index)) for index in range(peer.replicas)]
+
+    task = {"type": replica.role, "index": f"{_INDEX}!"}
+    if not dynamic:
+        roles = sorted(spec.replicas, key=lambda peer: peer.role)
+        cluster: dict[str, Any] = {peer.role: hosts(peer) for peer in roles}
+        return {"cluster": cluster, "task": task, "environment": "cloud"}
+    cluster = {"worker": {_INDEX: host(replica, _INDEX)} if replica.type == "Worker" else {}}
     if servers := spec.of("PS"):
-        cluster["ps"] = _hosts(spec, servers)
+        cluster["ps"] = hosts(servers)
     if replica.type not in ("Worker", "PS"):
-        cluster[replica.role] = _hosts(spec, replica)
-    return {"cluster": cluster, "task": {"type": replica.role, "index": f"{_INDEX}!"}}
+        cluster[replica.role] = hosts(replica)
+    return {"cluster": cluster, "task": task}
 
 
 KINDS = (framework.kind(FRAMEWORK, describe),)

@@ -5,7 +5,8 @@ end with; sshd and its port are the image's business.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import structs
 
@@ -27,6 +28,7 @@ from etcompile.model import (
     Member,
     Resident,
     Role,
+    RoleLabels,
     SharedService,
     SshCredentials,
     Success,
@@ -127,42 +129,45 @@ def _credentials(
     return keys, problems
 
 
-def _base(spec: Spec, replica: Replica) -> Role:
+def _role(
+    spec: Spec,
+    replica: Replica,
+    labels: Mapping[str, Any],
+    *,
+    recovery: Mapping[str, Any],
+    **changes: Any,
+) -> Role:
     """A role without what only the Training Operator's kinds have."""
     template = replica.template
     if template.spec.get("hostNetwork"):
         # Else the Service's names would not resolve (reference 3.4).
         host_spec = {**template.spec, "dnsPolicy": "ClusterFirstWithHostNet"}
         template = structs.replace(template, spec=host_spec)
-    role = framework.role(spec, replica, ())
-    return structs.replace(
-        role,
+    return framework.role(
+        spec,
+        replica,
+        (),
         template=template,
-        labels=structs.replace(role.labels, common={framework.ROLE_LABEL: replica.role}),
-        recovery=structs.replace(role.recovery, deadline=None),
+        labels=RoleLabels(common={framework.ROLE_LABEL: replica.role}, **labels),
+        recovery={"deadline": None, **recovery},
+        **changes,
     )
 
 
 def _worker(spec: Spec, replica: Replica) -> Role:
-    base, takes_part = _base(spec, replica), int(_takes_part(spec))
+    takes_part, slots = int(_takes_part(spec)), hosts.slots_per_worker(spec.fields)
     main = spec.part("Launcher").template.main_container
-    slots = hosts.slots_per_worker(spec.fields)
-    return structs.replace(
-        base,
-        labels=structs.replace(base.labels, index_offset=takes_part),
-        additions=structs.replace(
-            base.additions,
-            env=(Env("K_MPI_JOB_ROLE", "worker"),),
-            resident=Resident(ssh=True, keeps_args=True),
-            run_once=False,
-        ),
-        recovery=structs.replace(
-            base.recovery,
-            serves=True,
-            # The launcher tries again, and would only find the dead host (reference 7, D7).
-            comes_back="always",
-            vital=False,
-        ),
+    return _role(
+        spec,
+        replica,
+        {"index": framework.INDEX_LABEL, "index_offset": takes_part},
+        additions={
+            "env": (Env("K_MPI_JOB_ROLE", "worker"),),
+            "resident": Resident(ssh=True, keeps_args=True),
+            "run_once": False,
+        },
+        # The launcher tries again, and would only find the dead host (reference 7, D7).
+        recovery={"serves": True, "comes_back": "always", "vital": False},
         bounds=Bounds(quorum=least_workers(main, replica.replicas, slots, others=takes_part)),
     )
 
@@ -176,23 +181,20 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
         peers = f"{SCRIPTS_PATH}/{hosts.PEERS}"
         gate = Gate(("worker",), peers, (), ssh=True, timeout=timeout, file=hosts.PEERS)
     files = ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
-    index = {framework.INDEX_LABEL: "0"} if _takes_part(spec) else {}
-    base = _base(spec, replica)
-    return structs.replace(
-        base,
-        naming=structs.replace(base.naming, stem=f"{spec.name}-launcher"),
+    return _role(
+        spec,
+        replica,
+        {"pods": {framework.INDEX_LABEL: "0"} if _takes_part(spec) else {}},
         members=(Member(),),
-        labels=structs.replace(base.labels, index=None, pods=index),
-        additions=structs.replace(
-            base.additions,
-            env=tuple(_variables(spec, replica)),
-            volumes=(hosts.config_files(hosts.CONFIG.volume, *files),),
-            mounts=(hosts.CONFIG,),
-            reads_hosts=True,
-            scripts=(hosts.HOSTS,),
-            gate=gate,
-        ),
-        recovery=structs.replace(base.recovery, deadline=batch.deadline if plain else None),
+        additions={
+            "env": tuple(_variables(spec, replica)),
+            "volumes": (hosts.config_files(hosts.CONFIG.volume, *files),),
+            "mounts": (hosts.CONFIG,),
+            "reads_hosts": True,
+            "scripts": (hosts.HOSTS,),
+            "gate": gate,
+        },
+        recovery={"deadline": batch.deadline if plain else None},
         batch=None if plain else batch,
     )
 
