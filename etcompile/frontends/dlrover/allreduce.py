@@ -36,11 +36,23 @@ def described(spec: Spec) -> dict[str, Any]:
     count = spec.replicas("worker")
     # With fewer than all when the rendezvous takes fewer (reference 4.3).
     least = meeting.minimum if meeting and meeting.minimum < count else None
+    files: tuple[ConfigFile, ...] = ()
+    if meeting:
+        values = {
+            "port": MASTER_PORT,
+            "minimum": meeting.minimum,
+            "maximum": meeting.maximum,
+            "lastcall": meeting.lastcall,
+            "unit": meeting.unit,
+            "join": meeting.join,
+        }
+        start = ConfigFile(_START, _START, {"prime": f"{SCRIPTS_PATH}/{_PRIME}"})
+        files = (start, ConfigFile(_PRIME, _PRIME, values))
     return {
         "roles": (_master(spec, meeting), _worker(spec, meeting)),
         # The gate needs to know the master by its name, in a list like any other.
         "host_lists": (hosts.peer_list(MASTER),),
-        "files": _files(meeting) if meeting else (),
+        "files": files,
         "success": Success(("worker",), least=least),
     }
 
@@ -57,19 +69,6 @@ def meeting_of(spec: Spec) -> Rendezvous | None:
     return structs.replace(read or Rendezvous(1, 1), minimum=low, maximum=high)
 
 
-def _files(meeting: Rendezvous) -> tuple[ConfigFile, ...]:
-    values = {
-        "port": MASTER_PORT,
-        "minimum": meeting.minimum,
-        "maximum": meeting.maximum,
-        "lastcall": meeting.lastcall,
-        "unit": meeting.unit,
-        "join": meeting.join,
-    }
-    start = ConfigFile(_START, _START, {"prime": f"{SCRIPTS_PATH}/{_PRIME}"})
-    return start, ConfigFile(_PRIME, _PRIME, values)
-
-
 def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
     command = (
         # Without a number of nodes there is nothing to prime it with.
@@ -81,21 +80,22 @@ def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
         *("--port", str(MASTER_PORT)),
         *master.command_options(spec, local=True),
     )
-    role = replica_types.ends_with_run(master.role(spec, command, account=None))
-    scripts = (_START, _PRIME) if meeting else ()
-    return structs.replace(
-        role,
-        additions=structs.replace(role.additions, scripts=scripts),
+    return master.role(
+        spec,
+        command,
+        account=None,
+        scripts=(_START, _PRIME) if meeting else (),
         # It never ends by itself, so it may always be started again; and it ends well only when
         # the run is done, and must not be started again then.
-        recovery=structs.replace(role.recovery, pod_restart="OnFailure", restart="OnFailure"),
+        serves=True,
+        pod_restart="OnFailure",
+        restart="OnFailure",
     )
 
 
 def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
     count = spec.replicas("worker")
-    env = replica_types.variables(spec, "worker", count, master=True)
-    role = replica_types.role(spec, "worker", count, tuple(env))
+    env = tuple(replica_types.variables(spec, "worker", count, master=True))
     # Until somebody is behind the master's address, agents may find no route and give up.
     gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, "wait-for-master", MASTER_PORT)
     bounds = Bounds(quorum=count)
@@ -104,14 +104,9 @@ def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
         bounds = Bounds(meeting.minimum, meeting.maximum, place, _LIMITS)
     # Upstream never follows a worker that ran out of memory, and says nothing (defect 14): it would
     # do so again. Here the run fails if too few are left.
-    relaunch = structs.replace(
-        replica_types.relaunch(spec, budget=True), never=("OOMKilled", 247), joint=True
-    )
-    return structs.replace(
-        role,
-        additions=structs.replace(role.additions, gate=gate),
-        bounds=bounds,
-        recovery=structs.replace(role.recovery, relaunch=relaunch),
+    relaunch = replica_types.relaunch(spec, budget=True, never=("OOMKilled", 247), joint=True)
+    return replica_types.role(
+        spec, "worker", count, env, gate=gate, bounds=bounds, relaunch=relaunch
     )
 
 

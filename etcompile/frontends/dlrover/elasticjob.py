@@ -37,7 +37,16 @@ _MAIN = "main"
 def lower(source: Source) -> Lowered:
     """The job of an ElasticJob that `schemas/ElasticJob.json` accepts."""
     known = (*ANNOTATIONS, *gang.ANNOTATIONS, *restarts.ANNOTATIONS)
-    notes = [*unknown_annotations(source, known), *_in_place(source)]
+    in_place, problems = restarts.by_annotation(source)
+    notes = [*unknown_annotations(source, known), *problems]
+    if in_place is not None:
+        # DLRover restarts in its own way (reference/dlrover.md 4).
+        advice = f"remove {restarts.RESTART}"
+        problem = "a replica that failed is followed by another Pod, as DLRover's master does it"
+        if source.data["spec"].get("distributionStrategy") == ALLREDUCE:
+            problem = "dlrover-run itself starts its processes again, in their container"
+            advice += ", and say how often with dlrover-run --max_restarts"
+        notes.append(restarts.impossible(source, problem, advice))
     mains, problems = _mains(source)
     notes += problems
     if mains is None:
@@ -49,21 +58,6 @@ def lower(source: Source) -> Lowered:
         return Lowered(None, tuple(notes))
     gang_of_job, problems = gang.by_annotation(source)
     return Lowered(_job(spec, gang_of_job), (*notes, *problems))
-
-
-def _in_place(source: Source) -> Iterator[Diagnostic]:
-    """What is wrong with restarts that DLRover has in its own way (reference/dlrover.md 4)."""
-    in_place, problems = restarts.by_annotation(source)
-    yield from problems
-    if in_place is None:
-        return
-    advice = f"remove {restarts.RESTART}"
-    if source.data["spec"].get("distributionStrategy") == ALLREDUCE:
-        problem = "dlrover-run itself starts its processes again, in their container"
-        advice += ", and say how often with dlrover-run --max_restarts"
-    else:
-        problem = "a replica that failed is followed by another Pod, as DLRover's master does it"
-    yield restarts.impossible(source, problem, advice)
 
 
 def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:

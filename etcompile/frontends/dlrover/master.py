@@ -143,15 +143,22 @@ def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
 
 
 def role(
-    spec: Spec, command: Sequence[str], *, account: str | None, env: Sequence[Variable] = ()
+    spec: Spec,
+    command: Sequence[str],
+    *,
+    account: str | None,
+    env: Sequence[Variable] = (),
+    scripts: tuple[str, ...] = (),
+    run_once: bool = False,
+    **recovery: Any,
 ) -> Role:
-    """The master's role, without what makes it end.
+    """The master's role.
 
     Args:
-        spec: The ElasticJob, read.
         command: The words of its container's `command`.
         account: The ServiceAccount with which it talks to the API; None for none at all.
         env: Its variables besides POD_IP.
+        recovery: Fields of `Recovery` that the strategy decides.
     """
     numbered = spec.version >= (0, 5)
     service, pod = spec.master_service, spec.master_pod_stem
@@ -172,10 +179,13 @@ def role(
         origin=spec.origin(MASTER),
         ports=(Port("grpc", MASTER_PORT),),
         additions=PodAdditions(
-            env=(FieldEnv("POD_IP", "status.podIP"), *env, *kind), service_account=account
+            env=(FieldEnv("POD_IP", "status.podIP"), *env, *kind),
+            service_account=account,
+            scripts=scripts,
+            run_once=run_once,
         ),
         # Upstream's operator takes a master that is deleted for one that failed (defect c).
-        recovery=Recovery(comes_back="when-gone"),
+        recovery=Recovery(comes_back="when-gone", **recovery),
     )
 
 

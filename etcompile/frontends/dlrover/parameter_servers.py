@@ -10,8 +10,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import structs
-
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.annotations import NNODES, annotation_value, unused_annotation
 from etcompile.frontends.dlrover import master, replica_types
@@ -56,11 +54,41 @@ def is_static(spec: Spec) -> bool:
 def described(spec: Spec) -> dict[str, Any]:
     """The fields of the job that this strategy decides, in either way."""
     if is_static(spec):
-        return _without_master(spec)
+        counts = counts_of(spec)
+        # A share of the cluster that is empty is not in it.
+        cluster = {
+            name: [
+                f"{spec.pod_stem(name)}-{rank}{DOMAIN}:{PORTS[name]}"
+                for rank in range(counts[name])
+            ]
+            for name in _SERVED
+            if counts[name]
+        }
+        names = [name for name in ("ps", "chief", "worker", "evaluator") if counts[name]]
+        return {
+            "roles": tuple(_role(spec, name, counts[name], cluster) for name in names),
+            "names_namespace": "TF_CONFIG contains it",
+            "fixed": "each of its Pods knows all others by TF_CONFIG",
+            # Parameter servers never end by themselves.
+            "success": Success(tuple(name for name in ("chief", "worker") if counts[name])),
+        }
     # Only up to 0.5 a master reads ScalePlans that people write (reference 5).
     plans = spec.version <= _LAST_WITH_PLANS
+    command = (
+        *master.PROGRAM,
+        *("--platform", "pyk8s"),
+        # Known when the Pod is there: Kubernetes fills it in.
+        *("--namespace", "$(POD_NAMESPACE)"),
+        *("--job_name", spec.name),
+        *("--port", str(MASTER_PORT)),
+        *master.command_options(spec, local=False),
+    )
+    env = (FieldEnv("POD_NAMESPACE", "metadata.namespace"),)
+    account = f"{spec.name}-{MASTER}"
+    # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
+    role = master.role(spec, command, account=account, env=env, run_once=True, restart="ExitCode")
     return {
-        "roles": (_master(spec),),
+        "roles": (role,),
         "access": _access(spec, plans=plans),
         "custom": (_custom_resource(spec),),
         "keeps_plans": plans,
@@ -97,30 +125,6 @@ def _count(spec: Spec, name: str) -> int:
     return int(name in spec.types)
 
 
-# Without a master ---------------------------------------------------------------------------------
-
-
-def _without_master(spec: Spec) -> dict[str, Any]:
-    """Parameter servers, chief, workers and evaluators that know each other from the start."""
-    counts = counts_of(spec)
-    # A share of the cluster that is empty is not in it.
-    cluster = {
-        name: [
-            f"{spec.pod_stem(name)}-{rank}{DOMAIN}:{PORTS[name]}" for rank in range(counts[name])
-        ]
-        for name in _SERVED
-        if counts[name]
-    }
-    names = [name for name in ("ps", "chief", "worker", "evaluator") if counts[name]]
-    return {
-        "roles": tuple(_role(spec, name, counts[name], cluster) for name in names),
-        "names_namespace": "TF_CONFIG contains it",
-        "fixed": "each of its Pods knows all others by TF_CONFIG",
-        # Parameter servers never end by themselves.
-        "success": Success(tuple(name for name in ("chief", "worker") if counts[name])),
-    }
-
-
 def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> Role:
     config = json.dumps({"cluster": cluster, "task": {"type": name, "index": "#"}})
     before, after = config.rsplit('"#"', 1)
@@ -132,36 +136,16 @@ def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> Role
     like = name
     if name not in spec.types:
         like = "master" if name == "chief" and "master" in spec.types else "worker"
-    role = replica_types.role(spec, name, count, env, like=like)
     always = spec.types["worker"]["template"]["spec"].get("restartPolicy") == "Always"
-    relaunch = structs.replace(
-        replica_types.relaunch(spec, budget=False), never=() if always else _FATAL, memory=2
+    never = () if always else _FATAL
+    relaunch = replica_types.relaunch(spec, budget=False, never=never, memory=2)
+    serves = name in ("ps", "evaluator")
+    return replica_types.role(
+        spec, name, count, env, like=like, run_once=not serves, serves=serves, relaunch=relaunch
     )
-    role = structs.replace(role, recovery=structs.replace(role.recovery, relaunch=relaunch))
-    return replica_types.ends_with_run(role) if name in ("ps", "evaluator") else role
 
 
 # With DLRover's master ----------------------------------------------------------------------------
-
-
-def _master(spec: Spec) -> Role:
-    command = (
-        *master.PROGRAM,
-        *("--platform", "pyk8s"),
-        # Known when the Pod is there: Kubernetes fills it in.
-        *("--namespace", "$(POD_NAMESPACE)"),
-        *("--job_name", spec.name),
-        *("--port", str(MASTER_PORT)),
-        *master.command_options(spec, local=False),
-    )
-    env = (FieldEnv("POD_NAMESPACE", "metadata.namespace"),)
-    role = master.role(spec, command, account=f"{spec.name}-{MASTER}", env=env)
-    return structs.replace(
-        role,
-        additions=structs.replace(role.additions, run_once=True),
-        # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
-        recovery=structs.replace(role.recovery, restart="ExitCode"),
-    )
 
 
 def _access(spec: Spec, *, plans: bool) -> ClusterAccess:
@@ -206,23 +190,20 @@ def _custom_resource(spec: Spec) -> CustomResource:
         template = types[name]["template"]
         main = spec.main(name)
         # The master reads cpu and memory of the first container and writes them to the main one.
-        containers = [main, *(c for c in template["spec"]["containers"] if c is not main)]
-        pod = {**template["spec"], "containers": [*map(_with_equal_amounts, containers)]}
+        # Requests and limits become the same, because it reads requests only.
+        containers = []
+        for container in (main, *(c for c in template["spec"]["containers"] if c is not main)):
+            resources = container.get("resources") or {}
+            amounts = {**resources.get("limits", {}), **resources.get("requests", {})}
+            equal = {**resources, "limits": amounts, "requests": dict(amounts)}
+            containers.append({**container, "resources": equal} if amounts else container)
+        pod = {**template["spec"], "containers": containers}
         if name == "worker":
             # Without it a worker that exits with 1 takes the whole job along (reference 4.2).
             pod.setdefault("restartPolicy", "Always")
         types[name]["template"] = {**template, "spec": pod}
     fields |= {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": types}
     return CustomResource(API_VERSION, "ElasticJob", spec.name, fields)
-
-
-def _with_equal_amounts(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A container with requests and limits that are the same: the master reads requests only."""
-    resources = container.get("resources") or {}
-    amounts = {**resources.get("limits", {}), **resources.get("requests", {})}
-    if not amounts:
-        return container
-    return {**container, "resources": {**resources, "limits": amounts, "requests": dict(amounts)}}
 
 
 # What is wrong, and what changes nothing ----------------------------------------------------------
@@ -268,8 +249,11 @@ def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
 def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
     if spec.fields.get("optimizeMode", "single-job") in ("single-job", "cluster"):
         for name in _SCALED:
-            fields = spec.types[name]
-            if fields.get("autoScale", True) and not (name == "ps" and _is_big(spec.main(name))):
+            fields, resources = spec.types[name], spec.main(name).get("resources", {})
+            amounts = {**resources.get("limits", {}), **resources.get("requests", {})}
+            # DLRover leaves such a parameter server the memory that it asks for.
+            big = name == "ps" and (number(amounts.get("memory", 0)) or 0) >= _PRESERVED_MEMORY
+            if fields.get("autoScale", True) and not big:
                 place = spec.origin(name).locate("autoScale", key="autoScale" in fields)
                 yield diagnose(codes.SIZED_BY_DLROVER, place, where=name)
     for name, fields in spec.types.items():
@@ -294,10 +278,3 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
                 reason = f"DLRover's master makes it the request, {request}"
                 facts = {"where": f"limit of {resource}", "name": limit, "reason": reason}
                 yield diagnose(codes.OVERWRITTEN, place, **facts, advice="")
-
-
-def _is_big(container: Mapping[str, Any]) -> bool:
-    """Whether DLRover leaves a parameter server the memory that it asks for."""
-    resources = container.get("resources", {})
-    amounts = {**resources.get("limits", {}), **resources.get("requests", {})}
-    return (number(amounts.get("memory", 0)) or 0) >= _PRESERVED_MEMORY

@@ -5,9 +5,7 @@ the strategies has is added there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
-
-from msgspec import structs
+from typing import Any, Literal
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.dlrover import elastic_spec
@@ -16,8 +14,10 @@ from etcompile.frontends.dlrover.master import option
 from etcompile.frontends.document_parts import pod_template
 from etcompile.frontends.notes import no_effect
 from etcompile.model import (
+    Bounds,
     Env,
     FieldEnv,
+    Gate,
     IndexedEnv,
     Member,
     Naming,
@@ -48,7 +48,18 @@ _KILLED = (137, 143)
 """Exit codes of who was killed, which is nobody's fault (reference 4.2)."""
 
 
-def role(spec: Spec, name: str, count: int, env: Sequence[Variable], *, like: str = "") -> Role:
+def role(
+    spec: Spec,
+    name: str,
+    count: int,
+    env: Sequence[Variable],
+    *,
+    like: str = "",
+    gate: Gate | None = None,
+    run_once: bool = True,
+    bounds: Bounds | None = None,
+    **recovery: Any,
+) -> Role:
     """A type's role.
 
     Args:
@@ -57,6 +68,7 @@ def role(spec: Spec, name: str, count: int, env: Sequence[Variable], *, like: st
         count: How many replicas it begins with.
         env: The variables of its main container (`variables`).
         like: The type whose template it has, if not its own.
+        recovery: Fields of `Recovery` that the strategy decides.
     """
     own = like or name
     priority = None
@@ -81,8 +93,9 @@ def role(spec: Spec, name: str, count: int, env: Sequence[Variable], *, like: st
         template=_template(spec, own),
         origin=spec.origin(own),
         ports=(Port("grpc", PORTS[name]),),
-        additions=PodAdditions(env=tuple(env), run_once=True, priority=priority),
-        recovery=Recovery(restart="OnFailure"),
+        additions=PodAdditions(env=tuple(env), run_once=run_once, priority=priority, gate=gate),
+        recovery=Recovery(restart="OnFailure", **recovery),
+        bounds=bounds,
     )
 
 
@@ -141,8 +154,8 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Va
     yield Env("MONITOR_ENABLED", "true")
 
 
-def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
-    """How failed replicas are followed, before what only one strategy does (reference 4.2, 4.3)."""
+def relaunch(spec: Spec, *, budget: bool, **own: Any) -> Relaunch:
+    """How failed replicas are followed (reference 4.2, 4.3); `own` is what the strategy decides."""
     stated = spec.types["worker"].get("restartCount")
     count = _RELAUNCHES if stated is None else int(stated)
     return Relaunch(
@@ -152,15 +165,7 @@ def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
         budget=max(spec.replicas("worker"), count) - 1 if budget else None,
         pending=_PENDING,
         tolerance=_TOLERANCE[option(spec, "pending_fail_strategy", "1")],
-    )
-
-
-def ends_with_run(role: Role) -> Role:
-    """The role with a main container that ends when the run is done."""
-    return structs.replace(
-        role,
-        additions=structs.replace(role.additions, run_once=False),
-        recovery=structs.replace(role.recovery, serves=True),
+        **own,
     )
 
 

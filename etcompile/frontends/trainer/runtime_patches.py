@@ -127,7 +127,7 @@ def notes(job: Source) -> Iterator[Diagnostic]:
 def _of_pod(
     origin: Origin, patch: Mapping[str, Any], pod: Mapping[str, Any]
 ) -> Iterator[Diagnostic]:
-    """What is wrong with a patch of a Pod template."""
+    """Containers that a patch may not add, or not set variables of."""
     for field in ("containers", "initContainers"):
         known = {container["name"]: container for container in pod.get(field, ())}
         kind = "init container" if field == "initContainers" else "container"
@@ -139,30 +139,11 @@ def _of_pod(
                 why = f"the template has no {kind} of this name: {', '.join(known) or 'none'}"
                 where = f"patch of {kind} '{name}'"
                 yield not_compiled(there.locate("name"), where, why, "correct it")
-                continue
-            if name in _OF_THE_JOB and container.get("env"):
+            elif name in _OF_THE_JOB and container.get("env"):
                 why = "only the TrainJob itself sets variables there"
                 advice = "write them into spec.trainer.env or spec.initializer"
                 where = f"env of {kind} '{name}' in a patch"
                 yield not_compiled(there.locate("env"), where, why, advice)
-                continue
-            variables = {entry["name"]: entry for entry in known[name].get("env", ())}
-            for index, entry in enumerate(container.get("env", ())):
-                after = {**variables.get(entry["name"], {}), **entry}
-                if after.get("value") and "valueFrom" in after:
-                    why = "it would have the value of one and the valueFrom of the other"
-                    where = f"variable {entry['name']} in a patch"
-                    place = there.locate("env", index)
-                    yield not_compiled(place, where, why, "give it another name")
-    volumes = {volume["name"]: volume for volume in pod.get("volumes", ())}
-    for number, volume in enumerate(patch.get("volumes", ())):
-        types = volume.keys() - {"name"}
-        others = volumes.get(volume["name"], {}).keys() - {"name"}
-        if others and types and not types & others:
-            # The two would be merged, and no Pod may have such a volume (defect T21).
-            why = f"it is {next(iter(others))} in the runtime, and would be both"
-            where = f"{next(iter(types))} of volume '{volume['name']}' in a patch"
-            yield not_compiled(origin.locate("volumes", number), where, why, "give it another name")
 
 
 def _patches(job: Source) -> Sequence[Mapping[str, Any]]:

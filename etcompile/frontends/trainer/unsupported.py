@@ -16,7 +16,6 @@ from etcompile.frontends.trainer.merge import (
     JOB_SET,
     STEP,
     TRAINER,
-    claim_name,
     claim_templates,
     claim_volume,
     mounted_volumes,
@@ -28,7 +27,6 @@ from etcompile.frontends.trainer.merge import (
 from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE, RESERVED, NodeFacts
 from etcompile.frontends.trainer.runtime_patches import OVERRIDES, renamed
 from etcompile.frontends.trainer.trainjob import TOPOLOGY
-from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
@@ -36,9 +34,6 @@ from etcompile.model import Origin
 _JOB_SET: ValuePath = JOB_SET[1:]
 _INJECTION: ValuePath = ("spec", "mlPolicy", "torch", "envInjection", "targets")
 _POD: ValuePath = ("template", "spec", "template", "spec")
-_MOST_AWAITED = 5
-_LONGEST = 63
-"""The most characters of a claim's name that JobSet takes, and of a label's value."""
 
 _OF_JOB: Sequence[tuple[ValuePath, str, str]] = (
     *(
@@ -99,7 +94,6 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
         ),
         *_of_runtime(runtime),
         *_claims(job, runtime),
-        *_coordinator(job, runtime),
         *_injection(runtime),
         *_initializers(job, runtime),
         *_trainer(job, runtime),
@@ -114,26 +108,16 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
 
 def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     """Warnings for what a job and its runtime say without effect."""
-    return [
-        *_deprecated(job, runtime),
-        *_old_fields(job, runtime),
-        *_idle_fields(job, runtime),
-        *_idle_counts(job, runtime),
-        *_idle_parts_of_jobs(runtime),
-    ]
+    return [*_old(job, runtime), *_idle_fields(job, runtime), *_idle_parts_of_jobs(job, runtime)]
 
 
-def _deprecated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """A warning for a runtime that its label calls deprecated (reference 3)."""
+def _old(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """A runtime that its label calls deprecated (reference 3), and what only 2.0 and 2.1 take."""
     metadata = runtime.data["metadata"]
     if (metadata.get("labels") or {}).get("trainer.kubeflow.org/support") == "deprecated":
         facts = {"kind": runtime.data["kind"], "name": metadata["name"]}
         place = job.locate(("spec", "runtimeRef", "name"))
         yield diagnose(codes.DEPRECATED_RUNTIME, place, **facts)
-
-
-def _old_fields(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Warnings for numbers of processes that only Trainer 2.0 and 2.1 take."""
     torch = runtime.data["spec"].get("mlPolicy", {}).get("torch") or {}
     if "numProcPerNode" in torch:
         advice = "write a number into spec.trainer.numProcPerNode of each TrainJob; auto needs none"
@@ -171,27 +155,23 @@ def _idle_fields(job: Source, runtime: Source) -> Iterator[Diagnostic]:
             yield unused(runtime.locate(path), "retentionPolicy.whenDeleted", reason, advice)
 
 
-def _idle_counts(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Numbers of Pods in a Job template that another number overrides (reference 4, step 7)."""
-    counts = node_counts(job.data, runtime.data["spec"])
-    for place, ((count, path), replicated) in enumerate(zip(counts, _jobs(runtime), strict=True)):
+def _idle_parts_of_jobs(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    counts, jobs = node_counts(job.data, runtime.data["spec"]), _jobs(runtime)
+    for place, ((count, path), replicated) in enumerate(zip(counts, jobs, strict=True)):
+        template = replicated["template"]
+        origin = Origin(runtime, (*_JOB_SET, "replicatedJobs", place, "template"))
+        # Numbers of Pods that another number overrides (reference 4, step 7).
         for field in ("parallelism", "completions"):
-            if replicated["template"]["spec"].get(field) not in (None, count):
-                at = (*_JOB_SET, "replicatedJobs", place, "template", "spec", field)
+            if template["spec"].get(field) not in (None, count):
                 where = f"{field} of the Job '{replicated['name']}'"
                 reason = f"{path[-1]} says that there are {count} Pods"
-                yield unused(runtime.locate(at), where, reason)
-
-
-def _idle_parts_of_jobs(runtime: Source) -> Iterator[Diagnostic]:
-    for place, replicated in enumerate(_jobs(runtime)):
-        origin = Origin(runtime, (*_JOB_SET, "replicatedJobs", place, "template"))
+                yield unused(origin.locate("spec", field), where, reason)
         for field in ("labels", "annotations"):
-            for name in replicated["template"].get("metadata", {}).get(field, {}):
+            for name in template.get("metadata", {}).get(field, {}):
                 if name not in (STEP, TOPOLOGY):
                     at = origin.locate("metadata", field, name, key=True)
                     yield unused(at, f"{field[:-1]} {name}", "it is the Job's, and there is none")
-        if "suspend" in replicated["template"]["spec"]:
+        if "suspend" in template["spec"]:
             at = origin.locate("spec", "suspend", key=True)
             yield unused(at, "spec.suspend of the Job", _IDLE["suspend"])
 
@@ -200,12 +180,7 @@ def _idle_parts_of_jobs(runtime: Source) -> Iterator[Diagnostic]:
 
 
 def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
-    spec, name = runtime.data["spec"], runtime.data["metadata"]["name"]
-    job_set, jobs = spec["template"]["spec"], _jobs(runtime)
-    if not is_subdomain(name):
-        why = "it is no DNS name: lower-case letters, digits, '-' and '.', at most 253"
-        place = runtime.locate(("metadata", "name"))
-        yield not_compiled(place, f"name '{name}' of the runtime", why, "rename it")
+    spec, jobs = runtime.data["spec"], _jobs(runtime)
     policy = spec.get("mlPolicy", {})
     named = [name for name in ("torch", "jax", "xgboost", "mpi", "flux") if name in policy]
     if len(named) > 1:
@@ -217,11 +192,6 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
         place = runtime.locate(("spec", "template", "metadata", "annotations", VOLCANO_QUEUE))
         why = "Trainer refuses an empty name of a queue"
         yield not_compiled(place, VOLCANO_QUEUE, why, "name a queue, or remove it")
-    order = job_set.get("startupPolicy", {}).get("startupPolicyOrder")
-    if order == "InOrder" and any(replicated.get("dependsOn") for replicated in jobs):
-        place = runtime.locate((*_JOB_SET, "startupPolicy", "startupPolicyOrder"))
-        why = "dependsOn says who waits for whom already, and Trainer takes one of the two"
-        yield not_compiled(place, "startupPolicyOrder InOrder", why, "remove it")
     names = [replicated["name"] for replicated in jobs]
     for path, name, where in _references(spec):
         if name not in names:
@@ -276,10 +246,6 @@ def _depends_on(
     origin: Origin, entries: Sequence[Mapping[str, Any]], before: Sequence[str], runtime: Source
 ) -> Iterator[Diagnostic]:
     """What JobSet's webhook says of dependsOn (reference 7.1), and what a gate cannot do."""
-    if len(entries) > _MOST_AWAITED:
-        why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
-        place = origin.locate("dependsOn", key=True)
-        yield not_compiled(place, "dependsOn", why, "name fewer")
     for number, entry in enumerate(entries):
         if entry["name"] not in before:
             known = f"only for {', '.join(before)}" if before else "and this is the first one"
@@ -302,55 +268,24 @@ def _depends_on(
 
 
 def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """What JobSet's webhook says of templates of claims (reference 7.3)."""
-    pods = [value_at(replicated, _POD) for replicated in _jobs(runtime)]
-    mounted = {name for pod in pods for name in mounted_volumes(pod)}
+    """Claims, and volumes of Pods, that have the name of another claim (reference 7.3)."""
     known: dict[str, Mapping[str, Any]] = {}
-    claims = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
-    for number, policy in enumerate(claims):
-        for index, template in enumerate(policy.get("templates", ())):
-            path = (*_JOB_SET, "volumeClaimPolicies", number, "templates", index)
-            place = runtime.locate((*path, "metadata", "name"))
-            name, full_name = template["metadata"]["name"], claim_name(template, job.data)
-            where = f"claim '{name}'"
-            if name in known:
-                yield not_compiled(place, where, "another template has this name", "rename one")
-            elif name not in mounted:
-                why = "no container has a volumeMount of this name"
-                yield not_compiled(place, where, why, "mount it, or remove it")
-            if len(full_name) > _LONGEST:
-                why = f"it would be called '{full_name}', and JobSet takes {_LONGEST} characters"
-                yield not_compiled(place, where, why, "use a shorter name")
-            known[name] = claim_volume(template, job.data)
-    for number, pod in enumerate(pods):
-        for index, volume in enumerate(pod.get("volumes", ())):
+    for template in claim_templates(runtime.data["spec"]):
+        name = template["metadata"]["name"]
+        if name in known:
+            place = runtime.locate((*_JOB_SET, "volumeClaimPolicies"), key=True)
+            yield not_compiled(
+                place, f"claim '{name}'", "two templates have its name", "rename one"
+            )
+        known[name] = claim_volume(template, job.data)
+    for number, replicated in enumerate(_jobs(runtime)):
+        for index, volume in enumerate(value_at(replicated, _POD).get("volumes", ())):
             # A runtime that was merged with the job has the volume of the claim itself.
             if volume["name"] in known and volume != known[volume["name"]]:
                 path = (*_JOB_SET, "replicatedJobs", number, *_POD, "volumes", index, "name")
                 why = "a template of volumeClaimPolicies has this name"
                 where = f"volume '{volume['name']}'"
                 yield not_compiled(runtime.locate(path), where, why, "rename one of them")
-
-
-def _coordinator(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Whether there is the Pod that all others know, and a label can hold its name."""
-    spec = runtime.data["spec"]
-    coordinator = spec["template"]["spec"].get("coordinator") or {}
-    name, path = coordinator.get("replicatedJob"), (*_JOB_SET, "coordinator")
-    host = policies.coordinator(job.data, spec) or ""
-    for replicated, (pods, _) in zip(_jobs(runtime), node_counts(job.data, spec), strict=True):
-        if replicated["name"] != name:
-            continue
-        if (coordinator.get("jobIndex") or 0) >= (replicated.get("replicas") or 1):
-            place = runtime.locate((*path, "jobIndex"))
-            yield not_compiled(place, "coordinator", f"'{name}' has not so many Jobs", "")
-        if (coordinator.get("podIndex") or 0) >= pods:
-            place, why = runtime.locate((*path, "podIndex")), f"'{name}' has {pods} Pods"
-            yield not_compiled(place, "coordinator", f"{why}, counted from 0", "name one of them")
-        elif len(host) > _LONGEST:
-            place = runtime.locate(path, key=True)
-            why = f"'{host}' has {len(host)} characters, and a label may have {_LONGEST}"
-            yield not_compiled(place, "coordinator", why, "use shorter names")
 
 
 def _injection(runtime: Source) -> Iterator[Diagnostic]:
@@ -362,9 +297,7 @@ def _injection(runtime: Source) -> Iterator[Diagnostic]:
         for index, container in enumerate(target["containerNames"] if pod else ()):
             place = runtime.locate((*_INJECTION, number, "containerNames", index))
             where = f"envInjection of container '{container}'"
-            if container == MAIN:
-                yield not_compiled(place, where, "it has the variables anyway", "remove it")
-            elif container not in known:
+            if container not in known:
                 why = f"replicatedJob '{name}' has only {', '.join(known)}"
                 yield not_compiled(place, where, why, "name one of these")
 
