@@ -217,23 +217,20 @@ def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
         yield not_compiled(at, f"variable {_SETTINGS}", why, "write the value")
     words = arguments(main, *_TORCHRUN)
     field = "command" if main.get("command") else "args"
-    for flag, value in options(words or ()):
-        if (problem := _flag_problem(flag, value, limits)) is not None:
-            where = f"--{flag.replace('_', '-')} of torchrun"
-            yield not_compiled(place.locate(field), where, *problem)
-
-
-def _flag_problem(flag: str, value: str, limits: tuple[int, int]) -> tuple[str, str] | None:
-    """Why a flag of torchrun keeps nodes from coming and going: it counts before the variables."""
-    if flag == "nnodes" and "$" not in value and node_range(value) != limits:
-        return f"it counts before {NNODES}", "remove it"
-    if flag == "standalone":
-        return "each node would train by itself", "remove it"
-    if flag in ("rdzv_backend", "rdzv_endpoint", "rdzv_conf"):
-        variable = f"PET_{flag.upper()}"
-        why = f"it counts before {variable}, by which nodes that come and go find each other"
-        return why, f"remove it, or write the variable {variable} with its value instead"
-    return None
+    for flag, value in options(words or ()):  # which count before the variables
+        advice = "remove it"
+        if flag == "nnodes" and "$" not in value and node_range(value) != limits:
+            why = f"it counts before {NNODES}"
+        elif flag == "standalone":
+            why = "each node would train by itself"
+        elif flag in ("rdzv_backend", "rdzv_endpoint", "rdzv_conf"):
+            variable = f"PET_{flag.upper()}"
+            why = f"it counts before {variable}, by which nodes that come and go find each other"
+            advice = f"remove it, or write the variable {variable} with its value instead"
+        else:
+            continue
+        where = f"--{flag.replace('_', '-')} of torchrun"
+        yield not_compiled(place.locate(field), where, why, advice)
 
 
 def _with(roles: Sequence[Role], made: Role) -> tuple[Role, ...]:

@@ -162,8 +162,9 @@ class _Merge:
         return replicated
 
     def _containers(self, place: int, field: str, containers: Traced) -> Traced:
-        made = [self._container(place, field, container) for container in containers.items()]
-        return containers.with_items(made)
+        return containers.with_items(
+            [self._container(place, field, container) for container in containers.items()]
+        )
 
     def _container(self, place: int, field: str, container: Traced) -> Traced:
         """A container of a Pod template with all that belongs into it."""
@@ -390,9 +391,14 @@ def _with_claims(
             if name in {*mounted_volumes(value_at(replicated.value, _POD))}
         ]
         is_single = template.get("spec", {}).get("accessModes") == ["ReadWriteOnce"]
+        of_users = [jobs[place].value for place in users]
+        counts = [
+            user["template"]["spec"]["parallelism"] * (user.get("replicas") or 1)
+            for user in of_users
+        ]
         together = None
-        if is_single and len(users) > 1 and all(_has_one_pod(jobs[place]) for place in users):
-            together = [jobs[place].value["name"] for place in users]
+        if is_single and len(users) > 1 and set(counts) == {1}:
+            together = [user["name"] for user in of_users]
         for place in users:
             change = partial(
                 _with_volume, volume=volume, together=together, job=job["metadata"]["name"]
@@ -431,8 +437,3 @@ def _with_volume(
         return pod
     affinity = affinity.with_changes({"podAffinity": _appended(near, required, term)})
     return pod.with_changes({"affinity": affinity})
-
-
-def _has_one_pod(replicated: Traced) -> bool:
-    count = replicated.value["template"]["spec"]["parallelism"]
-    return bool(count * (replicated.value.get("replicas") or 1) == 1)

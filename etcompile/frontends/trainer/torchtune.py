@@ -29,7 +29,15 @@ def command(
     facts: NodeFacts, runtime: str, before: Sequence[str], args: Sequence[str]
 ) -> list[str]:
     """The whole command of a node."""
-    recipe, suffix = _recipe(facts, args)
+    lora, quantized = _adapters(args)
+    kind = "qlora" if quantized else "lora" if lora else "full"
+    recipe = "lora_finetune" if lora else "full_finetune"
+    if facts.nodes > 1:
+        recipe, suffix = "full_finetune_distributed", "_full_multinode"
+    elif _is_single(facts):
+        recipe, suffix = f"{recipe}_single_device", f"_{kind}_single_device"
+    else:
+        recipe, suffix = f"{recipe}_distributed", f"_{kind}"
     meets = facts.nodes > 1 or _devices(facts) > 1
     endpoint = [f"--rdzv_endpoint={facts.address}:{PORT}"] if meets else []
     preserved = [word for word in before if word.partition("=")[0] in _KEPT and "=" in word]
@@ -55,17 +63,6 @@ def problems(facts: NodeFacts, runtime: str, args: Sequence[str]) -> Iterator[tu
         yield "args", "QLoRA is not there for Qwen"
     elif quantized and name.startswith("llama3_2") and not _is_single(facts):
         yield "args", "QLoRA of Llama 3.2 trains on one device"
-
-
-def _recipe(facts: NodeFacts, args: Sequence[str]) -> tuple[str, str]:
-    lora, quantized = _adapters(args)
-    if facts.nodes > 1:
-        return "full_finetune_distributed", "_full_multinode"
-    kind = "qlora" if quantized else "lora" if lora else "full"
-    recipe = "lora_finetune" if lora else "full_finetune"
-    if _is_single(facts):
-        return f"{recipe}_single_device", f"_{kind}_single_device"
-    return f"{recipe}_distributed", f"_{kind}"
 
 
 def _adapters(args: Sequence[str]) -> tuple[bool, bool]:

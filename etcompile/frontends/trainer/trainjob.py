@@ -123,10 +123,10 @@ def lower(source: Source) -> Lowered:
         role, problems = _role(source, part, ends=part.role in {*success.roles, *awaited})
         roles.append(role)
         notes += problems
-    mpi = mpi_policy.described(source, runtime, roles)
-    elastic = elastic_nodes.described(source, runtime, mpi.roles, success, awaited)
+    of_mpi, fields, problems = mpi_policy.described(source, runtime, roles)
+    elastic = elastic_nodes.described(source, runtime, of_mpi, success, awaited)
     gated, lists = _gated(parts, elastic.roles, timeout, runtime)
-    notes += [*mpi.diagnostics, *elastic.diagnostics, *_needs_watcher(source, gated)]
+    notes += [*problems, *elastic.diagnostics, *_needs_watcher(source, gated)]
     max_restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
     apart = any(_JOB_KEY in role.labels.pods for role in gated)
     job = Job(
@@ -155,14 +155,12 @@ def lower(source: Source) -> Lowered:
         origin=Origin(source),
         # Host names are written with the Service's name, so that they need no search domain.
         service=SharedService(subdomain, searched=False),
-        files=mpi.files,
-        host_lists=(*mpi.host_lists, *lists),
-        credentials=mpi.credentials,
-        slots=mpi.slots,
+        host_lists=(*fields.pop("host_lists", ()), *lists),
         claims=claims(data, runtime),
         gang=gang_of_job,
         names_namespace=_APART if apart else None,
         fixed=elastic.fixed,
+        **fields,
     )
     in_place, problems = restarts.by_annotation(source)
     notes += problems
@@ -250,12 +248,18 @@ def _role(source: Source, part: _Part, *, ends: bool) -> tuple[Role, list[Diagno
     if main is None:
         main, problems = main_container(origin, template)
     numbers, own, noted = part.numbers, {}, {}
-    if (topology := _topology(source.data[RUNTIME]["spec"], part.replicated)) is not None:
+    # The domain that the Job has for itself: a label of nodes.
+    holders = (part.replicated["template"], source.data[RUNTIME]["spec"]["template"])
+    stated = (holder.get("metadata", {}).get("annotations", {}).get(TOPOLOGY) for holder in holders)
+    if (topology := next((name for name in stated if name is not None), None)) is not None:
         text = f"{metadata.get('namespace') or 'default'}/{stem}".encode()
         key = hashlib.sha1(text, usedforsecurity=False).hexdigest()
-        pod_spec = _exclusive(pod_spec, topology, key)
+        # JobSet's number, or a class, whose number is not known.
+        named = str(pod_spec.get("priorityClassName") or "")[:63].rstrip("-.")
+        priority = str(pod_spec.get("priority") or _SYSTEM.get(named, named) or 0)
+        pod_spec = _exclusive(pod_spec, topology, key, priority)
         numbers = {**numbers, _JOB_KEY: key}
-        own, noted = {_PRIORITY: _priority(pod_spec)}, {TOPOLOGY: topology}
+        own, noted = {_PRIORITY: priority}, {TOPOLOGY: topology}
     annotations = {
         **template.get("metadata", {}).get("annotations", {}),
         **noted,
@@ -297,29 +301,14 @@ def _role(source: Source, part: _Part, *, ends: bool) -> tuple[Role, list[Diagno
     return role, [*problems, *template_notes(origin, template, restart_policy=restart)]
 
 
-def _topology(runtime: Mapping[str, Any], replicated: Mapping[str, Any]) -> str | None:
-    """The domain that a Job has for itself: a label of nodes; None if it has none."""
-    for template in (replicated["template"], runtime["template"]):
-        topology: str | None = template.get("metadata", {}).get("annotations", {}).get(TOPOLOGY)
-        if topology is not None:
-            return topology
-    return None
-
-
-def _priority(spec: Mapping[str, Any]) -> str:
-    """What the label of priority says: JobSet's number, or a class, whose number is not known."""
-    named = str(spec.get("priorityClassName") or "")[:63].rstrip("-.")
-    return str(spec.get("priority") or _SYSTEM.get(named, named) or 0)
-
-
-def _exclusive(spec: Mapping[str, Any], topology: str, key: str) -> dict[str, Any]:
+def _exclusive(spec: Mapping[str, Any], topology: str, key: str, priority: str) -> dict[str, Any]:
     """The spec of Pods that are together, and with no other Job's of the same priority.
 
     JobSet binds the first Pod, and lets the others follow it by a nodeSelector (reference 7.4);
     here all Pods have the affinity of the first, which comes to the same.
     """
     own = {"key": _JOB_KEY, "operator": "In", "values": [key]}
-    same = {"key": _PRIORITY, "operator": "In", "values": [_priority(spec)]}
+    same = {"key": _PRIORITY, "operator": "In", "values": [priority]}
     others = [{"key": _JOB_KEY, "operator": "Exists"}, {**own, "operator": "NotIn"}, same]
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity = dict(spec.get("affinity", {}))
