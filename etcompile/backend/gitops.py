@@ -48,7 +48,6 @@ class Situation(Struct, frozen=True):
         """What is around the objects of a job.
 
         Args:
-            job: The job, after its intents.
             declared: The job as its document describes it. A Pod is said to wait only for
                 replicas that are in both: with those of a ScaleOut too, each ScaleOut would
                 change the launcher. Its gate waits for all of them anyway.
@@ -108,7 +107,6 @@ def annotated(
 
 
 def _with_variables(objects: Sequence[Object]) -> Iterator[bool]:
-    """For each object, whether any of its texts contains `${`."""
     # A role's Pods share one spec: it need not be searched once for each of them.
     known: dict[int, bool] = {}
 

@@ -22,7 +22,6 @@ def run_id(job: Job, wanted: str | None) -> str | None:
     """The ID of a job's run.
 
     Args:
-        job: The job, not yet as a run of it.
         wanted: The ID, unless the job asks for another; `auto` for five characters of the spec
             hash; None for none.
     """

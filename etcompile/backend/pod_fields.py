@@ -73,7 +73,6 @@ def merged_variables(theirs: Variables, ours: Variables) -> list[Mapping[str, An
 
 
 def _referred(env: Mapping[str, Any]) -> Iterator[str]:
-    """The names that a variable's value refers to."""
     value = env.get("value")
     if isinstance(value, str) and "$(" in value:
         yield from (match[1] for match in _SYNTAX.finditer(value) if match[1] is not None)

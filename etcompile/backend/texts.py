@@ -92,7 +92,6 @@ class Texts:
 
     @functools.cached_property
     def _templates(self) -> dict[str, bytes]:
-        """The user's templates that can be read; rendering tells what is wrong with others."""
         templates: dict[str, bytes] = {}
         for name in self._names:
             if self._own and name.endswith(".j2"):

@@ -11,14 +11,11 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
 
+from etcompile.diagnostics.spelling import probably
 from etcompile.frontends.annotations import recovering
 from etcompile.frontends.kind import Kind, Lowered
 
 __all__ = ["Kind", "Lowered", "find", "kinds", "kinds_of", "meant_version", "served_versions"]
-
-
-_NEAR = 0.75
-"""How alike two API groups are of which one is a slip for the other."""
 
 
 @functools.cache
@@ -53,15 +50,9 @@ def meant_version(api_version: str, name: str) -> str | None:
     for kind in sorted(_named(name), key=lambda kind: not kind.api_version.endswith(f"/{version}")):
         own = _group(kind.api_version)
         brand = max(own.split("."), key=len)
-        if not slash or brand in group.split(".") or _is_near(group, own):
+        if not slash or brand in group.split(".") or probably(group, (own,)):
             return kind.api_version
     return None
-
-
-def _is_near(group: str, own: str) -> bool:
-    import difflib  # noqa: PLC0415 - only a complaint needs it
-
-    return difflib.SequenceMatcher(None, group, own).ratio() >= _NEAR
 
 
 SHARED_GROUP = "kubeflow.org"
@@ -84,7 +75,6 @@ def _named(name: str) -> tuple[Kind, ...]:
 
 @functools.cache
 def _of(stem: str) -> tuple[Kind, ...]:
-    """The kinds in the modules of that name."""
     return tuple(_in_modules(_stems()[stem]))
 
 

@@ -84,7 +84,6 @@ class Annotation(Struct, frozen=True):
 
     Args:
         read: The value of a text; None if it is none.
-        expected: What is expected, for a message.
         meant: The text that was probably meant, for advice.
     """
 

@@ -1,7 +1,7 @@
 """Parts of a document that all kinds read alike: Pod templates, and what is stored with the job."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import annotations_of, unknown_annotations
@@ -83,19 +83,7 @@ _SEQUENCE = "etcompile.dev/sequence"
 _MOST_DIGITS = 9
 
 
-class Heading(TypedDict):
-    """What all intents have in their metadata."""
-
-    kind: str
-    name: str
-    generated: bool
-    namespace: str | None
-    origin: Origin
-    created: str | None
-    sequence: int | None
-
-
-def heading(source: Source) -> tuple[Heading, list[Diagnostic]]:
+def heading(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
     """What the metadata of an intent say, and what is wrong with their annotations."""
     problems = [*unknown_annotations(source, (_SEQUENCE,))]
     text = annotations_of(source).get(_SEQUENCE)
@@ -107,7 +95,7 @@ def heading(source: Source) -> tuple[Heading, list[Diagnostic]]:
         facts = {"name": _SEQUENCE, "expected": "a whole number, quoted", "found": text}
         problems.append(diagnose(codes.SEQUENCE_MALFORMED, place, **facts, advice=""))
     metadata = source.data["metadata"]
-    fields: Heading = {
+    fields = {
         "kind": source.data["kind"],
         "name": metadata.get("name") or metadata["generateName"],
         "generated": not metadata.get("name"),

@@ -138,7 +138,6 @@ def launcher_access(
     """The rights of a launcher, and the account that its Pods get.
 
     Args:
-        job: The job's name.
         launcher: The launcher's template. If it names an account, that one is used, and none is
             created.
         execs: It reaches its workers by exec.

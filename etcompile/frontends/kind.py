@@ -24,7 +24,6 @@ class Lowered(Struct, frozen=True):
 
     Args:
         value: A job or a scale intent; None if the document cannot be one.
-        diagnostics: What is wrong with it, or worth knowing.
     """
 
     value: Job | Intent | None
@@ -38,10 +37,8 @@ class Kind(Struct, frozen=True):
 
     Args:
         api_version: `group/version`.
-        name: The kind.
         schema: Its JSON Schema: a file name in `schemas/`, or a path.
         lower: Turns a document that its schema accepts into a job or an intent.
-        summary: One line for `etcompile kinds`.
         pod_counts: The fields that are a number of Pods, and so are bounded before anything is
             built; a step `*` is each key of a mapping. Nothing is built from `maxReplicas`.
         pod_templates: Where its Pod templates stand; a step `*` is each key of a mapping
@@ -72,9 +69,7 @@ class Kind(Struct, frozen=True):
 
     def other_manager(self, data: Any) -> str | None:
         """The controller that a document gives its job to, if it is another than the operator."""
-        value = data
-        for step in self.managed_by:
-            value = value.get(step) if isinstance(value, Mapping) else None
+        value = value_at(data, self.managed_by)
         is_other = isinstance(value, str) and bool(self.managers) and value not in self.managers
         return value if is_other else None
 
@@ -88,20 +83,20 @@ class Kind(Struct, frozen=True):
 
         A template stands below the name of its role, or below an entry of a list that has it.
         """
-        return {_role(path, data).lower(): path for path in self.templates_of(data)}
+        templates = {}
+        for path in self.templates_of(data):
+            place = next((place for place, step in enumerate(path) if isinstance(step, int)), None)
+            role: Any = path[-2]
+            if place is not None:
+                entry = value_at(data, path[: place + 1])
+                role = entry.get("name") if isinstance(entry, Mapping) else path[place]
+            templates[str(role).lower()] = path
+        return templates
 
     def counts_of(self, data: Any) -> Iterator[ValuePath]:
         """The paths of the fields of a document of this kind that are a number of Pods."""
         for path in self.pod_counts:
             yield from _paths(path, data)
-
-
-def _role(path: ValuePath, data: Any) -> str:
-    place = next((place for place, step in enumerate(path) if isinstance(step, int)), None)
-    if place is None:
-        return str(path[-2])
-    value = value_at(data, path[: place + 1])
-    return str(value.get("name") if isinstance(value, Mapping) else path[place])
 
 
 def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:

@@ -25,10 +25,6 @@ def no_effect(
     """A warning for a field that changes nothing, if the document has it.
 
     Args:
-        source: The document.
-        path: The field.
-        reason: Why it changes nothing.
-        advice: What to do instead.
         where: What messages call it; the path if empty.
         when: Where that is so, if not everywhere.
     """

@@ -13,7 +13,6 @@ class Operator(Struct, frozen=True):
     """The operator that runs jobs of a kind.
 
     Args:
-        name: What people call it.
         namespace: Where its own manifests install it.
         deployment: The Deployment of that installation.
         skips_deleted: It leaves a job alone once that is being deleted, so that it need not be

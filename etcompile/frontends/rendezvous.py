@@ -30,8 +30,6 @@ class Rendezvous(Struct, frozen=True):
     """What an agent reports when it starts.
 
     Args:
-        minimum: The fewest nodes that train.
-        maximum: The most.
         unit: Nodes come in multiples of it.
         lastcall: Seconds that the fewest wait for more.
         join: Seconds until a node gives up.

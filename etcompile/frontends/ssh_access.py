@@ -59,9 +59,6 @@ def ssh_port(
     """The port on which the workers' sshd is reached.
 
     Args:
-        source: The document.
-        launcher: The launcher's template.
-        worker: The workers' template, if there are any.
         serves: The workers run etcompile's sshd, which listens where the launcher connects to.
 
     Returns:

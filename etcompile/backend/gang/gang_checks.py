@@ -256,7 +256,6 @@ def _overtaken(
 
 
 def _place(group: Group, field: str | None) -> Location:
-    """Where a field of the gang stands, or else the job's name."""
     origin = group.intent.origins.get(field) if field else None
     return origin.locate() if origin else group.job.origin.locate("metadata", "name")
 

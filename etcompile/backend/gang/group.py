@@ -25,11 +25,7 @@ owner first."""
 
 
 class QueueKey(Struct, frozen=True):
-    """A label or annotation that names a queue.
-
-    Args:
-        scheduler: Who reads it, one of `GANGS`.
-    """
+    """A label or annotation that names a queue."""
 
     scheduler: str
     field: Literal["labels", "annotations"]
@@ -48,11 +44,7 @@ QUEUE_KEYS = (
 
 
 class QueueClaim(Struct, frozen=True):
-    """A place that names a queue.
-
-    Args:
-        where: What messages call the place.
-    """
+    """A place that names a queue."""
 
     queue: str
     where: str
@@ -126,7 +118,6 @@ class Group(Struct, frozen=True):
     Args:
         name: The name of its object, or of the gang where it has none.
         shares: Its roles, the leading ones first.
-        queue: The queue; None if the scheduler has none.
         claims: The places that name a queue, the one that counts first.
     """
 

@@ -89,7 +89,6 @@ def _plugin_group(
     *,
     all_annotations: bool = False,
 ) -> list[dict[str, Any]]:
-    """The PodGroup of the scheduler-plugins, and of the schedulers that are made of them."""
     return [
         pod_group(
             api_version,

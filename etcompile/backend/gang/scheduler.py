@@ -174,7 +174,6 @@ def group_metadata(
     kind of the job is. The bookkeeping of a tool never is.
 
     Args:
-        scheduler: The scheduler, one of `GANGS`.
         annotations: Annotations of the scheduler's module; those of the job count before them.
     """
 

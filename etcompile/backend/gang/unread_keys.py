@@ -8,7 +8,7 @@ scheduler in `--gang` they change nothing, or they give Kueue, Volcano and KAI e
 from collections.abc import Iterator, Sequence
 
 from etcompile.backend.gang import scheduler_of
-from etcompile.backend.gang.group import QUEUE_KEYS, QueueKey
+from etcompile.backend.gang.group import QUEUE_KEYS
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.model import Job, Settings
@@ -55,7 +55,16 @@ def unread_of_pods(
             if (role, key.title) in reported or (key.name == KUEUE_QUEUE and pod is not value):
                 continue
             reported.add((role, key.title))
-            place = _place(job, role, key, changed)
+            # A Pod has it of its template, of an overlay, or of the job.
+            path, known = ("metadata", key.field, key.name), job.role(role)
+            place = job.origin.locate(*path, key=True)
+            if known and key.name in getattr(known.template, key.field):
+                place = known.template.origin.locate(*path, key=True)
+            else:
+                for source in changed:
+                    if key.name in (source.data["metadata"].get(key.field) or ()):
+                        place = source.locate(path, key=True)
+                        break
             name = pod["spec"].get("schedulerName")
             if key.name == KUEUE_QUEUE:
                 yield diagnose(codes.QUEUED_ONE_BY_ONE, place, role=role, label=KUEUE_QUEUE)
@@ -66,18 +75,6 @@ def unread_of_pods(
                     yield diagnose(codes.SCHEDULED_ONE_BY_ONE, place, **facts, scheduler=reader)
             elif key.name not in getattr(job.gang, key.field):
                 yield _unread(f"{key.title} of {role}", key.scheduler, settings, place)
-
-
-def _place(job: Job, role: str, key: QueueKey, changed: Sequence[Source]) -> Location:
-    """Where Pods of a role get a label or annotation: their template, an overlay, or the job."""
-    path = ("metadata", key.field, key.name)
-    known = job.role(role)
-    if known and key.name in getattr(known.template, key.field):
-        return known.template.origin.locate(*path, key=True)
-    for source in changed:
-        if key.name in (source.data["metadata"].get(key.field) or ()):
-            return source.locate(path, key=True)
-    return job.origin.locate(*path, key=True)
 
 
 def _unread(what: str, reader: str, settings: Settings, place: Location) -> Diagnostic:

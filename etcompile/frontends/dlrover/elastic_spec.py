@@ -44,7 +44,6 @@ class Spec(Struct, frozen=True):
 
     Args:
         version: Of the DLRover whose operator the job is written for: major and minor.
-        mains: The container that trains, by type.
     """
 
     source: Source

@@ -144,7 +144,6 @@ def _identity(spec: Spec, version: str) -> dict[str, Any]:
 
 
 def _notes(spec: Spec) -> Iterator[Diagnostic]:
-    """What is wrong, and what changes nothing."""
     yield from replica_types.notes(spec)
     for name, fields in spec.types.items():
         if name == MASTER:

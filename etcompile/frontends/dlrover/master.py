@@ -50,10 +50,8 @@ class Option(Struct, frozen=True):
     """An annotation of the job that its master takes as an option (reference 2.2).
 
     Args:
-        name: Its name, and that of the option.
         since: The version that forwards it first.
         form: What it may be, as a regular expression.
-        expected: The same in words.
         local: Whether a master that makes no Pods cares.
         dead: Why it changes nothing, if nothing reads it.
     """
@@ -155,7 +153,6 @@ def role(
     """The master's role.
 
     Args:
-        command: The words of its container's `command`.
         account: The ServiceAccount with which it talks to the API; None for none at all.
         env: Its variables besides POD_IP.
         recovery: Fields of `Recovery` that the strategy decides.

@@ -63,9 +63,7 @@ def role(
     """A type's role.
 
     Args:
-        spec: The ElasticJob, read.
         name: The key of the type in `replicaSpecs`: `worker`, `ps`, `chief`, `evaluator`.
-        count: How many replicas it begins with.
         env: The variables of its main container (`variables`).
         like: The type whose template it has, if not its own.
         recovery: Fields of `Recovery` that the strategy decides.

@@ -61,25 +61,21 @@ _UNREAD = ("createPods", "removePods", "psHosts")
 
 
 def _planned(source: Source, field: str) -> tuple[Planned, ...]:
-    return tuple(
-        _pod(Origin(source, ("spec", field, place)), given)
-        for place, given in enumerate(source.data["spec"].get(field, ()))
-    )
-
-
-def _pod(origin: Origin, given: Mapping[str, Any]) -> Planned:
-    """A Pod of a plan; type and number are in its name, as upstream reads them."""
-    name = given.get("name")
-    match = _POD.fullmatch(name) if name else None
-    index = given.get("id", int(match["id"]) if match else None)
-    return Planned(
-        name=name,
-        role=given.get("type") or (match["type"] if match else None),
-        index=index,
-        rank=given.get("rankIndex"),
-        resources=_sizes(given.get("resource", {})),
-        origin=origin,
-    )
+    """The Pods in a field of a plan; type and number are in their names, as upstream reads them."""
+    pods = []
+    for place, entry in enumerate(source.data["spec"].get(field, ())):
+        name = entry.get("name")
+        match = _POD.fullmatch(name) if name else None
+        planned = Planned(
+            name=name,
+            role=entry.get("type") or (match["type"] if match else None),
+            index=entry.get("id", int(match["id"]) if match else None),
+            rank=entry.get("rankIndex"),
+            resources=_sizes(entry.get("resource", {})),
+            origin=Origin(source, ("spec", field, place)),
+        )
+        pods.append(planned)
+    return tuple(pods)
 
 
 def _sizes(given: Mapping[str, Any]) -> Labels:

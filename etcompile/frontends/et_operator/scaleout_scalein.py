@@ -6,7 +6,7 @@ et-operator's index rules live (reference/et-operator.md 5).
 """
 
 from collections.abc import Iterator
-from typing import Any, TypedDict
+from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends.document_parts import heading
@@ -59,13 +59,7 @@ def lower_scale_in(source: Source) -> Lowered:
     return Lowered(intent, tuple(notes))
 
 
-class _Target(TypedDict):
-    job: str
-    of: tuple[str | None, str]
-
-
-def _target(source: Source) -> _Target:
-    """The job that is scaled."""
+def _target(source: Source) -> dict[str, Any]:
     selector = source.data["spec"]["selector"]
     own = (_ET_OPERATOR, "TrainingJob")
     kind = (selector.get("apiVersion"), selector["kind"]) if "kind" in selector else own

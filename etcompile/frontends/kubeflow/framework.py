@@ -66,14 +66,11 @@ class Framework(Struct, frozen=True):
         restart: The restartPolicy of a type that names none.
         restarts: The same of types that have another one.
         any_case: Types whose casing does not matter.
-        annotations: Annotations of our prefix that it reads besides those of all kinds.
         flags: Those of them that are "true" or "false".
         managers: Values of `managedBy` that mean the operator whose work this is.
         none: Types of which there are none, not one, where the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
-        elastic: The field that lets its jobs scale; empty if all of them do, or none.
         gangs: What its operator does when it makes a gang.
-        volumes: Volumes that its Pods have besides their template's own.
     """
 
     kind: str
@@ -105,9 +102,7 @@ class Replica(Struct, frozen=True):
     Args:
         type: The type, in its canonical casing.
         role: The same in lower case, as names and labels have it.
-        restart: Which failures are replaced.
         port: The number of the kind's own port.
-        ports: The ports of their Services.
         missing: The kind's own port, where the template has neither it nor its number.
     """
 
@@ -167,7 +162,6 @@ class Described(Struct, frozen=True):
 
     Args:
         roles: Its roles, in the order in which they start.
-        success: When the run has succeeded.
         changes: Fields of the job that are the kind's own.
         each: Where it restarts in place, the roles whose replicas do so each by itself; None if
             all restart together.
@@ -233,7 +227,6 @@ def _lowered(
 def _replicas(
     framework: Framework, source: Source
 ) -> tuple[tuple[Replica, ...] | None, list[Diagnostic]]:
-    """The replicas of all types; None if one of them cannot be read."""
     path, specs = ("spec", framework.types), source.data["spec"][framework.types]
     keys: dict[str, str] = {}
     problems: list[Diagnostic] = []

@@ -106,7 +106,6 @@ def _implementation(spec: Spec) -> str:
 
 
 def _takes_part(spec: Spec) -> bool:
-    """Whether the launcher is a worker, too."""
     return bool(spec.fields.get("runLauncherAsWorker"))
 
 

@@ -14,7 +14,7 @@ from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.annotations import NNODES, annotation_value, annotations_of
 from etcompile.frontends.notes import not_compiled
 from etcompile.frontends.rendezvous import arguments, node_range, options
-from etcompile.frontends.trainer import mpi_policy, policies, torchtune
+from etcompile.frontends.trainer import policies, torchtune
 from etcompile.frontends.trainer.merge import JOB_SET, trainers
 from etcompile.frontends.trainer.policies import LAUNCHER, NODE, PORT, RENDEZVOUS
 from etcompile.launch.commands import least_workers
@@ -33,10 +33,7 @@ class Described(Struct, frozen=True):
     """How a TrainJob scales.
 
     Args:
-        roles: All its roles, the nodes with how far they scale.
-        success: Who decides that the run has succeeded.
         fixed: Why its nodes cannot be scaled; None if they can.
-        diagnostics: What is wrong with how it asks for it.
     """
 
     roles: tuple[Role, ...]
@@ -82,7 +79,7 @@ def described(
     if policy == "mpi":
         launcher = next((role.template for role in roles if role.name == LAUNCHER), None)
         main = launcher.main_container if launcher else {}
-        slots, nodes = mpi_policy.slots_of(source.data, runtime), len(role.members)
+        slots, nodes = policies.slots_of(source.data, runtime), len(role.members)
         quorum = least_workers(main, nodes, slots, others=others, stated=low)
     bounds = Bounds(
         low,

@@ -7,13 +7,16 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from etcompile.diagnostics import Diagnostic, Source
 from etcompile.frontends.annotations import NNODES
-from etcompile.frontends.hosts import HOSTFILE
+from etcompile.frontends.hosts import CONFIG, DISCOVERY, HOSTFILE, HOSTS, config_files, discovery
 from etcompile.frontends.rendezvous import node_range
+from etcompile.frontends.ssh_access import kubeflow_ssh_keys, ssh_port
 from etcompile.k8s.quantity import number
 from etcompile.k8s.requests import gpus
+from etcompile.model import HostList, Mount, Role
 
 MAIN = "node"
 """The container that trains."""
@@ -61,10 +64,7 @@ class NodeFacts(Struct, frozen=True):
     """What the variables of the nodes of a job depend on.
 
     Args:
-        job: The TrainJob, JSON.
-        spec: The spec of its runtime, JSON.
         container: The container that trains, with all its resources, JSON.
-        nodes: How many nodes there are.
         leader: The bare host name of the first.
         elastic: The fewest and the most nodes there may be; None if their number stays.
         failures: How many failures of its Pods their Job survives.
@@ -238,3 +238,73 @@ def launcher_variables(slots: int, ssh: str, stated: Collection[str]) -> Iterato
     for name, value in zip(_OPEN_MPI_5, values, strict=True):
         if name not in stated:
             yield {"name": name, "value": value}
+
+
+# The policy mpi: keys, hostfile, and who is reached by ssh (reference 5.6) ------------------------
+
+MPI_KEYS = "mpi-ssh-auth"
+"""The volume of the keys."""
+MPI_HOSTS = Mount("mpi-hostfile", CONFIG.path)
+_HOSTFILE = "hostfile"
+_SSH_HOME = "/root/.ssh"
+
+
+def with_mpi(
+    source: Source, runtime: Mapping[str, Any], roles: Sequence[Role]
+) -> tuple[tuple[Role, ...], dict[str, Any], list[Diagnostic]]:
+    """The policy's part of a job.
+
+    Returns:
+        All roles, the launcher with what the policy adds to it; fields of the job; and what is to
+        be said about the port of ssh.
+    """
+    if (policy := mpi(runtime)) is None:
+        return tuple(roles), {}, []
+    reached = {role.name: role for role in roles if role.name in (NODE, LAUNCHER)}
+    launcher, node = reached.get(LAUNCHER), reached.get(NODE)
+    is_host = {NODE, LAUNCHER} if launcher_is_node(runtime) else {NODE}
+    names = tuple(name for name in reached if name in is_host)
+    changes = elastic(source.data) is not None
+    lists = [HostList(_HOSTFILE, names, "{host} slots={slots}", live=changes)]
+    fields: dict[str, Any] = {"host_lists": lists, "slots": slots_of(source.data, runtime)}
+    if changes:  # by a script elastic Horovod finds hosts
+        lists.append(HostList(HOSTS, names, "{host}:{slots}"))
+        fields["files"] = (discovery(),)
+    holders = tuple(name for name, role in reached.items() if role.template.main == MAIN)
+    if not holders:
+        return tuple(roles), fields, []
+    port: int | None = None
+    problems: list[Diagnostic] = []
+    if launcher is not None:
+        template = node.template if node is not None else None
+        port, problems = ssh_port(source, launcher.template, template, serves=False)
+    path = str(policy.get("sshAuthMountPath") or _SSH_HOME)
+    # Root's ssh refuses a private key that its group may read.
+    private = 0o600 if path.rstrip("/") == _SSH_HOME else 0o640
+    fields["credentials"] = kubeflow_ssh_keys(
+        f"{source.data['metadata']['name']}-mpi-ssh-auth",
+        path,
+        port,
+        MPI_KEYS,
+        mode=0o400,
+        modes={"id_rsa": private, "id_rsa.pub": 0o644, "authorized_keys": 0o644},
+        roles=holders,
+    )
+    if launcher is not None and LAUNCHER in holders:
+        script = ((DISCOVERY, 0o555),) if changes else ()
+        additions = structs.replace(
+            launcher.additions,
+            volumes=(config_files(MPI_HOSTS.volume, (_HOSTFILE, 0o444), *script),),
+            mounts=(MPI_HOSTS,),
+            reads_hosts=changes,
+            scripts=(HOSTS,) if changes else (),
+        )
+        own = structs.replace(launcher, additions=additions)
+        roles = [own if role is launcher else role for role in roles]
+    return tuple(roles), fields, problems
+
+
+def slots_of(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> int:
+    """Processes that the launcher starts on each host."""
+    main = main_of(replicated_job(runtime, LAUNCHER))
+    return slots(job, runtime, main)

@@ -27,7 +27,7 @@ from etcompile.frontends.notes import template_notes
 from etcompile.frontends.operators import TRAINER
 from etcompile.frontends.restarts import TOGETHER
 from etcompile.frontends.ssh_access import SSH_PORT
-from etcompile.frontends.trainer import elastic_nodes, mpi_policy, policies
+from etcompile.frontends.trainer import elastic_nodes, policies
 from etcompile.frontends.trainer.merge import JOB_SET, RUNTIME, claims, step_of, trainers
 from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE
 from etcompile.k8s.path import value_at
@@ -75,8 +75,6 @@ class _Part(Struct, frozen=True):
     """A Job of the JobSet that Trainer would make.
 
     Args:
-        replicated: Its replicatedJob, JSON.
-        place: Which of the replicatedJobs that is.
         number: Its number among the Jobs of that.
         numbers: Its numbers, and how many there are, as JobSet's labels say them.
     """
@@ -123,7 +121,7 @@ def lower(source: Source) -> Lowered:
         role, problems = _role(source, part, ends=part.role in {*success.roles, *awaited})
         roles.append(role)
         notes += problems
-    of_mpi, fields, problems = mpi_policy.described(source, runtime, roles)
+    of_mpi, fields, problems = policies.with_mpi(source, runtime, roles)
     elastic = elastic_nodes.described(source, runtime, of_mpi, success, awaited)
     gated, lists = _gated(parts, elastic.roles, timeout, runtime)
     notes += [*problems, *elastic.diagnostics, *_needs_watcher(source, gated)]
@@ -415,7 +413,7 @@ KINDS = (
         summary="Kubeflow Trainer v2: torch, JAX, XGBoost, MPI and plain jobs, with their runtimes",
         pod_counts=(("spec", "trainer", "numNodes"),),
         pod_templates=((*JOB_SET, "replicatedJobs", "*", "template", "spec", "template"),),
-        volumes=(mpi_policy.KEYS, mpi_policy.HOSTS.volume),
+        volumes=(policies.MPI_KEYS, policies.MPI_HOSTS.volume),
         managed_by=("spec", "managedBy"),
         managers=("trainer.kubeflow.org/trainjob-controller",),
         operator=TRAINER,
