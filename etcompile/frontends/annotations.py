@@ -179,25 +179,20 @@ def _recovered(lowered: Lowered, source: Source) -> Lowered:
         run=structs.replace(job.run, **fields),
         document={**job.document, "metadata": stored},
     )
-    if PREFLIGHT in own:
-        job, more = _with_preflight(job, source, own[PREFLIGHT])
-        problems += more
-    return Lowered(job, (*lowered.diagnostics, *problems))
-
-
-def _with_preflight(job: Job, source: Source, command: str) -> tuple[Job, list[Diagnostic]]:
-    """The job whose Pods run a preflight, and what is wrong with that.
-
-    That they run one makes other Pods of them, so it is another run; its command does not.
-    """
+    if (command := own.get(PREFLIGHT)) is None:
+        return Lowered(job, (*lowered.diagnostics, *problems))
     roles = tuple(role.name for role in job.roles if role.name != _DLROVER_MASTER)
     if not command.strip() or len(command) > _LONGEST_COMMAND or "\0" in command:
         expected = f"a command for a shell, at most {_LONGEST_COMMAND} characters"
         facts = {"name": PREFLIGHT, "expected": expected, "found": command[:40], "advice": ""}
         place = source.locate(("metadata", "annotations", PREFLIGHT))
-        return job, [diagnose(codes.ANNOTATION_VALUE, place, **facts)]
-    if not roles:
+        problems.append(diagnose(codes.ANNOTATION_VALUE, place, **facts))
+    elif not roles:
         reason = "DLRover's master makes the Pods that train"
-        return job, [unused_annotation(source, PREFLIGHT, reason)]
-    identity = {**job.identity, "preflight": True}
-    return structs.replace(job, preflight=Preflight(command, roles), identity=identity), []
+        problems.append(unused_annotation(source, PREFLIGHT, reason))
+    else:
+        # That they run a preflight makes other Pods of them, so it is another run; its command
+        # does not.
+        identity = {**job.identity, "preflight": True}
+        job = structs.replace(job, preflight=Preflight(command, roles), identity=identity)
+    return Lowered(job, (*lowered.diagnostics, *problems))

@@ -37,7 +37,7 @@ REFUSED = {
     "negative-nodes": {"ET2008"},
     "patch-unknown-container": {"ET2139"},
     "patch-unknown-job": {"ET2139"},
-    "runtime-patches-volume-type": {"ET2139"},
+    "runtime-patches-volume-type": {"ET4002"},
     "service-name-taken": {"ET4005"},
     "zero-nodes": {"ET2008"},
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile import model
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.annotations import annotation_value, unused_annotation
 from etcompile.frontends.dlrover.elastic_spec import (
@@ -26,20 +27,6 @@ from etcompile.frontends.dlrover.elastic_spec import (
 )
 from etcompile.frontends.notes import unused
 from etcompile.k8s.bookkeeping import PREFIXES
-from etcompile.model import (
-    Env,
-    FieldEnv,
-    Member,
-    Naming,
-    Origin,
-    PodAdditions,
-    PodTemplate,
-    Port,
-    Recovery,
-    Role,
-    RoleLabels,
-    Variable,
-)
 
 PROGRAM = ("python", "-m", "dlrover.python.master.main")
 _OWN_LABELS = (JOB_LABEL, TYPE_LABEL, INDEX_LABEL)
@@ -121,7 +108,7 @@ def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
             reason = "no version of the operator tells its master"
             yield unused_annotation(spec.source, name, reason)
     metadata = spec.source.data["metadata"]
-    yield from crash_notes(Origin(spec.source, ("metadata",)), metadata)
+    yield from crash_notes(model.Origin(spec.source, ("metadata",)), metadata)
     for label in _OWN_LABELS:
         if label in metadata.get("labels", {}):
             at = spec.source.locate(("metadata", "labels", label), key=True)
@@ -145,11 +132,11 @@ def role(
     command: Sequence[str],
     *,
     account: str | None,
-    env: Sequence[Variable] = (),
+    env: Sequence[model.Variable] = (),
     scripts: tuple[str, ...] = (),
     run_once: bool = False,
     **recovery: Any,
-) -> Role:
+) -> model.Role:
     """The master's role.
 
     Args:
@@ -161,32 +148,34 @@ def role(
     service, pod = spec.master_service, spec.master_pod_stem
     service_type = option(spec, "service_type", "grpc")
     # Only where it is not the usual one: the client that primes the master must know it, too.
-    kind = [Env("DLROVER_MASTER_SERVICE_TYPE", service_type)] if service_type != "grpc" else []
-    return Role(
+    kind = (
+        [model.Env("DLROVER_MASTER_SERVICE_TYPE", service_type)] if service_type != "grpc" else []
+    )
+    return model.Role(
         name=MASTER,
-        naming=Naming(
+        naming=model.Naming(
             stem=service,
             pod_stem=None if pod == service else pod,
             service=service,
             stable_address=True,
         ),
-        labels=RoleLabels(common={TYPE_LABEL: MASTER}, index=INDEX_LABEL),
-        members=(Member(0 if numbered else None),),
+        labels=model.RoleLabels(common={TYPE_LABEL: MASTER}, index=INDEX_LABEL),
+        members=(model.Member(0 if numbered else None),),
         template=_template(spec, command, token=account is not None),
         origin=spec.origin(MASTER),
-        ports=(Port("grpc", MASTER_PORT),),
-        additions=PodAdditions(
-            env=(FieldEnv("POD_IP", "status.podIP"), *env, *kind),
+        ports=(model.Port("grpc", MASTER_PORT),),
+        additions=model.PodAdditions(
+            env=(model.FieldEnv("POD_IP", "status.podIP"), *env, *kind),
             service_account=account,
             scripts=scripts,
             run_once=run_once,
         ),
         # Upstream's operator takes a master that is deleted for one that failed (defect c).
-        recovery=Recovery(comes_back="when-gone", **recovery),
+        recovery=model.Recovery(comes_back="when-gone", **recovery),
     )
 
 
-def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate:
+def _template(spec: Spec, command: Sequence[str], *, token: bool) -> model.PodTemplate:
     """The master's template: the job's own, with what it leaves out.
 
     The operator filled it in up to 0.3 and takes it as it is since, so that upstream's own
@@ -218,7 +207,7 @@ def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate
         for field in ("labels", "annotations")
     }
     metadata = own.get("metadata", {})
-    return PodTemplate(
+    return model.PodTemplate(
         labels=pod_labels({**metadata.get("labels", {}), **copied["labels"]}),
         annotations={**metadata.get("annotations", {}), **copied["annotations"]},
         spec=pod,

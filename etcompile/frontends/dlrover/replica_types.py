@@ -7,30 +7,13 @@ the strategies has is added there.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from etcompile import model
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.dlrover import elastic_spec
 from etcompile.frontends.dlrover.elastic_spec import MASTER, MASTER_PORT, Spec, pod_labels
 from etcompile.frontends.dlrover.master import option
 from etcompile.frontends.document_parts import pod_template
 from etcompile.frontends.notes import no_effect
-from etcompile.model import (
-    Bounds,
-    Env,
-    FieldEnv,
-    Gate,
-    IndexedEnv,
-    Member,
-    Naming,
-    PodAdditions,
-    PodTemplate,
-    Port,
-    Priority,
-    Recovery,
-    Relaunch,
-    Role,
-    RoleLabels,
-    Variable,
-)
 
 PORTS = {"ps": 2222, "chief": 3333, "worker": 3333, "evaluator": 3333}
 """The port of a type's Services."""
@@ -52,14 +35,14 @@ def role(
     spec: Spec,
     name: str,
     count: int,
-    env: Sequence[Variable],
+    env: Sequence[model.Variable],
     *,
     like: str = "",
-    gate: Gate | None = None,
+    gate: model.Gate | None = None,
     run_once: bool = True,
-    bounds: Bounds | None = None,
+    bounds: model.Bounds | None = None,
     **recovery: Any,
-) -> Role:
+) -> model.Role:
     """A type's role.
 
     Args:
@@ -74,30 +57,32 @@ def role(
     # (reference 3.3).
     if share := str(spec.types[own].get("priority") or ""):
         if share in ("high", "low"):
-            priority = Priority(count, share, share)
+            priority = model.Priority(count, share, share)
         else:
-            priority = Priority(round(count * float(share)), "high", "low")
-    return Role(
+            priority = model.Priority(round(count * float(share)), "high", "low")
+    return model.Role(
         name=name,
-        naming=Naming(stem=spec.pod_stem(name), stable_address=True),
-        labels=RoleLabels(
+        naming=model.Naming(stem=spec.pod_stem(name), stable_address=True),
+        labels=model.RoleLabels(
             common={elastic_spec.TYPE_LABEL: name},
             objects={"app": "dlrover"},
             index=elastic_spec.INDEX_LABEL,
             rank="elasticjob.dlrover/rank-index",
             relaunch="elasticjob.dlrover/relaunch-count",
         ),
-        members=tuple(Member(index) for index in range(count)),
+        members=tuple(model.Member(index) for index in range(count)),
         template=_template(spec, own),
         origin=spec.origin(own),
-        ports=(Port("grpc", PORTS[name]),),
-        additions=PodAdditions(env=tuple(env), run_once=run_once, priority=priority, gate=gate),
-        recovery=Recovery(restart="OnFailure", **recovery),
+        ports=(model.Port("grpc", PORTS[name]),),
+        additions=model.PodAdditions(
+            env=tuple(env), run_once=run_once, priority=priority, gate=gate
+        ),
+        recovery=model.Recovery(restart="OnFailure", **recovery),
         bounds=bounds,
     )
 
 
-def _template(spec: Spec, name: str) -> PodTemplate:
+def _template(spec: Spec, name: str) -> model.PodTemplate:
     """A type's template, whose main container has each request for a limit, where it has no limit.
 
     DLRover's master makes limits of all requests (reference 3.3): quotas count them, and a
@@ -117,46 +102,46 @@ def _template(spec: Spec, name: str) -> PodTemplate:
     return pod_template(origin, template, spec.mains[name], labels=labels, spec=pod)
 
 
-def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Variable]:
+def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[model.Variable]:
     """The variables of a type's main container, in upstream's order (reference 3.2).
 
     `JOB_UID` is not among them: only a cluster knows it, and agents do without.
     """
     # As the document says it, and not as scaling leaves it: running Pods must not change.
     nodes = str(spec.replicas("worker") or count)
-    yield FieldEnv("POD_IP", "status.podIP")
-    yield FieldEnv("NODE_IP", "status.hostIP")
-    yield Env("ELASTIC_JOB_NAME", spec.name)
-    yield Env("GRPC_ENABLE_FORK_SUPPORT", "false")
-    yield Env("NODE_TYPE", name)
-    yield IndexedEnv("NODE_ID", ("", ""))
-    yield Env("NODE_NUM", nodes)
-    yield IndexedEnv("NODE_RANK", ("", ""), rank=True)
+    yield model.FieldEnv("POD_IP", "status.podIP")
+    yield model.FieldEnv("NODE_IP", "status.hostIP")
+    yield model.Env("ELASTIC_JOB_NAME", spec.name)
+    yield model.Env("GRPC_ENABLE_FORK_SUPPORT", "false")
+    yield model.Env("NODE_TYPE", name)
+    yield model.IndexedEnv("NODE_ID", ("", ""))
+    yield model.Env("NODE_NUM", nodes)
+    yield model.IndexedEnv("NODE_RANK", ("", ""), rank=True)
     if spec.is_allreduce:
-        yield Env("WORLD_SIZE", nodes)
-        yield IndexedEnv("RANK", ("", ""), rank=True)
-    yield Env("WORKER_TYPE", name)
-    yield IndexedEnv("WORKER_ID", ("", ""))
-    yield Env("WORKER_NUM", nodes)
-    yield IndexedEnv("WORKER_RANK", ("", ""), rank=True)
+        yield model.Env("WORLD_SIZE", nodes)
+        yield model.IndexedEnv("RANK", ("", ""), rank=True)
+    yield model.Env("WORKER_TYPE", name)
+    yield model.IndexedEnv("WORKER_ID", ("", ""))
+    yield model.Env("WORKER_NUM", nodes)
+    yield model.IndexedEnv("WORKER_RANK", ("", ""), rank=True)
     if master:
-        yield Env("DLROVER_MASTER_ADDR", f"{spec.master_service}:{MASTER_PORT}")
+        yield model.Env("DLROVER_MASTER_ADDR", f"{spec.master_service}:{MASTER_PORT}")
         if spec.version >= (0, 5):
-            yield Env("DLROVER_MASTER_SERVICE_TYPE", option(spec, "service_type", "grpc"))
+            yield model.Env("DLROVER_MASTER_SERVICE_TYPE", option(spec, "service_type", "grpc"))
         if spec.version >= (0, 7):
             mode = option(spec, "training_elastic_mode", "base")
-            yield Env("DLROVER_TRAINING_ELASTIC_MODE", mode)
-    yield FieldEnv("POD_NAME", "metadata.name")
+            yield model.Env("DLROVER_TRAINING_ELASTIC_MODE", mode)
+    yield model.FieldEnv("POD_NAME", "metadata.name")
     if master and spec.version >= (0, 7):
-        yield Env("DLROVER_EXTENSION_DYNAMIC_FAILOVER", "")
-    yield Env("MONITOR_ENABLED", "true")
+        yield model.Env("DLROVER_EXTENSION_DYNAMIC_FAILOVER", "")
+    yield model.Env("MONITOR_ENABLED", "true")
 
 
-def relaunch(spec: Spec, *, budget: bool, **own: Any) -> Relaunch:
+def relaunch(spec: Spec, *, budget: bool, **own: Any) -> model.Relaunch:
     """How failed replicas are followed (reference 4.2, 4.3); `own` is what the strategy decides."""
     stated = spec.types["worker"].get("restartCount")
     count = _RELAUNCHES if stated is None else int(stated)
-    return Relaunch(
+    return model.Relaunch(
         limit=min(count, _MOST_RELAUNCHES),
         free=_KILLED,
         # Upstream ends a job at this number of failed nodes; here it may still have them.

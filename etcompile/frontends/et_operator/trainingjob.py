@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
+from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import gang, hosts, restarts
 from etcompile.frontends.annotations import (
@@ -26,15 +27,6 @@ from etcompile.frontends.document_parts import (
     main_container,
     pod_template,
 )
-from etcompile.frontends.hosts import (
-    KUBECTL_PATH,
-    KUBEXEC,
-    KUBEXEC_FILE,
-    NO_TREE_SPAWN,
-    RSH_AGENT,
-    config_files,
-    launcher_access,
-)
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes, unused
 from etcompile.frontends.operators import ET_OPERATOR
@@ -42,29 +34,6 @@ from etcompile.frontends.ssh_access import SSH_PORT, ssh_port
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.quantity import number
 from etcompile.launch.commands import least_workers
-from etcompile.model import (
-    Bounds,
-    ConfigFile,
-    EmptyDir,
-    Gate,
-    HostList,
-    InitContainer,
-    Job,
-    Member,
-    Mount,
-    Naming,
-    Origin,
-    PodAdditions,
-    PodTemplate,
-    Port,
-    Recovery,
-    Resident,
-    Role,
-    RoleLabels,
-    RunPolicy,
-    SshCredentials,
-    Success,
-)
 from etcompile.model.protocol import HOSTS_PATH, config_name
 from etcompile.model.settings import SECRET_NAME
 
@@ -86,10 +55,10 @@ _ROOT_SSH = "/root/.ssh"
 _NON_ROOT_PORT = 2222
 
 _ROLES: ValuePath = ("spec", "etReplicaSpecs")
-_HOSTFILE = Mount("training-job-hostfile", "/etc/edl")
-_CONFIG = Mount("training-job-config", "/etc/mpi")
-_KUBECTL = Mount("training-job-kubectl", KUBECTL_PATH)
-_DEEPSPEED = Mount("deepspeed-hostfile", "/job")
+_HOSTFILE = model.Mount("training-job-hostfile", "/etc/edl")
+_CONFIG = model.Mount("training-job-config", "/etc/mpi")
+_KUBECTL = model.Mount("training-job-kubectl", hosts.KUBECTL_PATH)
+_DEEPSPEED = model.Mount("deepspeed-hostfile", "/job")
 _SSH_CONFIG = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
 
 _INIT_HOSTFILE = (  # reference/et-operator.md 2.5, letter by letter
@@ -119,7 +88,7 @@ def lower(source: Source) -> Lowered:
             diagnostics.append(annotation_value(source, name, expected))
     templates = {}
     for role in ("launcher", "worker"):
-        origin = Origin(source, (*_ROLES, role, "template"))
+        origin = model.Origin(source, (*_ROLES, role, "template"))
         template = source.data["spec"]["etReplicaSpecs"][role]["template"]
         main, problems = main_container(origin, template)
         diagnostics += [*problems, *template_notes(origin, template, restart_policy="Never")]
@@ -139,8 +108,8 @@ def lower(source: Source) -> Lowered:
 
 
 def _job(
-    source: Source, templates: Mapping[str, PodTemplate], timeout: int
-) -> tuple[Job, list[Diagnostic]]:
+    source: Source, templates: Mapping[str, model.PodTemplate], timeout: int
+) -> tuple[model.Job, list[Diagnostic]]:
     metadata, spec = source.data["metadata"], source.data["spec"]
     name = metadata["name"]
     mode = spec.get("launcherAttachMode")
@@ -152,10 +121,10 @@ def _job(
         problems += ssh_problems
     document = clean_document(source, _ANNOTATIONS)
     # Not by the Pods' names: they would change with every scale-out, and so would the Role.
-    access, account = launcher_access(name, templates["launcher"], execs=execs)
+    access, account = hosts.launcher_access(name, templates["launcher"], execs=execs)
     hostfile = f"{_HOSTFILE.path}/hostfile"
     discovery = {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile}
-    job = Job(
+    job = model.Job(
         name=name,
         namespace=metadata.get("namespace"),
         kind="TrainingJob",
@@ -166,55 +135,60 @@ def _job(
         ),
         labels={"app": name},
         selector={"group-name": _GROUP, "training-job-name": name},
-        run=RunPolicy(
+        run=model.RunPolicy(
             restart=spec.get("restartPolicy", "Never"),
             backoff_limit=spec.get("backoffLimit", 6),
             clean_pods=spec.get("cleanPodPolicy", "Running") or "None",
-            success=Success(("launcher",)),
+            success=model.Success(("launcher",)),
             suspended=annotations_of(source).get(_SUSPEND) == "true",
             keeps=("launcher",),
         ),
         config_name=config_name(name, of_operator=True),
         files=(
-            ConfigFile("discover_hosts.sh", "discover_hosts.sh", discovery),
+            model.ConfigFile("discover_hosts.sh", "discover_hosts.sh", discovery),
             hosts.kubexec_script(templates["worker"].main),
         ),
         host_lists=(
-            HostList("hostfile", ("worker",), "{host}:{slots}"),
-            HostList("deepspeed-hostfile", ("worker",), "{host} slots={slots}"),
+            model.HostList("hostfile", ("worker",), "{host}:{slots}"),
+            model.HostList("deepspeed-hostfile", ("worker",), "{host} slots={slots}"),
         ),
         slots=slots,
         access=access,
         credentials=credentials,
         document=document,
         identity=_identity(document),
-        origin=Origin(source),
+        origin=model.Origin(source),
     )
     return job, problems
 
 
 def _worker(
-    source: Source, templates: Mapping[str, PodTemplate], slots: int, *, ssh: bool, execs: bool
-) -> Role:
+    source: Source,
+    templates: Mapping[str, model.PodTemplate],
+    slots: int,
+    *,
+    ssh: bool,
+    execs: bool,
+) -> model.Role:
     fields = source.data["spec"]["etReplicaSpecs"]["worker"]
     least = fields.get("minReplicas")
     main = templates["launcher"].main_container
-    return Role(
+    return model.Role(
         name="worker",
-        naming=Naming(stem=f"{source.data['metadata']['name']}-worker"),
-        labels=RoleLabels(common={"training-job-role": "worker"}, index="replica-index"),
-        members=tuple(Member(index) for index in range(fields["replicas"])),
+        naming=model.Naming(stem=f"{source.data['metadata']['name']}-worker"),
+        labels=model.RoleLabels(common={"training-job-role": "worker"}, index="replica-index"),
+        members=tuple(model.Member(index) for index in range(fields["replicas"])),
         template=templates["worker"],
-        origin=Origin(source, (*_ROLES, "worker")),
-        ports=(Port("ssh-port", 22), Port("kubeai-service-port", 9009)),
-        additions=PodAdditions(
+        origin=model.Origin(source, (*_ROLES, "worker")),
+        ports=(model.Port("ssh-port", 22), model.Port("kubeai-service-port", 9009)),
+        additions=model.PodAdditions(
             # Open MPI's daemons look for their launcher's agent too, and die without it.
-            volumes=(config_files(_CONFIG.volume, KUBEXEC_FILE),) if execs else (),
+            volumes=(hosts.config_files(_CONFIG.volume, hosts.KUBEXEC_FILE),) if execs else (),
             mounts=(_CONFIG,) if execs else (),
-            resident=Resident(ssh=ssh),
+            resident=model.Resident(ssh=ssh),
         ),
-        recovery=Recovery(restart=fields.get("restartPolicy") or "Never", vital=False),
-        bounds=Bounds(
+        recovery=model.Recovery(restart=fields.get("restartPolicy") or "Never", vital=False),
+        bounds=model.Bounds(
             fields.get("minReplicas", 1),
             fields.get("maxReplicas"),
             quorum=least_workers(main, fields["replicas"], slots, stated=least),
@@ -224,15 +198,15 @@ def _worker(
 
 def _launcher(
     source: Source,
-    template: PodTemplate,
+    template: model.PodTemplate,
     timeout: int,
     account: str | None,
     *,
     ssh: bool,
     execs: bool,
-) -> Role:
+) -> model.Role:
     fields = source.data["spec"]["etReplicaSpecs"]["launcher"]
-    init = InitContainer(
+    init = model.InitContainer(
         name="init-hostfile",
         image="init",
         script=_INIT_HOSTFILE,
@@ -242,44 +216,44 @@ def _launcher(
     delivery = hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES)
     # In ssh mode a volume would only hide a kubectl of the image (reference defect 41).
     tools = (_KUBECTL,) if execs else ()
-    return Role(
+    return model.Role(
         name="launcher",
-        naming=Naming(stem=f"{source.data['metadata']['name']}-launcher"),
-        labels=RoleLabels(common={"training-job-role": "launcher"}),
-        members=(Member(),),
+        naming=model.Naming(stem=f"{source.data['metadata']['name']}-launcher"),
+        labels=model.RoleLabels(common={"training-job-role": "launcher"}),
+        members=(model.Member(),),
         template=template,
-        origin=Origin(source, (*_ROLES, "launcher")),
-        additions=PodAdditions(
-            env=(RSH_AGENT, NO_TREE_SPAWN) if execs else (),
+        origin=model.Origin(source, (*_ROLES, "launcher")),
+        additions=model.PodAdditions(
+            env=(hosts.RSH_AGENT, hosts.NO_TREE_SPAWN) if execs else (),
             volumes=(
-                *(EmptyDir(mount.volume) for mount in (_HOSTFILE, _DEEPSPEED, *tools)),
-                config_files(
+                *(model.EmptyDir(mount.volume) for mount in (_HOSTFILE, _DEEPSPEED, *tools)),
+                hosts.config_files(
                     _CONFIG.volume,
                     ("hostfile", 0o444),
                     ("discover_hosts.sh", 0o444),
-                    KUBEXEC_FILE,
+                    hosts.KUBEXEC_FILE,
                     ("deepspeed-hostfile", 0o444),
                 ),
             ),
             mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
             reads_hosts=True,
             setup=(init, delivery) if execs else (init,),
-            gate=Gate(
+            gate=model.Gate(
                 roles=("worker",),
                 hosts=f"{_HOSTFILE.path}/hostfile",
                 mounts=(_HOSTFILE, _CONFIG, *tools),
                 ssh=ssh,
                 timeout=timeout,
-                kubexec=KUBEXEC if execs else None,
+                kubexec=hosts.KUBEXEC if execs else None,
             ),
             run_once=True,
             service_account=account,
         ),
-        recovery=Recovery(restart=fields.get("restartPolicy") or "Never"),
+        recovery=model.Recovery(restart=fields.get("restartPolicy") or "Never"),
     )
 
 
-def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> tuple[int, list[Diagnostic]]:
+def _slots(spec: Mapping[str, Any], worker: model.PodTemplate) -> tuple[int, list[Diagnostic]]:
     """Processes per worker (reference/et-operator.md 1.1, slotsPerWorker): limits only.
 
     A GPU limit that gives no slots, or more than a hostfile can have, is an error.
@@ -299,8 +273,8 @@ def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> tuple[int, list[Diag
 
 
 def _credentials(
-    source: Source, templates: Mapping[str, PodTemplate]
-) -> tuple[SshCredentials, list[Diagnostic]]:
+    source: Source, templates: Mapping[str, model.PodTemplate]
+) -> tuple[model.SshCredentials, list[Diagnostic]]:
     annotations, worker = annotations_of(source), templates["worker"]
     path = annotations.get(_SSH_MOUNT_PATH, _ROOT_SSH).rstrip("/")
     others = [role for role, template in templates.items() if not template.runs_as_root]
@@ -312,7 +286,7 @@ def _credentials(
     serves = not worker.main_container.get("command")
     port, disagreements = ssh_port(source, templates["launcher"], worker, serves=serves)
     problems += disagreements
-    credentials = SshCredentials(
+    credentials = model.SshCredentials(
         secret=named or source.data["metadata"]["name"],
         files=(
             ("id_rsa", "id_rsa"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
+from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends import gang, restarts
 from etcompile.frontends.annotations import annotations_of, flag_errors, unknown_annotations
@@ -18,23 +19,6 @@ from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes, ttl_note
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
 from etcompile.frontends.restarts import TOGETHER
-from etcompile.model import (
-    Gang,
-    GangOperator,
-    Job,
-    Member,
-    Naming,
-    Origin,
-    PodAdditions,
-    PodTemplate,
-    Port,
-    Recovery,
-    Role,
-    RoleLabels,
-    RunPolicy,
-    Success,
-    Variable,
-)
 from etcompile.model.protocol import config_name
 
 API_VERSION = "kubeflow.org/v1"
@@ -60,7 +44,8 @@ class Framework(Struct, frozen=True):
     Args:
         types: Its map of replica types: the field in `spec`.
         roles: The types it knows, in the order in which they are written.
-        operator: The value of the label `operator-name`.
+        operator: The value of the label `operator-name`, if it is not `KIND-controller`.
+        schema: The file of its JSON Schema, if it is not `KIND.json`.
         container: The container that trains; None where any name will do.
         port: The port that container has by default; None for none.
         restart: The restartPolicy of a type that names none.
@@ -76,19 +61,19 @@ class Framework(Struct, frozen=True):
     kind: str
     types: str
     roles: tuple[str, ...]
-    operator: str
-    schema: str
     summary: str
     container: str | None
-    port: Port | None
+    port: model.Port | None
     restart: str
     api_version: str = API_VERSION
+    operator: str = ""
+    schema: str = ""
     any_case: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     managers: tuple[str, ...] = (_MANAGER,)
     run_by: Operator = TRAINING_OPERATOR
-    gangs: GangOperator = gang.TRAINING_OPERATOR
+    gangs: model.GangOperator = gang.TRAINING_OPERATOR
     none: tuple[str, ...] = ()
     keeps_finalizers: bool = True
     elastic: str = ""
@@ -110,11 +95,11 @@ class Replica(Struct, frozen=True):
     role: str
     replicas: int
     restart: str
-    template: PodTemplate
-    origin: Origin
+    template: model.PodTemplate
+    origin: model.Origin
     port: int | None = None
-    ports: tuple[Port, ...] = ()
-    missing: tuple[Port, ...] = ()
+    ports: tuple[model.Port, ...] = ()
+    missing: tuple[model.Port, ...] = ()
 
 
 class Spec(Struct, frozen=True):
@@ -167,8 +152,8 @@ class Described(Struct, frozen=True):
             all restart together.
     """
 
-    roles: tuple[Role, ...]
-    success: Success
+    roles: tuple[model.Role, ...]
+    success: model.Success
     changes: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     each: tuple[str, ...] | None = None
@@ -179,7 +164,7 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
     return Kind(
         api_version=framework.api_version,
         name=framework.kind,
-        schema=framework.schema,
+        schema=framework.schema or f"{framework.kind}.json",
         lower=lambda source: _lowered(framework, source, describe),
         summary=framework.summary,
         pod_counts=(
@@ -239,7 +224,7 @@ def _replicas(
     replicas = []
     for name in framework.roles:
         if name in keys:
-            origin = Origin(source, (*path, keys[name]))
+            origin = model.Origin(source, (*path, keys[name]))
             replica, notes = _replica(framework, name, origin, specs[keys[name]])
             problems += notes
             if replica is not None:
@@ -249,7 +234,7 @@ def _replicas(
 
 
 def _replica(
-    framework: Framework, name: str, origin: Origin, fields: Mapping[str, Any]
+    framework: Framework, name: str, origin: model.Origin, fields: Mapping[str, Any]
 ) -> tuple[Replica | None, list[Diagnostic]]:
     template, place = fields["template"], origin.at("template")
     problems: list[Diagnostic] = []
@@ -303,8 +288,8 @@ def pod_restart(policy: str) -> str:
 
 
 def _service_ports(
-    declared: Sequence[Mapping[str, Any]], missing: Sequence[Port]
-) -> Iterator[Port]:
+    declared: Sequence[Mapping[str, Any]], missing: Sequence[model.Port]
+) -> Iterator[model.Port]:
     """The ports of a replica's Service, each with a name and each once.
 
     With two ports or more the API server wants names, so that one unnamed port beside the
@@ -323,7 +308,7 @@ def _service_ports(
         made = f"port-{number}{suffix}"
         while made in names:
             made += "-0"
-        yield Port(port.get("name") or made, number, protocol)
+        yield model.Port(port.get("name") or made, number, protocol)
     yield from (port for port in missing if (port.number, port.protocol) not in seen)
 
 
@@ -333,14 +318,14 @@ def _service_ports(
 def role(
     spec: Spec,
     replica: Replica,
-    env: Sequence[Variable],
+    env: Sequence[model.Variable],
     *,
     master: bool = False,
     first_is_master: bool = False,
     additions: Mapping[str, Any] | None = None,
     recovery: Mapping[str, Any] | None = None,
     **changes: Any,
-) -> Role:
+) -> model.Role:
     """The role of a type, as all kinds with Services have it (reference 2 and 3).
 
     The label `job-role: master` is on all of its Pods (`master`), or on the first alone.
@@ -361,24 +346,24 @@ def role(
         "comes_back": "when-gone",
         "deadline": deadline,
     }
-    own = Role(
+    own = model.Role(
         name=replica.role,
-        naming=Naming(stem=f"{spec.name}-{replica.role}"),
-        labels=RoleLabels(
+        naming=model.Naming(stem=f"{spec.name}-{replica.role}"),
+        labels=model.RoleLabels(
             common={TYPE_LABEL: replica.role},
             pods=MASTER if master else {},
             leader=MASTER if first_is_master else {},
             index=INDEX_LABEL,
         ),
-        members=tuple(Member(index) for index in range(replica.replicas)),
+        members=tuple(model.Member(index) for index in range(replica.replicas)),
         template=replica.template,
         origin=replica.origin,
         ports=replica.ports,
-        additions=PodAdditions(
+        additions=model.PodAdditions(
             env_everywhere=spec.annotation(_SIDECAR_ENV) == "true",
             **{**added, **(additions or {})},
         ),
-        recovery=Recovery(**{**recovered, **(recovery or {})}),
+        recovery=model.Recovery(**{**recovered, **(recovery or {})}),
     )
     return structs.replace(own, **changes)
 
@@ -386,7 +371,9 @@ def role(
 # The job ----------------------------------------------------------------------------------------
 
 
-def _job(spec: Spec, described: Described, gang_of_job: Gang, document: dict[str, Any]) -> Job:
+def _job(
+    spec: Spec, described: Described, gang_of_job: model.Gang, document: dict[str, Any]
+) -> model.Job:
     # The identity is what the Pods are made of: not the policies that only a watcher reads, nor how
     # many replicas an elastic type has, whose Pods do not know. All others do, by their variables.
     bounded = {role.name for role in described.roles if role.bounds}
@@ -402,7 +389,7 @@ def _job(spec: Spec, described: Described, gang_of_job: Gang, document: dict[str
     policy = spec.fields.get("runPolicy", {})
     # MPIJob has the field in two places (reference 1.3).
     clean_pods = policy.get("cleanPodPolicy") or spec.fields.get("cleanPodPolicy")
-    run = RunPolicy(
+    run = model.RunPolicy(
         restart="Never",
         backoff_limit=policy.get("backoffLimit"),
         clean_pods=str(clean_pods or "None"),
@@ -415,18 +402,19 @@ def _job(spec: Spec, described: Described, gang_of_job: Gang, document: dict[str
         limits="failures",
     )
     elastic = spec.framework.elastic
-    job = Job(
+    operator = spec.framework.operator or f"{spec.framework.kind.lower()}-controller"
+    job = model.Job(
         name=spec.name,
         namespace=spec.source.data["metadata"].get("namespace"),
         kind=spec.framework.kind,
         api_version=spec.framework.api_version,
         roles=described.roles,
-        selector={OPERATOR_LABEL: spec.framework.operator, JOB_LABEL: spec.name},
+        selector={OPERATOR_LABEL: operator, JOB_LABEL: spec.name},
         run=run,
         config_name=config_name(spec.name),
         document=document,
         identity={"kind": document["kind"], "name": spec.name, "spec": fields},
-        origin=Origin(spec.source),
+        origin=model.Origin(spec.source),
         gang=gang_of_job,
         fixed=f"{elastic} is not set" if elastic else None,
     )

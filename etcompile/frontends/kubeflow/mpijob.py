@@ -3,6 +3,7 @@
 reference/training-operator-mpijob.md.
 """
 
+from etcompile import model
 from etcompile.diagnostics import codes, diagnose
 from etcompile.frontends import hosts
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
@@ -11,28 +12,14 @@ from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.k8s.requests import gpus
 from etcompile.launch.commands import discovers_hosts, least_workers
-from etcompile.model import (
-    Bounds,
-    EmptyDir,
-    Env,
-    Gate,
-    Member,
-    Mount,
-    Resident,
-    Role,
-    RoleLabels,
-    Success,
-)
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
-_KUBECTL = Mount("mpi-job-kubectl", KUBECTL_PATH)
+_KUBECTL = model.Mount("mpi-job-kubectl", KUBECTL_PATH)
 
 FRAMEWORK = Framework(
     kind="MPIJob",
     types="mpiReplicaSpecs",
     roles=("Launcher", "Worker"),
-    operator="mpijob-controller",
-    schema="MPIJob.json",
     summary="Training Operator: MPI and Horovod jobs, also elastic ones, by kubectl exec",
     container=None,
     port=None,
@@ -45,16 +32,19 @@ FRAMEWORK = Framework(
 
 _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
 
-_OPEN_MPI = (hosts.RSH_AGENT, Env("OMPI_MCA_orte_default_hostfile", hosts.HOSTFILE))
+_OPEN_MPI = (hosts.RSH_AGENT, model.Env("OMPI_MCA_orte_default_hostfile", hosts.HOSTFILE))
 _OURS = (
     hosts.NO_TREE_SPAWN,
     # Open MPI 5 reads none of these, but its own (reference/mpi-operator-v2.md 7, D1).
-    Env("PRTE_MCA_plm_ssh_agent", KUBEXEC),
-    Env("PRTE_MCA_prte_default_hostfile", hosts.HOSTFILE),
-    Env("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
+    model.Env("PRTE_MCA_plm_ssh_agent", KUBEXEC),
+    model.Env("PRTE_MCA_prte_default_hostfile", hosts.HOSTFILE),
+    model.Env("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
 )
 _LINE = "{name} slots={slots}"
-_INTEL = (Env("I_MPI_HYDRA_BOOTSTRAP", "rsh"), Env("I_MPI_HYDRA_BOOTSTRAP_EXEC", KUBEXEC))
+_INTEL = (
+    model.Env("I_MPI_HYDRA_BOOTSTRAP", "rsh"),
+    model.Env("I_MPI_HYDRA_BOOTSTRAP_EXEC", KUBEXEC),
+)
 
 
 def describe(spec: Spec) -> Described:
@@ -77,7 +67,7 @@ def describe(spec: Spec) -> Described:
             container = container or worker.template.main
     return Described(
         roles=tuple(roles),
-        success=Success(("launcher",)),
+        success=model.Success(("launcher",)),
         changes={
             "labels": {"app": spec.name},
             "config_name": config_name(spec.name, of_operator=True),
@@ -92,7 +82,7 @@ def describe(spec: Spec) -> Described:
     )
 
 
-def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool) -> Role:
+def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool) -> model.Role:
     main, slots = launcher.template.main_container, hosts.slots_per_worker(spec.fields)
     least = least_workers(main, replica.replicas, slots, others=int(takes_part))
     # It ends well only when the run is done, and is not to start again then.
@@ -105,36 +95,36 @@ def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool
             # MPI's daemons look for their launcher's agent too, and die without it.
             "volumes": (hosts.config_files(hosts.CONFIG.volume, KUBEXEC_FILE),),
             "mounts": (hosts.CONFIG,),
-            "resident": Resident(ssh=False),
+            "resident": model.Resident(ssh=False),
             "run_once": False,
         },
         # Elastic training goes on without it; any other stops (common file, defect 40).
         recovery={"serves": True, "pod_restart": restart, "vital": not discovers_hosts(main)},
-        bounds=Bounds(min(replica.replicas, 1), quorum=least),
+        bounds=model.Bounds(min(replica.replicas, 1), quorum=least),
     )
 
 
 def _launcher(
     spec: Spec, replica: Replica, timeout: int, account: str | None, *, takes_part: bool
-) -> Role:
+) -> model.Role:
     no_gpus = () if takes_part else hosts.NO_GPUS
     ours = hosts.unless_set(replica.template.main_container, *_INTEL, *_OURS)
     files = (KUBEXEC_FILE, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555))
-    labels = RoleLabels(common={framework.TYPE_LABEL: replica.role}, pods=framework.MASTER)
+    labels = model.RoleLabels(common={framework.TYPE_LABEL: replica.role}, pods=framework.MASTER)
     return framework.role(
         spec,
         replica,
         (*_OPEN_MPI, *no_gpus, *ours),
         additions={
             "volumes": (
-                EmptyDir(_KUBECTL.volume),
+                model.EmptyDir(_KUBECTL.volume),
                 hosts.config_files(hosts.CONFIG.volume, *files),
             ),
             "mounts": (_KUBECTL, hosts.CONFIG),
             "reads_hosts": True,
             "scripts": (hosts.HOSTS,),
             "setup": (hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES),),
-            "gate": Gate(
+            "gate": model.Gate(
                 roles=("worker",),
                 hosts=f"{SCRIPTS_PATH}/{hosts.PEERS}",
                 mounts=(_KUBECTL, hosts.CONFIG),
@@ -146,7 +136,7 @@ def _launcher(
             "service_account": account,
         },
         labels=labels,
-        members=(Member(),) if replica.replicas else (),
+        members=(model.Member(),) if replica.replicas else (),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
+from etcompile import model
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import gang, hosts
 from etcompile.frontends.annotations import GATE_TIMEOUT, annotation_value, gate_timeout
@@ -19,20 +20,6 @@ from etcompile.frontends.kubeflow.framework import Described, Framework, Replica
 from etcompile.frontends.operators import MPI_OPERATOR
 from etcompile.frontends.ssh_access import SSH_PORT, kubeflow_ssh_keys, ssh_arguments, ssh_port
 from etcompile.launch.commands import least_workers
-from etcompile.model import (
-    DOMAIN,
-    BatchJob,
-    Bounds,
-    Env,
-    Gate,
-    Member,
-    Resident,
-    Role,
-    RoleLabels,
-    SharedService,
-    SshCredentials,
-    Success,
-)
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "kubeflow.org/v2beta1"
@@ -75,7 +62,7 @@ def describe(spec: Spec) -> Described:
     stated = any("--slots-per-host" in word for word in words)
     host_lists = hosts.mpi_host_lists(
         line,
-        f"{{host}}{DOMAIN}",
+        f"{{host}}{model.DOMAIN}",
         launcher=_takes_part(spec),
         slots=slots > 0 and not stated,
     )
@@ -84,7 +71,7 @@ def describe(spec: Spec) -> Described:
         problems.append(annotation_value(spec.source, _LAUNCHER, "job or pod"))
     return Described(
         roles=roles,
-        success=Success(("launcher",)),
+        success=model.Success(("launcher",)),
         changes={
             "labels": {"app": spec.name},
             "config_name": config_name(spec.name, of_operator=True),
@@ -92,7 +79,7 @@ def describe(spec: Spec) -> Described:
             "host_lists": host_lists,
             "slots": slots,
             "credentials": credentials,
-            "service": SharedService(spec.name),
+            "service": model.SharedService(spec.name),
             "names_namespace": "its host names contain it",
         },
         diagnostics=(*problems, *ssh_problems),
@@ -111,7 +98,7 @@ def _takes_part(spec: Spec) -> bool:
 
 def _credentials(
     spec: Spec, launcher: Replica, worker: Replica | None
-) -> tuple[SshCredentials, list[Diagnostic]]:
+) -> tuple[model.SshCredentials, list[Diagnostic]]:
     main = worker.template.main_container if worker else {}
     serves = not (main.get("command") or main.get("args"))
     template = worker.template if worker else None
@@ -135,7 +122,7 @@ def _role(
     *,
     recovery: Mapping[str, Any],
     **changes: Any,
-) -> Role:
+) -> model.Role:
     """A role without what only the Training Operator's kinds have."""
     template = replica.template
     if template.spec.get("hostNetwork"):
@@ -147,13 +134,13 @@ def _role(
         replica,
         (),
         template=template,
-        labels=RoleLabels(common={framework.ROLE_LABEL: replica.role}, **labels),
+        labels=model.RoleLabels(common={framework.ROLE_LABEL: replica.role}, **labels),
         recovery={"deadline": None, **recovery},
         **changes,
     )
 
 
-def _worker(spec: Spec, replica: Replica) -> Role:
+def _worker(spec: Spec, replica: Replica) -> model.Role:
     takes_part, slots = int(_takes_part(spec)), hosts.slots_per_worker(spec.fields)
     main = spec.part("Launcher").template.main_container
     return _role(
@@ -161,30 +148,30 @@ def _worker(spec: Spec, replica: Replica) -> Role:
         replica,
         {"index": framework.INDEX_LABEL, "index_offset": takes_part},
         additions={
-            "env": (Env("K_MPI_JOB_ROLE", "worker"),),
-            "resident": Resident(ssh=True, keeps_args=True),
+            "env": (model.Env("K_MPI_JOB_ROLE", "worker"),),
+            "resident": model.Resident(ssh=True, keeps_args=True),
             "run_once": False,
         },
         # The launcher tries again, and would only find the dead host (reference 7, D7).
         recovery={"serves": True, "comes_back": "always", "vital": False},
-        bounds=Bounds(quorum=least_workers(main, replica.replicas, slots, others=takes_part)),
+        bounds=model.Bounds(quorum=least_workers(main, replica.replicas, slots, others=takes_part)),
     )
 
 
-def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
+def _launcher(spec: Spec, replica: Replica, timeout: int) -> model.Role:
     policy = spec.fields.get("runPolicy", {})
-    batch = BatchJob(policy.get("backoffLimit"), policy.get("activeDeadlineSeconds"))
+    batch = model.BatchJob(policy.get("backoffLimit"), policy.get("activeDeadlineSeconds"))
     plain = spec.annotation(_LAUNCHER) == "pod"
     gate = None
     if spec.of("Worker"):
         peers = f"{SCRIPTS_PATH}/{hosts.PEERS}"
-        gate = Gate(("worker",), peers, (), ssh=True, timeout=timeout, file=hosts.PEERS)
+        gate = model.Gate(("worker",), peers, (), ssh=True, timeout=timeout, file=hosts.PEERS)
     files = ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
     return _role(
         spec,
         replica,
         {"pods": {framework.INDEX_LABEL: "0"} if _takes_part(spec) else {}},
-        members=(Member(),),
+        members=(model.Member(),),
         additions={
             "env": tuple(_variables(spec, replica)),
             "volumes": (hosts.config_files(hosts.CONFIG.volume, *files),),
@@ -198,33 +185,33 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
     )
 
 
-def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
+def _variables(spec: Spec, launcher: Replica) -> Iterator[model.Env]:
     """The launcher's variables (reference 3.5), for Open MPI 5 under its own names too (D1)."""
     slots, implementation = str(hosts.slots_per_worker(spec.fields)), _implementation(spec)
     ssh = ssh_arguments(spec.source)
-    yield Env("K_MPI_JOB_ROLE", "launcher")
+    yield model.Env("K_MPI_JOB_ROLE", "launcher")
     if implementation == "OpenMPI":
-        yield Env("OMPI_MCA_orte_keep_fqdn_hostnames", "true")
-        yield Env("OMPI_MCA_orte_default_hostfile", hosts.HOSTFILE)
-        yield Env("OMPI_MCA_plm_rsh_args", ssh)
-        yield Env("OMPI_MCA_orte_set_default_slots", slots)
+        yield model.Env("OMPI_MCA_orte_keep_fqdn_hostnames", "true")
+        yield model.Env("OMPI_MCA_orte_default_hostfile", hosts.HOSTFILE)
+        yield model.Env("OMPI_MCA_plm_rsh_args", ssh)
+        yield model.Env("OMPI_MCA_orte_set_default_slots", slots)
     elif implementation == "Intel":
-        yield Env("I_MPI_HYDRA_HOST_FILE", hosts.HOSTFILE)
-        yield Env("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", ssh)
-        yield Env("I_MPI_PERHOST", slots)
+        yield model.Env("I_MPI_HYDRA_HOST_FILE", hosts.HOSTFILE)
+        yield model.Env("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", ssh)
+        yield model.Env("I_MPI_PERHOST", slots)
     else:
-        yield Env("HYDRA_HOST_FILE", hosts.HOSTFILE)
-        yield Env("HYDRA_LAUNCH_EXTRA_ARGS", ssh)
+        yield model.Env("HYDRA_HOST_FILE", hosts.HOSTFILE)
+        yield model.Env("HYDRA_LAUNCH_EXTRA_ARGS", ssh)
     if not _takes_part(spec):
         yield from hosts.NO_GPUS
     if implementation == "OpenMPI":
         yield from hosts.unless_set(
             launcher.template.main_container,
             # With true, a launcher in the hostfile takes its own line for another host.
-            Env("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
-            Env("PRTE_MCA_prte_default_hostfile", hosts.HOSTFILE),
-            Env("PRTE_MCA_plm_ssh_args", ssh),
-            Env("PRTE_MCA_prte_set_default_slots", slots),
+            model.Env("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
+            model.Env("PRTE_MCA_prte_default_hostfile", hosts.HOSTFILE),
+            model.Env("PRTE_MCA_plm_ssh_args", ssh),
+            model.Env("PRTE_MCA_prte_set_default_slots", slots),
         )
 
 

@@ -6,11 +6,12 @@ headless Service, names of Pods that are their host names, their labels and anno
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends import gang, restarts
 from etcompile.frontends.annotations import (
@@ -30,22 +31,6 @@ from etcompile.frontends.ssh_access import SSH_PORT
 from etcompile.frontends.trainer import elastic_nodes, policies
 from etcompile.frontends.trainer.merge import JOB_SET, RUNTIME, claims, step_of, trainers
 from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE
-from etcompile.k8s.path import value_at
-from etcompile.model import (
-    Gate,
-    HostList,
-    Job,
-    Member,
-    Naming,
-    Origin,
-    PodAdditions,
-    Recovery,
-    Role,
-    RoleLabels,
-    RunPolicy,
-    SharedService,
-    Success,
-)
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
@@ -98,14 +83,12 @@ class _Part(Struct, frozen=True):
 
 def lower(source: Source) -> Lowered:
     """The job of a TrainJob that its runtime is merged into; none of one without a runtime."""
-    # A Pod template that was faulty may be cut off.
-    jobs = value_at(source.data, (*JOB_SET, "replicatedJobs"))
-    below = ("template", "spec", "template", "spec", "containers")
-    if not isinstance(jobs, list) or not all(value_at(job, below) for job in jobs):
+    if RUNTIME not in source.data:
         return Lowered(None)
     data, name = source.data, source.data["metadata"]["name"]
     runtime = data[RUNTIME]["spec"]
     job_set = runtime["template"]["spec"]
+    jobs = job_set["replicatedJobs"]
     notes = [*unknown_annotations(source, ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
     trainer = next((jobs[place]["name"] for place in trainers(jobs)), None)
     gang_of_job, gang_problems = gang.by_runtime(source, (RUNTIME, "spec"), trainer)
@@ -116,7 +99,7 @@ def lower(source: Source) -> Lowered:
     success = _success(job_set, parts)
     awaited = {name for part in parts for name in part.waits_for("Complete")}
     awaited = {part.role for part in parts if part.replicated["name"] in awaited}
-    roles: list[Role] = []
+    roles: list[model.Role] = []
     for part in parts:
         role, problems = _role(source, part, ends=part.role in {*success.roles, *awaited})
         roles.append(role)
@@ -124,17 +107,24 @@ def lower(source: Source) -> Lowered:
     of_mpi, fields, problems = policies.with_mpi(source, runtime, roles)
     elastic = elastic_nodes.described(source, runtime, of_mpi, success, awaited)
     gated, lists = _gated(parts, elastic.roles, timeout, runtime)
-    notes += [*problems, *elastic.diagnostics, *_needs_watcher(source, gated)]
+    notes += [*problems, *elastic.diagnostics]
+    gates = {role.name: role.additions.gate for role in gated if role.additions.gate}
+    if waiting := {name: gate.completed for name, gate in gates.items() if gate.completed}:
+        # The runtime may be one that Trainer ships, and not be in any file.
+        place = source.locate(("spec", "runtimeRef", "name"))
+        others = dict.fromkeys(name for names in waiting.values() for name in names)
+        facts = {"waiting": ", ".join(waiting), "awaited": " and ".join(others)}
+        notes.append(diagnose(codes.NEEDS_WATCHER, place, **facts))
     max_restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
     apart = any(_JOB_KEY in role.labels.pods for role in gated)
-    job = Job(
+    job = model.Job(
         name=name,
         namespace=data["metadata"].get("namespace"),
         kind="TrainJob",
         api_version=API_VERSION,
         roles=gated,
         selector={f"{_JOB_SET_LABEL}/jobset-name": name},
-        run=RunPolicy(
+        run=model.RunPolicy(
             restart="OnFailure" if max_restarts else "Never",
             backoff_limit=max_restarts,
             keeps_clock=True,
@@ -150,9 +140,9 @@ def lower(source: Source) -> Lowered:
         config_name=config_name(name),
         document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
         identity=_identity(name, gated, subdomain, parts),
-        origin=Origin(source),
+        origin=model.Origin(source),
         # Host names are written with the Service's name, so that they need no search domain.
-        service=SharedService(subdomain, searched=False),
+        service=model.SharedService(subdomain, searched=False),
         host_lists=(*fields.pop("host_lists", ()), *lists),
         claims=claims(data, runtime),
         gang=gang_of_job,
@@ -221,19 +211,19 @@ def _ttl(job_set: Mapping[str, Any]) -> int | None:
     return None if None in ttls else max(ttls)
 
 
-def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> Success:
+def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> model.Success:
     """Which Jobs decide that the run has succeeded (reference 7.5)."""
     policy = job_set.get("successPolicy", {})
     targets = policy.get("targetReplicatedJobs") or ()
     roles = [part.role for part in parts if not targets or part.replicated["name"] in targets]
     any_of = policy.get("operator") == "Any" and len(roles) > 1
-    return Success(tuple(roles), "any" if any_of else "all")
+    return model.Success(tuple(roles), "any" if any_of else "all")
 
 
-def _role(source: Source, part: _Part, *, ends: bool) -> tuple[Role, list[Diagnostic]]:
+def _role(source: Source, part: _Part, *, ends: bool) -> tuple[model.Role, list[Diagnostic]]:
     """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4)."""
     path = (*JOB_SET, "replicatedJobs", part.place, "template", "spec", "template")
-    origin, metadata = Origin(source, path), source.data["metadata"]
+    origin, metadata = model.Origin(source, path), source.data["metadata"]
     job, name = metadata["name"], part.replicated["name"]
     spec = part.replicated["template"]["spec"]
     template, pod_spec = spec["template"], spec["template"]["spec"]
@@ -271,22 +261,22 @@ def _role(source: Source, part: _Part, *, ends: bool) -> tuple[Role, list[Diagno
         index = f"{_JOB_SET_LABEL}/job-index"
         common[index] = part.numbers[index]
     deadlines = (spec.get(_DEADLINE), source.data["spec"].get(_DEADLINE))
-    role = Role(
+    role = model.Role(
         name=part.role,
-        naming=Naming(stem=stem),
-        labels=RoleLabels(
+        naming=model.Naming(stem=stem),
+        labels=model.RoleLabels(
             common=common,
             pods={**numbers, **own, "batch.kubernetes.io/job-name": stem, "job-name": stem},
             index=INDEX,
             annotated=True,
         ),
-        members=tuple(Member(index) for index in range(spec["parallelism"])),
+        members=tuple(model.Member(index) for index in range(spec["parallelism"])),
         template=pod_template(
             origin, template, main or names[0], annotations=annotations, spec=pod_spec
         ),
         origin=origin,
-        additions=PodAdditions(run_once=ends),
-        recovery=Recovery(
+        additions=model.PodAdditions(run_once=ends),
+        recovery=model.Recovery(
             restart="OnFailure",
             pod_restart=restart,
             # The Job controller makes a Pod again that is gone.
@@ -322,12 +312,12 @@ def _exclusive(spec: Mapping[str, Any], topology: str, key: str, priority: str) 
 
 
 def _gated(
-    parts: Sequence[_Part], roles: Sequence[Role], timeout: int, runtime: Mapping[str, Any]
-) -> tuple[tuple[Role, ...], list[HostList]]:
+    parts: Sequence[_Part], roles: Sequence[model.Role], timeout: int, runtime: Mapping[str, Any]
+) -> tuple[tuple[model.Role, ...], list[model.HostList]]:
     """The roles with what they wait for, and the lists of hosts that they read (`dependsOn`)."""
     is_mpi = policies.mpi(runtime) is not None
-    gated: list[Role] = []
-    lists: list[HostList] = []
+    gated: list[model.Role] = []
+    lists: list[model.HostList] = []
     for part, role in zip(parts, roles, strict=True):
         others = [*zip(parts, roles, strict=True)]
         ready, complete = (
@@ -345,11 +335,11 @@ def _gated(
         names = tuple(other.name for other in ready)
         if ready:
             listed = (*names, role.name) if itself else names
-            lists.append(HostList(key, listed, "{host}", live=False))
+            lists.append(model.HostList(key, listed, "{host}", live=False))
         ssh = is_mpi and NODE in names
         # The same for all of them: `unsupported` has looked.
         ports = (policies.ready_port(other.template.spec) for other in ready)
-        gate = Gate(
+        gate = model.Gate(
             roles=names,
             hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
             mounts=(),
@@ -366,23 +356,8 @@ def _gated(
     return tuple(gated), lists
 
 
-def _needs_watcher(source: Source, roles: Sequence[Role]) -> Iterator[Diagnostic]:
-    """A warning for a job of which Pods wait for others to succeed."""
-    completed = {
-        role.name: role.additions.gate.completed
-        for role in roles
-        if role.additions.gate and role.additions.gate.completed
-    }
-    if completed:
-        # The runtime may be one that Trainer ships, and not be in any file.
-        place = source.locate(("spec", "runtimeRef", "name"))
-        awaited = dict.fromkeys(name for names in completed.values() for name in names)
-        facts = {"waiting": ", ".join(completed), "awaited": " and ".join(awaited)}
-        yield diagnose(codes.NEEDS_WATCHER, place, **facts)
-
-
 def _identity(
-    name: str, roles: Sequence[Role], subdomain: str, parts: Sequence[_Part]
+    name: str, roles: Sequence[model.Role], subdomain: str, parts: Sequence[_Part]
 ) -> dict[str, Any]:
     """What the job's Pods are made of, without what only a watcher reads.
 

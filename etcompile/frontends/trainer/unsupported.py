@@ -193,27 +193,24 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
         why = "Trainer refuses an empty name of a queue"
         yield not_compiled(place, VOLCANO_QUEUE, why, "name a queue, or remove it")
     names = [replicated["name"] for replicated in jobs]
-    for path, name, where in _references(spec):
+    job_set = spec["template"]["spec"]
+    references: list[tuple[ValuePath, str, str]] = []
+    for target in job_set.get("successPolicy", {}).get("targetReplicatedJobs", ()):
+        path = (*_JOB_SET, "successPolicy", "targetReplicatedJobs")
+        references.append((path, target, "successPolicy.targetReplicatedJobs"))
+    if (coordinator := job_set.get("coordinator")) is not None:
+        path = (*_JOB_SET, "coordinator", "replicatedJob")
+        references.append((path, coordinator["replicatedJob"], "coordinator"))
+    for number, target in enumerate(policies.injections(spec)):
+        path, name = (*_INJECTION, number, "jobName"), target["jobName"]
+        references.append((path, name, f"envInjection of '{name}'"))
+    for path, name, where in references:
         if name not in names:
             why = f"the runtime has no replicatedJob '{name}', only {', '.join(names)}"
             yield not_compiled(runtime.locate(path), where, why, "name one of these")
     for number, replicated in enumerate(jobs):
         origin = Origin(runtime, (*_JOB_SET, "replicatedJobs", number))
         yield from _of_replicated_job(origin, replicated, names[:number], runtime)
-
-
-def _references(spec: Mapping[str, Any]) -> Iterator[tuple[ValuePath, str, str]]:
-    """Fields of a runtime that name a replicatedJob: path, name, and what messages call them."""
-    job_set = spec["template"]["spec"]
-    for target in job_set.get("successPolicy", {}).get("targetReplicatedJobs", ()):
-        where = "successPolicy.targetReplicatedJobs"
-        yield (*_JOB_SET, "successPolicy", "targetReplicatedJobs"), target, where
-    if (coordinator := job_set.get("coordinator")) is not None:
-        path = (*_JOB_SET, "coordinator", "replicatedJob")
-        yield path, coordinator["replicatedJob"], "coordinator"
-    for number, target in enumerate(policies.injections(spec)):
-        path = (*_INJECTION, number, "jobName")
-        yield path, target["jobName"], f"envInjection of '{target['jobName']}'"
 
 
 def _of_replicated_job(
