@@ -335,17 +335,8 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 
 
 def timeline_text(timeline: Timeline) -> str:
-    """The value of the key `timeline`; times to the tenth of a second."""
-    written = msgspec.to_builtins(_Written(timeline))
-    return msgspec.json.encode(_rounded(written)).decode()
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(inner) for inner in value]
-    return round(value, 1) if isinstance(value, float) else value
+    """The value of the key `timeline`."""
+    return msgspec.json.encode(_Written(timeline)).decode()
 
 
 def read_timeline(data: Mapping[str, Any]) -> Timeline | None:

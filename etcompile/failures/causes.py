@@ -13,7 +13,7 @@ together the one counts that lost no peer. Where that leaves nothing, the cause 
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import Literal
@@ -87,18 +87,6 @@ class Known(Struct, frozen=True):
     ignored: tuple[Shape, ...]
 
 
-class _Patterns(Struct, frozen=True):
-    """Patterns of which one has to match; most are plain words, for which that is fast to tell."""
-
-    words: tuple[str, ...]
-    expression: re.Pattern[str] | None
-
-    def match(self, text: str) -> bool:
-        return any(word in text for word in self.words) or (
-            self.expression is not None and self.expression.search(text) is not None
-        )
-
-
 OTHER_NODE_WANTED, PREFLIGHT_FAILED = "PreflightNode", "Preflight"
 PROBE_FAILED = "ProbeFailed"
 """The reason of a container that was ended for its probe; only Events tell."""
@@ -152,22 +140,19 @@ def _causes() -> Mapping[str, Cause]:
     return {cause.name: cause for cause in known().causes}
 
 
-def _compiled(patterns: Iterable[str]) -> _Patterns:
-    words = tuple(pattern for pattern in patterns if _WORDS.fullmatch(pattern))
-    others = "|".join(f"(?:{pattern})" for pattern in patterns if pattern not in words)
-    return _Patterns(words, re.compile(others, re.MULTILINE) if others else None)
-
-
 @functools.cache
-def _rows() -> Mapping[str, tuple[tuple[_Patterns, str], ...]]:
-    """The patterns of messages, texts and ignored lines, each with the cause that they name."""
-    ignored = [pattern for shape in known().ignored for pattern in shape.patterns]
-    named = {"messages": known().messages, "texts": known().texts}
-    rows = {
-        name: tuple((_compiled(row.patterns), row.cause) for row in own)
-        for name, own in named.items()
-    }
-    return {**rows, "ignored": ((_compiled(ignored), "ignored"),)}
+def _rows(name: str) -> tuple[tuple[tuple[str, ...], re.Pattern[str] | None, str], ...]:
+    """Of each row of `messages`, `texts` or `ignored` its plain words, its patterns and its cause.
+
+    Most patterns are plain words, for which it is fast to tell whether they match.
+    """
+    rows = []
+    for row in getattr(known(), name):
+        words = tuple(pattern for pattern in row.patterns if _WORDS.fullmatch(pattern))
+        others = "|".join(f"(?:{pattern})" for pattern in row.patterns if pattern not in words)
+        expression = re.compile(others, re.MULTILINE) if others else None
+        rows.append((words, expression, getattr(row, "cause", name)))
+    return tuple(rows)
 
 
 @functools.cache
@@ -245,7 +230,10 @@ def cause_of(
 def _named(text: str, rows: Literal["messages", "texts", "ignored"] = "texts") -> str:
     """The cause that the first row names which matches; empty if none does."""
     lowered = text.lower()
-    return next((cause for patterns, cause in _rows()[rows] if patterns.match(lowered)), "")
+    for words, expression, cause in _rows(rows):
+        if any(word in lowered for word in words) or (expression and expression.search(lowered)):
+            return cause
+    return ""
 
 
 class _Statement(Struct, frozen=True):

@@ -30,8 +30,8 @@ from etcompile.failures.causes import (
 from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
-from etcompile.model.protocol import INDEX_LABEL, OTHER_NODE, PREFLIGHT, RANK_LABEL, ROLE_LABEL
-from etcompile.model.run_record import DIGITS, FAILURES, Count, Time
+from etcompile.model.protocol import OTHER_NODE, PREFLIGHT, ROLE_LABEL
+from etcompile.model.run_record import DIGITS, FAILURES, Count, Time, labelled_rank
 
 COMMAND_ENDED = "CommandEnded"
 """The reason of a command that ended in a container that stays."""
@@ -136,10 +136,9 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
     if not (ended or disruption or failed):
         return
     labels, uid = metadata.get("labels") or {}, metadata["uid"]
-    number = labels.get(RANK_LABEL) or labels.get(INDEX_LABEL) or ""
     base = Failure(
         labels.get(ROLE_LABEL, ""),
-        int(number) if number.isdecimal() and len(number) <= DIGITS else 0,
+        labelled_rank(labels),
         metadata["name"],
         node=spec.get("nodeName") or "",
     )

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
-from etcompile.model.protocol import COMPLETED
+from etcompile.model.protocol import COMPLETED, INDEX_LABEL, RANK_LABEL
 from etcompile.model.scaling import MOST_PODS
 
 VERSION = 3
@@ -38,6 +38,17 @@ LATEST = 4e9
 Count = Annotated[int, Meta(ge=-1, lt=10**DIGITS)]
 Time = Annotated[float, Meta(gt=-LATEST, lt=LATEST)]
 """Seconds since 1970."""
+
+
+def label_number(text: str | None) -> int | None:
+    """The number of a replica in a label; None if it is none, as anybody may write labels."""
+    return int(text) if text and text.isdecimal() and len(text) <= DIGITS else None
+
+
+def labelled_rank(labels: Mapping[str, str]) -> int:
+    """The rank of a Pod by its labels; its number in its role where that has no other ranks."""
+    return label_number(labels.get(RANK_LABEL) or labels.get(INDEX_LABEL)) or 0
+
 
 ReplicaKey = tuple[str, int]
 """A replica: its role, and its number in it, which is its rank where others may follow it."""

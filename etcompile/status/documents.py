@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, structs
+import msgspec
 
 from etcompile.k8s.objects import timestamp
 from etcompile.status.values import JobStatus
@@ -15,24 +15,16 @@ if TYPE_CHECKING:
 
 def job_value(job: JobStatus) -> dict[str, Any]:
     """A job as a JSON value."""
-    return {
-        "namespace": job.namespace,
-        "name": job.name,
+    # Every other field is one word: it is spelt the same in Python and in JSON.
+    value: dict[str, Any] = msgspec.to_builtins(job)
+    for renamed in ("reported", "orphan_of", "timeline"):
+        del value[renamed]
+    return value | {
         "kind": job.kind or None,
-        "phase": job.phase,
         "phaseFrom": "watcher" if job.reported else "pods",
-        "because": job.because,
         "orphanOf": job.orphan_of or None,
-        "run": job.run,
-        "created": job.created,
         "restarts": job.restarts,
-        "epoch": _value(job.epoch) if job.epoch else None,
         "goodput": _goodput(job.goodput),
-        "hosts": _value(job.hosts) if job.hosts else None,
-        "roles": [_value(role) for role in job.roles],
-        "replicas": [_value(replica) for replica in job.replicas],
-        "surplus": list(job.surplus),
-        "events": [_value(event) for event in job.events],
     }
 
 
@@ -43,14 +35,6 @@ def _goodput(goodput: "Goodput | None") -> dict[str, Any] | None:
         "trainingSeconds": round(goodput.training, 1),
         "elapsedSeconds": round(goodput.elapsed, 1),
         "ratio": round(goodput.ratio, 4),
-    }
-
-
-def _value(struct: Struct) -> dict[str, Any]:
-    # Every field is one word: it is spelt the same in Python and in JSON.
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in structs.asdict(struct).items()
     }
 
 

@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
-from etcompile.goodput import Timeline
 from etcompile.model.run_record import ranges
 from etcompile.pages import page
 from etcompile.status.explanation_text import LINES, facts, headline, sections
@@ -28,47 +27,26 @@ MOST_ATTEMPTS = 12
 def explanation_page(why: Explanation, now: datetime, *, lines: int = LINES) -> str:
     """Why a job is as it is, as an HTML document, with so many lines of what failed first."""
     title, because = headline(why)
-    timeline = why.status.timeline
+    timeline, goodput = why.status.timeline, why.status.goodput
     columns, rows = replica_grid(why)
+    ended = timeline.attempts[-1].ended if timeline is not None else 0.0
     return page(
         "why.html.j2",
         title=title,
         because=because,
         facts=facts(why),
-        now=_stamp(now.timestamp()),
+        now=now.timestamp(),
+        stamp=lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC",
         sections=sections(why, now, lines),
-        strip=_strip(why, timeline, now) if timeline is not None else None,
+        timeline=timeline,
+        end=max(ended or now.timestamp(), timeline.began + 1.0) if timeline is not None else 0.0,
+        label=in_training(goodput) if goodput is not None else "",
+        before=lasting(timeline.before) if timeline is not None and timeline.before else "",
+        failures=[at for attempt in why.attempts if (at := attempt.first.at) is not None],
         columns=columns,
         rows=rows,
         signs=_SIGNS,
     )
-
-
-def _stamp(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _strip(why: Explanation, timeline: Timeline, now: datetime) -> dict[str, Any]:
-    """Time from left to right: when it was in training, where attempts begin, what failed first."""
-    begin = timeline.began
-    end = max(timeline.attempts[-1].ended or now.timestamp(), begin + 1.0)
-
-    def place(at: float) -> float:
-        return 100.0 * (min(max(at, begin), end) - begin) / (end - begin)
-
-    firsts = [attempt.first.at for attempt in why.attempts if attempt.first.at is not None]
-    return {
-        "label": in_training(why.status.goodput) if why.status.goodput is not None else "",
-        "training": [(place(since), place(until)) for since, until in timeline.times],
-        "attempts": [
-            (attempt.number + 1, place(attempt.began), place(attempt.ended or end))
-            for attempt in timeline.attempts
-        ],
-        "failures": [place(at) for at in firsts if begin <= at <= end],
-        "began": _stamp(begin),
-        "ended": _stamp(end),
-        "before": lasting(timeline.before) if timeline.before else "",
-    }
 
 
 def replica_grid(why: Explanation) -> tuple[list[int], list[tuple[str, int, list[Outcome]]]]:

@@ -31,9 +31,7 @@ from etcompile.k8s.objects import LiveObject, timestamp
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
 from etcompile.model.protocol import (
-    INDEX_LABEL,
     JOB_LABEL,
-    RANK_LABEL,
     ROLE_LABEL,
     RUN_LABEL,
     SPEC_HASH,
@@ -43,7 +41,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.protocol import is_config as names_config
 from etcompile.model.run_completion import Decider, Outcome, completion, named
-from etcompile.model.run_record import DIGITS, UNREADABLE, RunRecord, written_record
+from etcompile.model.run_record import UNREADABLE, RunRecord, labelled_rank, written_record
 from etcompile.status.replicas import labelled_replica, owning_job, replicas_of, state
 from etcompile.status.values import (
     ALIVE,
@@ -249,11 +247,9 @@ def _timeline(job: Job, its: JobObjects, record: RunRecord, now: float) -> Timel
     spans = []
     for pod in its.pods.values():
         labels = pod["metadata"].get("labels") or {}
-        number = labels.get(RANK_LABEL) or labels.get(INDEX_LABEL) or "0"
-        own = (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) == record.run
-        if own and number.isdecimal() and len(number) <= DIGITS:
+        if (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) == record.run:
             role = labels.get(ROLE_LABEL, "")
-            spans.append(ReplicaSpans(role, int(number), spans_of(pod)))
+            spans.append(ReplicaSpans(role, labelled_rank(labels), spans_of(pod)))
     return advanced(read_timeline(its.status), record, in_training(job, spans, record, now), now)
 
 

@@ -1,8 +1,7 @@
 """What has become of each replica of a role: of its Pod, or of the Job that makes its Pods.
 
-A Pod is told in one word, one of those that `kubectl get pods` has taught everybody to look for.
-The sentences that go with them are `rollout.reasons`', so that `apply` and `status` say the same of
-the same Pod.
+The word for a Pod is one that `kubectl get pods` has; the sentence that goes with it is
+`rollout.reasons`', so that `apply` and `status` say the same of the same Pod.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +13,9 @@ from etcompile.k8s import jobs as job_status
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import LiveObject, Object, is_going, seconds, status_of
 from etcompile.model import Role
-from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
+from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
 from etcompile.model.run_completion import holder
-from etcompile.model.run_record import RunRecord
+from etcompile.model.run_record import RunRecord, label_number, labelled_rank
 from etcompile.rollout.machine.reasons import object_state
 from etcompile.status.values import Replica, State
 
@@ -97,8 +96,7 @@ def _created(value: LiveObject) -> str:
 def labelled_replica(pod: LiveObject) -> Replica:
     """A replica as far as the labels of its Pod say, where there is no job to ask."""
     labels = pod["metadata"].get("labels") or {}
-    index = labels.get(INDEX_LABEL, "")
-    number = int(index) if index.isdecimal() else None
+    number = label_number(labels.get(INDEX_LABEL))
     return structs.replace(_of_pod(pod), role=labels.get(ROLE_LABEL, "(no role)"), index=number)
 
 
@@ -141,18 +139,16 @@ def _ranks(
     ranks: dict[int, list[_RankedPod]] = {}
     for name, pod in pods.items():
         labels = pod["metadata"].get("labels") or {}
-        rank, index = labels.get(RANK_LABEL, ""), labels.get(INDEX_LABEL, "")
         if labels.get(ROLE_LABEL) != role.name or pod["metadata"].get("uid") in out:
             continue
         ranked = _RankedPod(
             name,
-            int(index) if index.isdecimal() else None,
+            label_number(labels.get(INDEX_LABEL)),
             seconds(_created(pod)) or 0.0,
             ended=pod_status.has_ended(pod),
             deleting=is_going(pod),
         )
-        place = rank or index
-        ranks.setdefault(int(place) if place.isdecimal() else 0, []).append(ranked)
+        ranks.setdefault(labelled_rank(labels), []).append(ranked)
     return ranks
 
 

@@ -8,15 +8,8 @@ from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
 from etcompile.status.values import JobStatus, Phase, grouped
 
-_STYLES: dict[Phase, str] = {
-    "Succeeded": "32",
-    "Running": "32",
-    "Failed": "31",
-    "Pending": "33",
-    "Starting": "33",
-    "Restarting": "33",
-    "Unknown": "33",
-}
+_GREEN, _RED, _YELLOW = "32", "31", "33"
+_COLORS: dict[Phase, str] = {"Succeeded": _GREEN, "Running": _GREEN, "Failed": _RED}
 _NAMES = 3
 """So many of those that have the same to say are named."""
 _HOSTS = 8
@@ -55,7 +48,7 @@ def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) 
 
 
 def _painted(line: str, phase: Phase, *, color: bool) -> str:
-    painted = f"\x1b[{_STYLES[phase]}m{phase}\x1b[0m" if phase in _STYLES else phase
+    painted = f"\x1b[{_COLORS.get(phase, _YELLOW)}m{phase}\x1b[0m"
     return line.replace(phase, painted, 1) if color else line
 
 

@@ -26,7 +26,7 @@ from etcompile.model.protocol import (
     SPEC_HASH,
     WATCHER,
 )
-from etcompile.model.run_record import DIGITS
+from etcompile.model.run_record import label_number
 from etcompile.model.schedulers import KUEUE_GROUP, KUEUE_QUEUE
 from etcompile.model.supervision import EpochLine, epoch_line
 
@@ -155,7 +155,7 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
         name=metadata["name"],
         uid=metadata["uid"],
         role=labels.get(ROLE_LABEL, ""),
-        index=_number(labels.get(INDEX_LABEL, "")),
+        index=label_number(labels.get(INDEX_LABEL)),
         spec_hash=annotations.get(SPEC_HASH, "")[:_LONGEST_REASON],
         phase=phase,
         ready=is_ready,
@@ -169,7 +169,7 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
         ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
         touched=annotations.get(TOUCHED, "")[:_LONGEST_REASON],
         ending=spec.get("activeDeadlineSeconds") == 1,
-        rank=_number(labels[RANK_LABEL]) if RANK_LABEL in labels else None,
+        rank=label_number(labels.get(RANK_LABEL)),
         due=(seconds(metadata["deletionTimestamp"]) or 0.0) if going else 0.0,
         reasons=tuple(
             shown(why, _LONGEST_REASON)
@@ -201,11 +201,6 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
         left_out_by_kueue=phase == "Pending" and pods.is_left_out_by_kueue(pod),
         queued_alone=KUEUE_QUEUE in labels and KUEUE_GROUP not in labels,
     )
-
-
-def _number(label: str) -> int | None:
-    """The number that a label is; one that no replica can have is none."""
-    return int(label) if label.isdecimal() and len(label) <= DIGITS else None
 
 
 def _epochs(containers: Iterable[Object]) -> Iterator[EpochLine]:
