@@ -13,9 +13,7 @@ _BEFORE = 15
 
 def printable(words: str, *, keep: str = "") -> str:
     """The text without characters that a terminal would act on, except those in `keep`."""
-    return "".join(
-        c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in words
-    )
+    return "".join(c if c.isprintable() or c in keep else "\ufffd" for c in words)
 
 
 def well_formed(words: str) -> str:

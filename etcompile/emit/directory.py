@@ -10,7 +10,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import platform
 import re
 import secrets
 import shutil
@@ -27,9 +26,6 @@ from etcompile.emit.output_state import LOCK, Comparison, OutputState, compared,
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _RENAME_SWAP = 2
-# The call's number, for C libraries without a function for it (musl had none for years).
-_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}
-
 _NOT_SUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
@@ -149,7 +145,16 @@ def refusal(
         reason = "it is not a directory"
     elif not reads_only and Path.cwd().is_relative_to(target):
         reason = "it is the current directory, or holds it"
-    elif held := next((path for path in inputs if _holds_input(target, path)), None):
+    elif held := next(
+        # Both where a path leads and where it stands: a link to a file elsewhere is input, too.
+        (
+            path
+            for path in inputs
+            for place in (Path(os.path.realpath(path.parent), path.name), path.resolve())
+            if place.is_relative_to(target)
+        ),
+        None,
+    ):
         reason = f"it holds the input {held}"
     elif not reads_only and target.is_mount():
         reason = "it is a mount point, which cannot be replaced"
@@ -157,12 +162,6 @@ def refusal(
     if reason is None:
         return None
     return diagnose(codes.OUTPUT_DIRECTORY, None, path=str(directory), reason=reason, advice=advice)
-
-
-def _holds_input(target: Path, file: Path) -> bool:
-    # Both where the path leads and where it stands: a link to a file elsewhere is input, too.
-    stands = Path(os.path.realpath(file.parent), file.name)
-    return any(path.is_relative_to(target) for path in (Path(os.path.realpath(file)), stands))
 
 
 def _replace(
@@ -319,10 +318,6 @@ def exchange(one: Path, other: Path) -> bool:
     elif hasattr(library, "renameat2"):
         failed = library.renameat2(
             _AT_FDCWD, paths[0], _AT_FDCWD, paths[1], ctypes.c_uint(_RENAME_EXCHANGE)
-        )
-    elif number := _RENAMEAT2.get(platform.machine()):
-        failed = library.syscall(
-            ctypes.c_long(number), _AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE
         )
     else:
         return False

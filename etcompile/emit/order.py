@@ -17,14 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
-from etcompile.k8s.objects import wave
+from etcompile.k8s.objects import FOREMOST_KINDS, wave
 from etcompile.naming import Natural, natural
 
 Manifest = Mapping[str, Any]
 """A Kubernetes object as a JSON value."""
-
-# The two kinds that others of their own wave cannot be created without.
-_FOREMOST_KINDS = ("Namespace", "CustomResourceDefinition")
 
 _natural_namespace = functools.lru_cache(maxsize=1024)(natural)
 """Few namespaces hold many objects."""
@@ -70,7 +67,7 @@ def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
 def place(manifest: Manifest) -> Place:
     """What `ordered` compares: the wave and the kind come first."""
     api_version, kind, namespace, name = identity(manifest)
-    rank = _FOREMOST_KINDS.index(kind) if kind in _FOREMOST_KINDS else len(_FOREMOST_KINDS)
+    rank = FOREMOST_KINDS.index(kind) if kind in FOREMOST_KINDS else len(FOREMOST_KINDS)
     where = _natural_namespace(namespace)
     return (wave(manifest), rank, kind, where, natural(name), api_version)
 

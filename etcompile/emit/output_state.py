@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
@@ -68,6 +69,12 @@ def with_lock(files: Mapping[str, str], record: Record) -> dict[str, str]:
         value["configuration"] = {"file": file, "sha256": sha}
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True)
     return {**files, LOCK: text + "\n"}
+
+
+class _Lock(Struct):
+    comment: str
+    format: int
+    outputs: dict[str, str]
 
 
 class OutputState(Struct, frozen=True):
@@ -230,19 +237,18 @@ def _locked_digests(target: Path) -> tuple[dict[PurePosixPath, str] | None, str 
     if file.is_symlink() or not file.is_file():
         return None, None
     try:
-        value = json.loads(file.read_bytes())
+        lock = msgspec.json.decode(file.read_bytes(), type=_Lock)
     except PermissionError as error:
         return None, error.strerror or str(error)
+    except msgspec.ValidationError:
+        return None, "it is no lock file of etcompile"
     except (ValueError, RecursionError):
         return None, "it is no JSON"
-    if not isinstance(value, dict) or value.get("comment") != _COMMENT:
+    if lock.comment != _COMMENT:
         return None, "it is no lock file of etcompile"
-    if (written := value.get("format")) != _FORMAT:
-        return None, f"its format is {written}, and this etcompile knows {_FORMAT}"
-    outputs = value.get("outputs")
-    if not isinstance(outputs, dict) or not all(isinstance(d, str) for d in outputs.values()):
-        return None, "it does not list the outputs"
-    return {PurePosixPath(path): digest for path, digest in outputs.items()}, None
+    if lock.format != _FORMAT:
+        return None, f"its format is {lock.format}, and this etcompile knows {_FORMAT}"
+    return {PurePosixPath(path): digest for path, digest in lock.outputs.items()}, None
 
 
 def _has_header(entry: os.DirEntry[str]) -> bool:

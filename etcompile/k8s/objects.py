@@ -233,6 +233,9 @@ _POD_KINDS = frozenset(
     }
 )
 
+FOREMOST_KINDS = ("Namespace", "CustomResourceDefinition")
+"""The two kinds that others of their own wave cannot be created without."""
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 
 

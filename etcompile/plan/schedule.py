@@ -13,10 +13,10 @@ from graphlib import CycleError, TopologicalSorter
 
 from msgspec import Struct, structs
 
-from etcompile.k8s.objects import Object, wave
+from etcompile.k8s.objects import FOREMOST_KINDS, Object, wave
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.needs import graph
-from etcompile.plan.step import IDLE, MAKES, REMOVES, Action, Declared, ObjectRef, Reason, Step
+from etcompile.plan.step import IDLE, MAKES, REMOVES, Action, Declared, Reason, Step
 
 DRAIN = 90
 """Seconds: a changed ConfigMap reaches a running Pod after at most 82 (measured on a real node),
@@ -71,13 +71,14 @@ def ordered(
         pods = [wave(pod.value) for pod in training.applied]
         for name, (draft, _, _) in training.lists.items():
             raised[name] = max([wave(draft.value), *pods])
-    for waiter, other in (*_named(drafts), *_housed(drafts)):
+    for waiter, other in _named(drafts):
         if other not in raised:
             after[waiter].append(other)
     steps: list[Step] = []
     for draft in drafts:
         step = draft.step
-        number = raised.get(step.id, wave(draft.value))
+        # Whatever is in a new namespace, or of a new kind, may be of the same wave.
+        number = raised.get(step.id, wave(draft.value) - (step.ref.kind in FOREMOST_KINDS))
         names = tuple(
             name for name in dict.fromkeys((*step.after, *after[step.id])) if name != step.id
         )
@@ -232,7 +233,7 @@ def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
 
 
 def _named(drafts: Sequence[Draft]) -> Iterator[tuple[str, str]]:
-    """Pairs of ids: a step, and one before it, as one object names or owns the other.
+    """Pairs of ids: a step, and one before it, as one object names the other.
 
     What a new object needs is created before it, and what an old one needs is deleted after it.
     """
@@ -246,31 +247,6 @@ def _named(drafts: Sequence[Draft]) -> Iterator[tuple[str, str]]:
                     yield target.id, source.id
                 elif source.action in _CREATING:
                     yield source.id, target.id
-    by_key = {draft.step.ref.key: draft.step for draft in applied}
-    for draft in applied:
-        for owner in draft.value["metadata"].get("ownerReferences") or ():
-            version, kind, name = (owner.get(key, "") for key in ("apiVersion", "kind", "name"))
-            ref = ObjectRef(version, kind, draft.step.ref.namespace, name)
-            if draft.step.action in _CREATING and (needed := by_key.get(ref.key)):
-                yield draft.step.id, needed.id
-
-
-def _housed(drafts: Sequence[Draft]) -> Iterator[tuple[str, str]]:
-    """Pairs of ids: an object that is created, and its namespace or its kind that is, too."""
-    creating = [draft for draft in drafts if draft.step.action in _CREATING]
-    namespaces: dict[str, str] = {}
-    kinds: dict[tuple[str, str], str] = {}
-    for draft in creating:
-        if draft.step.ref.kind == "Namespace":
-            namespaces[draft.step.ref.name] = draft.step.id
-        elif draft.step.ref.kind == "CustomResourceDefinition":
-            spec = draft.value.get("spec") or {}
-            kind = (spec.get("names") or {}).get("kind")
-            kinds[str(spec.get("group")), str(kind)] = draft.step.id
-    for draft in creating if namespaces or kinds else ():
-        ref = draft.step.ref
-        homes = (namespaces.get(ref.namespace), kinds.get((ref.group, ref.kind)))
-        yield from ((draft.step.id, home) for home in homes if home)
 
 
 # Whose turn it is ---------------------------------------------------------------------------------

@@ -620,15 +620,3 @@ def test_the_system_exchanges_directories_here(tmp_path: Path) -> None:
     assert _names(tmp_path / "a") == ["was-b"]
     with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / "c"))):
         replacement.exchange(tmp_path / "a", tmp_path / "c")
-
-
-def test_the_system_call_is_found_without_help_from_the_c_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = replacement.ctypes.CDLL(None, use_errno=True)
-
-    class Musl:
-        syscall = library.syscall
-
-    monkeypatch.setattr(replacement.ctypes, "CDLL", lambda *_, **__: Musl)
-    test_the_system_exchanges_directories_here(tmp_path)
