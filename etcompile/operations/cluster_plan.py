@@ -104,29 +104,26 @@ def nameless(compilation: Compilation) -> list[Diagnostic]:
 
 
 class _Inventories:
-    """The ApplySets of the jobs of a compilation, as far as the cluster has them.
+    """The ApplySets of the jobs of a compilation.
 
     Attributes:
-        ids: By job, the ids of the sets that exist.
-        wanted: The ids of all, also of those that are still to be created.
+        ids: Their ids by job, also of those that are still to be created.
         parents: By job, the parents of those that exist.
     """
 
     def __init__(self, compilation: Compilation, live: Live) -> None:
-        self.ids: dict[str | None, str] = {}
-        self.wanted: dict[str | None, str] = {}
-        self.parents: dict[str | None, Object] = {}
-        refs: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
-        for group in compilation.groups:
-            if group.name:
-                ref = applysets.parent(group.name, group.namespace or live.namespace)
-                refs[ref.key] = ref, group.title
-                self.wanted[group.title] = applysets.applyset_id(ref)
-        for parent in live.get([ref for ref, _ in refs.values()]):
-            ref, title = refs[reference(parent).key]
-            if applysets.is_parent(parent, ref):
-                self.ids[title] = applysets.applyset_id(ref)
-                self.parents[title] = parent
+        refs = {
+            group.title: applysets.parent(group.name, group.namespace or live.namespace)
+            for group in compilation.groups
+            if group.name
+        }
+        self.ids = {title: applysets.applyset_id(ref) for title, ref in refs.items()}
+        existing = {reference(parent).key: parent for parent in live.get([*refs.values()])}
+        self.parents = {
+            title: existing[ref.key]
+            for title, ref in refs.items()
+            if ref.key in existing and applysets.is_parent(existing[ref.key], ref)
+        }
 
     def members(self, live: Live) -> Iterator[Object]:
         """The objects of the sets."""
@@ -148,12 +145,15 @@ def _proposal(
     live = Live(cluster)
     sets = _Inventories(compilation, live)
     now = cluster.now()
-    versions = {title: seen_version(sets.parents.get(title), now) for title in sets.wanted if title}
+    versions = {title: seen_version(sets.parents.get(title), now) for title in sets.ids if title}
+    inventories = {
+        title: applyset for title, applyset in sets.ids.items() if new_sets or title in sets.parents
+    }
     server = DryRun(cluster)
     beyond: dict[ObjectKey, Object] = {}
     seen: dict[Key, ObjectState] = {}
     proposed = plan(
-        declarations(compilation, sets.wanted if new_sets else sets.ids, generated=True),
+        declarations(compilation, inventories, generated=True),
         _once(live, sets, compilation, seen, beyond),
         rights,
         context=cluster.context or cluster.server,
@@ -231,14 +231,13 @@ def _once(
 
     While they pass, it notes how far the first are, and collects the others.
     """
-    refs = [reference(value) for value in compilation.in_order()]
+    refs: list[ObjectRef] = []
+    for value in compilation.in_order():
+        refs.append(reference(value))
+        # A job of another kind may have the name, and its ConfigMap another one.
+        if name := config_of_others(value):
+            refs.append(structs.replace(refs[-1], name=name))
     refs += [reference(value) for group in compilation.groups for value in group.generated]
-    # A job of another kind may have the name, and its ConfigMap another one.
-    refs += [
-        structs.replace(reference(value), name=name)
-        for value in compilation.in_order()
-        if (name := config_of_others(value))
-    ]
     refs = [ref for ref in refs if ref.name]
     for value in live.get(refs):
         note(value, seen)
@@ -278,15 +277,15 @@ def _moved(
 
 def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
     """A warning for jobs whose Pods get new names and are otherwise what they were."""
-    jobs = [
+    jobs = ", ".join(
         str(step.job)
         for step in steps
         for change in step.changes
         if change.steps == ("data", STORED_JOB)
         and is_only_another_run(str(change.before), str(change.after))
-    ]
+    )
     if jobs:
-        yield diagnose(codes.ONLY_ANOTHER_RUN, None, jobs=", ".join(jobs))
+        yield diagnose(codes.ONLY_ANOTHER_RUN, None, jobs=jobs)
 
 
 def _operated(

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
+from etcompile.model import Settings
 from etcompile.overlays.overlay_files import shipped
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.planner import plan
@@ -108,10 +109,13 @@ def compared(
 
 def _folder(path: str, options: Options) -> Compilation:
     """What a folder declares: manifests as they are, and specs as they compile."""
-    plain = Options(namespace=options.namespace, allow_plain_secrets=True, limits=options.limits)
-    version = options.settings.kubernetes_version
-    settings = structs.replace(plain.settings, kubernetes_version=version)
-    manifests = compile([path], structs.replace(plain, settings=settings))
+    plain = Options(
+        namespace=options.namespace,
+        settings=Settings(kubernetes_version=options.settings.kubernetes_version),
+        allow_plain_secrets=True,
+        limits=options.limits,
+    )
+    manifests = compile([path], plain)
     if any(group.name for group in manifests.groups):
         return compile([path], options)
     return _empty_or_not(manifests)
@@ -147,31 +151,34 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
     files = unpack(of, wanted, folder)
     if not files:
         return Compilation((), ())
-    overlays = (_then(overlay, of, folder) for overlay in options.overlays)
-    runtimes = (_then(runtime, of, folder) for runtime in options.runtimes)
     templates = options.templates
     if templates and (inside_of := of.within(str(templates))) is not None:
         has_any = unpack(of, [inside_of], folder, every=True)
         templates = folder / inside_of if has_any else None
     options = structs.replace(
         options,
-        overlays=tuple(overlay for overlay in overlays if overlay is not None),
-        runtimes=tuple(runtime for runtime in runtimes if runtime is not None),
+        overlays=_then(options.overlays, of, folder),
+        runtimes=_then(options.runtimes, of, folder),
         templates=templates,
     )
     compilation = compile([str(folder / path) for path in files], options)
     return _placed_in(_empty_or_not(compilation), name, folder)
 
 
-def _then(value: Any, of: Revision, folder: Path) -> Any:
-    """A file or folder as it was; None if it did not exist; outside of the repository as it is."""
-    if not isinstance(value, str | os.PathLike):
-        return value
-    name = os.fsdecode(value)
-    inside = of.within(name)
-    if inside is None or (name in shipped() and not Path(name).exists()):
-        return value
-    return str(folder / inside) if unpack(of, [inside], folder) else None
+def _then(values: Sequence[Any], of: Revision, folder: Path) -> tuple[Any, ...]:
+    """The files and folders that existed, as they were; what is in no repository as it is."""
+    result = []
+    for value in values:
+        inside = None
+        if isinstance(value, str | os.PathLike):
+            name = os.fsdecode(value)
+            if name not in shipped() or Path(name).exists():
+                inside = of.within(name)
+        if inside is None:
+            result.append(value)
+        elif unpack(of, [inside], folder):
+            result.append(str(folder / inside))
+    return tuple(result)
 
 
 def _placed_in(compilation: Compilation, name: str, folder: Path) -> Compilation:
