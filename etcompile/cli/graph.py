@@ -31,8 +31,7 @@ def command(ctx: click.Context, options: GraphOptions) -> None:
     """
     from etcompile.diagnostics import diagnose
     from etcompile.operations.declarations import declarations
-    from etcompile.plan.drawings import FORMS
-    from etcompile.plan.needs import bundled, deadlock, graph
+    from etcompile.plan.needs import FORMS, bundled, deadlock, graph
 
     compilation = compile(options.paths, replace(compiler_options(options), without_keys=True))
     if not compilation.ok:

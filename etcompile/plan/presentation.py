@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile import pages
-from etcompile.diagnostics.message_text import excerpts
+from etcompile.diagnostics.message_text import excerpts, printable
 from etcompile.diagnostics.redaction import redacted
 from etcompile.plan.groups import (
     MARKS,
@@ -53,7 +53,6 @@ _COLOURS = {
     "unmanaged": "2",
 }
 _LINE_COLOURS = {"-": "31", "+": "32", "@": "36", "#": "1", " ": ""}
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
@@ -77,9 +76,9 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
         yield _painted(f"{toll(plan)}:", "1;31", color=color)
         for group in destroys:
             mark = MARKS[group.first.action]
-            yield _painted(f"  {mark:>3} {_clean(group.title)}", "31", color=color)
+            yield _painted(f"  {mark:>3} {printable(group.title)}", "31", color=color)
             if reason := ", ".join(group.first.reasons):
-                yield _painted(f"      {_clean(reason)}", "2", color=color)
+                yield _painted(f"      {printable(reason)}", "2", color=color)
         yield ""
     yield _painted(f"{side(plan)}: {summary(plan)}", "1", color=color)
 
@@ -87,20 +86,20 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
 def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str]:
     step = group.first
     mark = _painted(f"{MARKS[step.action]:>3} {step.action:<8}", _COLOURS[step.action], color=color)
-    yield f"{group.number:>{width + 2}} {mark} {_clean(group.title)}"
+    yield f"{group.number:>{width + 2}} {mark} {printable(group.title)}"
     indent = " " * (width + 16)
     notes = list(group.first.reasons) if step.action != "create" or step.needs else []
     if step.action == "create" and step.manifest:
         notes = [words for words in (gist(step.manifest), *notes) if words]
     for note in notes:
-        yield _painted(f"{indent}{_clean(note)}", "2", color=color)
+        yield _painted(f"{indent}{printable(note)}", "2", color=color)
     changed = (
         line
         for change in step.changes
         for line in limited(iter(_short([*lines(change, yaml)])), _MOST_LINES_OF_FIELD)
     )
     for line in limited(changed, _MOST_LINES):
-        words = _clean(line.text)
+        words = printable(line.text)
         if len(words) > _WIDEST + 2:
             words = f"{words[:_WIDEST]}… ({len(words) - _WIDEST} more characters)"
         if line.sign != "#":
@@ -124,11 +123,6 @@ def _short(changed: list[Line]) -> list[Line]:
     if [line.sign for line in changed] == ["#", "-", "+"] and sum(map(len, texts)) < _SHORT:
         return [Line("#", f"{texts[0]}: {texts[1]} → {texts[2]}")]
     return changed
-
-
-def _clean(words: str) -> str:
-    """The words without anything that a terminal would act on."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", words)
 
 
 def _painted(words: str, style: str, *, color: bool) -> str:

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from etcompile import Compilation
-from etcompile.plan.drawings import FORMS, mermaid, tree
-from etcompile.plan.needs import Edge, Graph, Node, bundled, graph
+from etcompile.plan.needs import FORMS, Edge, Graph, Node, bundled, graph, mermaid, tree
 from etcompile.plan.step import Declared
 from specs import compiled, training_job
 
