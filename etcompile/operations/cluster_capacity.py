@@ -12,6 +12,7 @@ from etcompile.capacity.snapshot import KINDS, Snapshot
 from etcompile.compiler import Compilation, JobObjects
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.objects import Object, timestamp
+from etcompile.k8s.path import misfit
 from etcompile.k8s.requests import Amounts, requested, total
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.load import access, parse
@@ -94,11 +95,8 @@ def read_file(file: str) -> Snapshot:
     try:
         return snapshot.of_document(document.data)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        steps = path.rstrip("`").replace("[", ".").replace("]", "").split(".")[1:]
-        place = document.locate(tuple(int(s) if s.isdigit() else s for s in steps))
-        problem = "an amount is no quantity" if "regex" in problem else problem.replace("`", "'")
-        wrong = diagnose(codes.NO_SNAPSHOT, place, problem=problem)
+        problem, path = misfit(error)
+        wrong = diagnose(codes.NO_SNAPSHOT, document.locate(path), problem=problem)
         raise SnapshotError(wrong) from error
 
 
