@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import structs
 
-from etcompile.cli.command_line import option, subcommand
+from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     AdviceOptions,
@@ -59,8 +59,8 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
     """
     if options.fix and options.diff:
         raise click.UsageError("--diff changes nothing, and --fix does: name one of them.")
-    if options.unsafe_fixes and not (options.fix or options.diff):
-        raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
+    if not (options.fix or options.diff):
+        refuse_without("--fix or --diff", "unsafe_fixes")
     paths: Sequence[str] = options.paths
     if options.advice.with_folder:
         # pre-commit names the files that changed, and leaves out the job of a new scale intent.

@@ -21,6 +21,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
@@ -53,11 +54,13 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     return f" Did you mean '{near}'?" if near else ""
 
 
-def refuse_without(needed: str, **options: object) -> None:
-    """Refuses options that have a value, since they count only with the option `needed`."""
-    for name, value in options.items():
-        if value:
-            raise click.UsageError(f"--{name.replace('_', '-')} needs {needed}")
+def refuse_without(needed: str, *names: str) -> None:
+    """Refuses options that the command line has, since they count only with the option `needed`."""
+    ctx = click.get_current_context()
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if param.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[-1]} needs {needed}")
 
 
 class Command(click.Command):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import click
 
-from etcompile.cli.command_line import option, subcommand
+from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.options import IGNORE, OPTIONAL_PATHS, Connection, ReportOptions
 from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
@@ -54,8 +54,8 @@ def command(ctx: click.Context, options: MigrateOptions) -> None:
     output = options.output
     if bool(options.paths) == bool(options.from_cluster):
         raise click.UsageError("name files, or a job with --from-cluster KIND/NAME")
-    if not options.from_cluster and (options.connection.context or options.connection.kubeconfig):
-        raise click.UsageError("--context and --kubeconfig need --from-cluster")
+    if not options.from_cluster:
+        refuse_without("--from-cluster", "context", "kubeconfig")
     namespace = None if options.from_cluster else options.namespace
     compiling = Options(namespace=namespace, output=output)
     inputs: list[Any] = [*options.paths]

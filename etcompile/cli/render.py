@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from etcompile import emit
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand, of
-from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options, explicit
+from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options
 from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import DIFFERENT, REFUSED
@@ -71,12 +71,7 @@ def command(ctx: click.Context, options: RenderOptions) -> None:
     """
     output = options.output_dir
     if output is None:
-        flags = {"check": options.check, "force": options.force, "replace": options.replaced}
-        # The configuration file may say how a folder is laid out, without there being one.
-        named = explicit()
-        split = options.folder.split and "split" in named
-        layout = options.folder.layout != "jobs" and "layout" in named
-        refuse_without("-d DIR", split=split, **flags, layout=layout)
+        refuse_without("-d DIR", "check", "force", "replaced", "split", "layout")
     elif options.output != "yaml":
         raise click.UsageError("-o is the format of standard output: leave out -d DIR")
     if options.check and (options.force or options.replaced):

@@ -36,19 +36,23 @@ class ManifestOptions(Struct, frozen=True, kw_only=True):
         help="With --manifests: image of the watcher.  [default:"
         " ghcr.io/etcompile/etcompile:VERSION]",
     )
-    read_logs: bool = option(
+    logs: bool = option(
+        "--read-logs",
         help="With --manifests: allow the watcher to read logs, for jobs that limit how long a Pod"
         " may log nothing.",
     )
-    read_quotas: bool = option(
+    quotas: bool = option(
+        "--read-quotas",
         help="With --manifests: allow the watcher to watch ResourceQuotas, so that it creates a"
         " refused Pod as soon as there is room.",
     )
-    remove_finished: bool = option(
+    removal: bool = option(
+        "--remove-finished",
         help="With --manifests: allow the watcher to delete what is left of jobs with a"
         " ttlSecondsAfterFinished.",
     )
-    remove_pod_groups: bool = option(
+    gangs: bool = option(
+        "--remove-pod-groups",
         help="With --manifests: also allow it to delete their PodGroups. Only administrators of"
         " the cluster can usually grant that.",
     )
@@ -147,7 +151,7 @@ def command(ctx: click.Context, options: WatchOptions) -> None:
         objects = manifests(_installation(options))
         write(*(f"---\n{emit.to_yaml(value)}" for value in objects))
         return
-    refuse_without("--manifests", **structs.asdict(options.installation))
+    refuse_without("--manifests", *ManifestOptions.__struct_fields__)
     from etcompile.kubeapi import ClusterError
 
     # It runs for months: the command line turns this off for commands that end soon.
@@ -180,12 +184,8 @@ def _watch(options: WatchOptions, chosen: "Selector") -> int:
     terms = LeaseDurations.of(options.lease)
     leading = LeaderElection(electing, home, options.name, identity, terms=terms)
     watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
-    if options.once:
-        return _once(watcher, leading)
-    return _until_stopped(watcher, leading, cluster, options)
-
-
-def _once(watcher: "Watcher", leading: "LeaderElection") -> int:
+    if not options.once:
+        return _until_stopped(watcher, leading, cluster, options)
     if not leading.attempt():
         if leading.problem:
             click.echo(f"etcompile: {leading.problem}", err=True)
@@ -248,21 +248,11 @@ def _installation(options: WatchOptions) -> "Installation":
     if namespaces == ():
         raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
     home = options.home or (namespaces[0] if namespaces else WATCH)
-    what = options.installation
-    installation = Installation(
-        home,
-        namespaces,
-        selector=options.selector,
-        logs=what.read_logs,
-        policy=not what.without_policy,
-        name=options.name,
-        pod_monitor=what.pod_monitor,
-        dashboard=what.dashboard,
-        quotas=what.read_quotas,
-        removal=what.remove_finished,
-        gangs=what.remove_pod_groups,
-    )
-    return structs.replace(installation, image=what.image) if what.image else installation
+    parts = structs.asdict(options.installation)
+    parts["policy"] = not parts.pop("without_policy")
+    image = parts.pop("image")
+    parts |= {"image": image} if image else {}
+    return Installation(home, namespaces, selector=options.selector, name=options.name, **parts)
 
 
 def _log_to_standard_error(options: WatchOptions) -> None:
