@@ -9,7 +9,6 @@ import gc
 import importlib
 import io
 import os
-import stat
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -62,7 +61,6 @@ _GROUPS = {
 """The sections of `--help`, each with its commands."""
 
 _COMMANDS = {name: words for group in _GROUPS.values() for name, words in group.items()}
-
 
 _OF_A_STREAM = frozenset({errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
 """What writing to an open stream fails with; no file that is opened by its name."""
@@ -186,25 +184,22 @@ class _Pipe(io.FileIO):
 
 
 def outlive_readers() -> None:
-    """Replaces the standard streams that are pipes by streams that outlive their readers."""
+    """Replaces the standard streams by streams that outlive their readers."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:
-            mode = os.fstat(stream.fileno()).st_mode
+            raw: Any = _Pipe(stream.fileno(), "wb", closefd=False)
         except (AttributeError, OSError, ValueError):
             continue  # it is closed, or no file of the operating system
-        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-            stream.flush()
-            raw: Any = _Pipe(stream.fileno(), "wb", closefd=False)
-            pipe = io.BufferedWriter(raw)
-            text = io.TextIOWrapper(
-                pipe,
-                encoding=stream.encoding,
-                errors=stream.errors,
-                newline="\n",
-                line_buffering=stream.line_buffering or name == "stderr",
-            )
-            setattr(sys, name, text)
+        stream.flush()
+        text = io.TextIOWrapper(
+            io.BufferedWriter(raw),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            newline="\n",
+            line_buffering=stream.line_buffering or name == "stderr",
+        )
+        setattr(sys, name, text)
 
 
 def reader_is_gone() -> bool:

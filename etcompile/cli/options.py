@@ -408,40 +408,31 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
         Raises:
             click.BadParameter: the file of `--ignore-differences` cannot be read.
         """
+        from etcompile.load import load
+        from etcompile.plan.ignore_differences import IgnoreError, ignored
         from etcompile.plan.scope import Rights
 
+        rules: list[Ignored] = []
+        if self.ignore_differences is not None:
+            hint = "--ignore-differences"
+            loaded = load([self.ignore_differences])
+            for diagnostic in loaded.diagnostics:
+                problem = f"{diagnostic.location}: {diagnostic.message}"
+                raise click.BadParameter(problem, param_hint=hint)
+            for document in loaded.documents:
+                try:
+                    rules += ignored(document.data)
+                except IgnoreError as error:
+                    problem = f"{document.locate(error.path)}: {error.problem}"
+                    raise click.BadParameter(problem, param_hint=hint) from error
         return Rights(
             replace=self.replace,
             replace_data=frozenset(self.replace_data),
             adopt=self.adopt,
             prune=self.prune,
             take_ownership=frozenset(self.take_ownership),
-            ignored=self._ignored(),
+            ignored=tuple(rules),
         )
-
-    def _ignored(self) -> "tuple[Ignored, ...]":
-        """The rules of `--ignore-differences`."""
-        from etcompile.load import access, parse
-        from etcompile.plan.ignore_differences import IgnoreError, ignored
-
-        file, hint = self.ignore_differences, "--ignore-differences"
-        if file is None:
-            return ()
-        try:
-            loaded = parse(access.content(file), file=file)
-        except OSError as error:
-            raise click.BadParameter(f"{file}: {error.strerror}", param_hint=hint) from error
-        for diagnostic in loaded.diagnostics:
-            problem = f"{diagnostic.location}: {diagnostic.message}"
-            raise click.BadParameter(problem, param_hint=hint)
-        rules: list[Ignored] = []
-        for document in loaded.documents:
-            try:
-                rules += ignored(document.data)
-            except IgnoreError as error:
-                place = document.locate(error.path)
-                raise click.BadParameter(f"{place}: {error.problem}", param_hint=hint) from error
-        return tuple(rules)
 
 
 SETTINGS = (

@@ -104,22 +104,14 @@ class Events:
         """Says how the command ended where nothing was begun, so that `end` is always last."""
         if self._ended:
             return
+        errors = (each for each in diagnostics if each.severity is Severity.ERROR)
         refused = [
-            {"code": diagnostic.code, "reason": diagnostic.message}
-            | ({"hint": diagnostic.hint} if diagnostic.hint else {})
-            for diagnostic in diagnostics
-            if diagnostic.severity is Severity.ERROR
+            {"code": each.code, "reason": each.message} | ({"hint": each.hint} if each.hint else {})
+            for each in errors
         ]
-        self._write(
-            "end",
-            exit=code,
-            done=0,
-            interrupted=code == INTERRUPTED,
-            timedOut=False,
-            notDone=[],
-            notReady=[],
-            refused=refused,
-        )
+        stopped: dict[str, Any] = {"interrupted": code == INTERRUPTED, "timedOut": False}
+        nothing: dict[str, Any] = {"done": 0, "notDone": [], "notReady": []}
+        self._write("end", exit=code, **stopped, **nothing, refused=refused)
 
     def _write(self, event: str, moment: datetime | None = None, **facts: Any) -> None:
         self._ended = self._ended or event == "end"
@@ -152,9 +144,11 @@ class Lines:
             self._write(f"{side(plan)}: {summary(plan)}")
 
     def tell(self, event: StepEvent) -> None:
-        """Writes a line for a change of state."""
+        """Writes a line such as `Pod ml/bert-worker-0  waiting: cannot be scheduled: …`."""
         if not self._quiet or event.status == "failed":
-            self._write(self.line(event))
+            status = self._painted(event.status, _COLOURS.get(event.status, ""))
+            reason = f": {shown(event.reason)}" if event.reason else ""
+            self._write(f"{event.ref}  {status}{reason}")
 
     def repeat(self, repeat: Repeat) -> None:
         """Says that a request is sent again; called from any thread."""
@@ -181,19 +175,13 @@ class Lines:
         left = []
         for step, reason in outcome.left:
             until = f" until {step.until}" if step.until else ""
-            left.append((step.ref, (f"{step.action} ", until), reason))
+            left.append((step.ref, f"{step.action} ", until, reason))
         self._list("not done", left)
         # As people sort: worker-2 before worker-10.
         unready = sorted(
-            outcome.unready,
-            key=lambda each: (
-                not each.failed,
-                each.ref.kind,
-                each.ref.namespace,
-                natural(each.ref.name),
-            ),
+            outcome.unready, key=lambda each: (not each.failed, natural(f"{each.ref}"))
         )
-        self._list("not ready", [(waiting.ref, ("", ""), waiting.reason) for waiting in unready])
+        self._list("not ready", [(waiting.ref, "", "", waiting.reason) for waiting in unready])
         jobs = (waiting.job for waiting in unready if waiting.over and waiting.job)
         for job in dict.fromkeys(jobs):
             namespace, _, name = job.rpartition("/")
@@ -203,25 +191,19 @@ class Lines:
     def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
         """Says nothing: people read the diagnostics."""
 
-    def line(self, event: StepEvent) -> str:
-        """A change of state as a line: `Pod ml/bert-worker-0  waiting: cannot be scheduled: …`."""
-        status = self._painted(event.status, _COLOURS.get(event.status, ""))
-        reason = f": {shown(event.reason)}" if event.reason else ""
-        return f"{event.ref}  {status}{reason}"
-
-    def _list(self, title: str, objects: Iterable[tuple[ObjectRef, tuple[str, str], str]]) -> None:
+    def _list(self, title: str, objects: Iterable[tuple[ObjectRef, str, str, str]]) -> None:
         """Writes objects and why, each different reason once, with those that it holds for.
 
         Args:
             objects: Each with what to write before and after it, and the reason.
         """
-        groups: dict[tuple[tuple[str, str], str], list[tuple[ObjectRef, str]]] = {}
-        for ref, around, reason in objects:
+        groups: dict[tuple[str, str, str], list[tuple[ObjectRef, str]]] = {}
+        for ref, before, after, reason in objects:
             words = _USED.sub("used: *", reason.replace(ref.name, "*"))
-            groups.setdefault((around, words), []).append((ref, reason))
+            groups.setdefault((before, after, words), []).append((ref, reason))
         if groups:
             self._write(self._painted(f"{title}:", "1"))
-        for ((before, after), _), group in groups.items():
+        for (before, after, _), group in groups.items():
             ref, reason = group[0]
             if len(group) > 1:
                 reason = reason.replace(ref.name, "*")

@@ -29,11 +29,9 @@ def report(
     form = options.form
     diagnostics = _marked(diagnostics, options.ignore)
     if options.quiet and not options.strict:
-        diagnostics = [
-            diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR
-        ]
+        diagnostics = [each for each in diagnostics if each.severity is Severity.ERROR]
     if form not in SUPPRESSION_FORMS:
-        diagnostics = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
+        diagnostics = [each for each in diagnostics if each.suppressed is None]
     if form == "text" and not diagnostics:
         return
     from etcompile.diagnostics.output import Audience, render, repository

@@ -80,20 +80,16 @@ class Session:
 
         try:
             yield
-        except KeyboardInterrupt:
-            self.shown.conclude(INTERRUPTED, ())
-            raise
         except ImpossibleError as error:
             self.leave(error.result.code, error.result.diagnostics)
         except ClusterError as error:
             self.leave(CLUSTER, [error.diagnostic])
         except click.exceptions.Exit:
             raise
-        except click.ClickException as error:
-            self.shown.conclude(error.exit_code, ())
-            raise
-        except Exception as error:
-            self.shown.conclude(REFUSED if isinstance(error, OSError) else INTERNAL, ())
+        except BaseException as error:
+            code = REFUSED if isinstance(error, OSError) else INTERNAL
+            code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else code
+            self.shown.conclude(getattr(error, "exit_code", code), ())
             raise
 
     def carry_out(
@@ -190,10 +186,7 @@ def _signals(rollout: "Rollout") -> Iterator[None]:
         received.append(number)
         rollout.interrupt()
 
-    before = {
-        signal_number: signal.signal(signal_number, stop)
-        for signal_number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
