@@ -27,9 +27,7 @@ _OF_APPLY = {"form", "color", "quiet", "strict", "ignore", "namespace", "adopt",
 """Options of compiling and of rights that count for a plan of `diff`, too."""
 
 
-class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of `etcompile apply`."""
-
+class _Options(CompileOptions, frozen=True, kw_only=True):
     rights: RightsOptions
     set_name: str | None = SET_NAME
     wait: Wait = option(
@@ -47,8 +45,8 @@ class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
     cluster: RolloutOptions
 
 
-@subcommand("apply", ApplyOptions, cls=CompilingCommand, flags=("run",))
-def command(ctx: click.Context, options: ApplyOptions) -> None:
+@subcommand("apply", _Options, cls=CompilingCommand, flags=("run",))
+def command(ctx: click.Context, options: _Options) -> None:
     """Create or update the objects of jobs in a cluster, in the order that training needs.
 
     PATH is as for render, or one plan.json that `etcompile diff --plan` wrote. It is applied only
@@ -115,7 +113,7 @@ def _plan_file(paths: tuple[str, ...]) -> str | None:
     return None
 
 
-def _refuse_options_of_diff(ctx: click.Context, options: ApplyOptions) -> None:
+def _refuse_options_of_diff(ctx: click.Context, options: _Options) -> None:
     """Refuses what `diff` has decided when it wrote the plan."""
     if options.wait == "complete":
         raise click.UsageError(

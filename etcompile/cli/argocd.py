@@ -26,9 +26,7 @@ def command() -> None:
     """
 
 
-class GenerateOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of `etcompile argocd generate`."""
-
+class _GenerateOptions(CompileOptions, frozen=True, kw_only=True):
     paths: tuple[str, ...] = OPTIONAL_PATHS
 
 
@@ -55,8 +53,8 @@ class _Plugin(CompilingCommand):
         return super().parse_args(ctx, [*args, *wanted.words])
 
 
-@subcommand("generate", GenerateOptions, cls=_Plugin, group=command)
-def _generate(ctx: click.Context, options: GenerateOptions) -> None:
+@subcommand("generate", _GenerateOptions, cls=_Plugin, group=command)
+def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
     """Compile what an Application asks for, as `etcompile render` does.
 
     Options given here hold for all Applications. What the Application's parameters say
@@ -133,9 +131,7 @@ def _plugin() -> None:
     click.echo(plugin_file().read_text("utf-8"), nl=False)
 
 
-class SidecarOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile argocd sidecar`."""
-
+class _SidecarOptions(Struct, frozen=True, kw_only=True):
     image: str = option(
         default=f"ghcr.io/etcompile/etcompile-argocd:{__version__}",
         metavar="IMAGE",
@@ -143,17 +139,15 @@ class SidecarOptions(Struct, frozen=True, kw_only=True):
     )
 
 
-@subcommand("sidecar", SidecarOptions, group=command)
-def _sidecar(_ctx: click.Context, options: SidecarOptions) -> None:
+@subcommand("sidecar", _SidecarOptions, group=command)
+def _sidecar(_ctx: click.Context, options: _SidecarOptions) -> None:
     """Write the patch that adds the plugin to Argo CD's repo server."""
     from etcompile.pages import text
 
     click.echo(text("argocd/sidecar.yaml", image=options.image), nl=False)
 
 
-class ApplicationOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile argocd application`."""
-
+class _ApplicationOptions(Struct, frozen=True, kw_only=True):
     name: str = argument("NAME")
     repository: str = option(metavar="URL", help="URL of the Git repository.")
     path: str = option(metavar="PATH", help="Folder of the repository to sync.")
@@ -162,8 +156,8 @@ class ApplicationOptions(Struct, frozen=True, kw_only=True):
     plugin: bool = option(help="PATH holds job files, which the plugin compiles.")
 
 
-@subcommand("application", ApplicationOptions, group=command)
-def _application(_ctx: click.Context, options: ApplicationOptions) -> None:
+@subcommand("application", _ApplicationOptions, group=command)
+def _application(_ctx: click.Context, options: _ApplicationOptions) -> None:
     """Write an Application that syncs rendered manifests, or jobs by the plugin."""
     from etcompile.pages import text
 

@@ -45,14 +45,12 @@ def command() -> None:
     """Write down what a cluster has, for check --capacity."""
 
 
-class SnapshotOptions(ReportOptions, frozen=True, kw_only=True):
-    """The options of `etcompile capacity snapshot`."""
-
+class _Options(ReportOptions, frozen=True, kw_only=True):
     connection: Connection
 
 
-@subcommand("snapshot", SnapshotOptions, group=command)
-def _snapshot(ctx: click.Context, options: SnapshotOptions) -> None:
+@subcommand("snapshot", _Options, group=command)
+def _snapshot(ctx: click.Context, options: _Options) -> None:
     """Write a snapshot of a cluster's capacity to standard output.
 
     It has groups of equal nodes, sums of what runs on them, quotas and queues. It names no Pods,

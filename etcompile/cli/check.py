@@ -33,9 +33,7 @@ _WRITABLE = 0o222
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class CheckOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of `etcompile check`."""
-
+class _Options(CompileOptions, frozen=True, kw_only=True):
     advice: AdviceOptions
     capacity: CapacityOptions
     fix: bool = option(
@@ -50,8 +48,8 @@ class CheckOptions(CompileOptions, frozen=True, kw_only=True):
     )
 
 
-@subcommand("check", CheckOptions, cls=CompilingCommand)
-def command(ctx: click.Context, options: CheckOptions) -> None:
+@subcommand("check", _Options, cls=CompilingCommand)
+def command(ctx: click.Context, options: _Options) -> None:
     """Report the errors and warnings of job files; with --fix, correct the files.
 
     Reports what render reports, and advice about training (ET9xxx). PATH is as for render. Exit
@@ -138,7 +136,7 @@ def command(ctx: click.Context, options: CheckOptions) -> None:
         click.echo(f"needs in the cluster: {need} (for {', '.join(names)})", err=True)
 
 
-def _fixed(compiled: Callable[[], Compilation], options: CheckOptions) -> Compilation:
+def _fixed(compiled: Callable[[], Compilation], options: _Options) -> Compilation:
     """Corrects the files; what they compile to then, and which of them could not be written."""
     from etcompile.fixes import fixed_files
 

@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from etcompile.operations import CheckpointRequest
 
 
-class CheckpointOptions(ReportOptions, frozen=True, kw_only=True):
-    """The options of `etcompile checkpoint`."""
-
+class _Options(ReportOptions, frozen=True, kw_only=True):
     job: str = JOB
     namespace: str | None = LIVE_NAMESPACE
     cluster: ClusterOptions
 
 
-@subcommand("checkpoint", CheckpointOptions, cls=SectionedCommand)
-def command(ctx: click.Context, options: CheckpointOptions) -> None:
+@subcommand("checkpoint", _Options, cls=SectionedCommand)
+def command(ctx: click.Context, options: _Options) -> None:
     """Ask all commands of a job at the same time to write a checkpoint.
 
     Sends the signal that the annotation etcompile.dev/checkpoint-signal names to all processes of

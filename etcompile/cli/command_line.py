@@ -2,12 +2,12 @@
 
 The parameters of a command are the fields of a frozen struct:
 
-    class LogsOptions(ReportOptions, frozen=True, kw_only=True):
+    class _Options(ReportOptions, frozen=True, kw_only=True):
         job: str = argument("JOB")
         rank: int | None = option(metavar="N", help="Only the Pod of this rank.")
 
-    @subcommand("logs", LogsOptions)
-    def command(ctx: click.Context, options: LogsOptions) -> None: ...
+    @subcommand("logs", _Options)
+    def command(ctx: click.Context, options: _Options) -> None: ...
 
 What the type of a field says is not repeated: a `bool` is a flag, a tuple is an option that may be
 repeated, a `Literal` is a choice, and what is not `| None` and has no default is required. A

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class CompletionOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile completion`."""
-
+class _Options(Struct, frozen=True, kw_only=True):
     shell: Literal["bash", "zsh", "fish"] = argument()
 
 
-@subcommand("completion", CompletionOptions)
-def command(ctx: click.Context, options: CompletionOptions) -> None:
+@subcommand("completion", _Options)
+def command(ctx: click.Context, options: _Options) -> None:
     """Print the completion script of a shell for `etcompile`.
 
     bash: eval "$(etcompile completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after

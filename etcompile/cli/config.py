@@ -13,9 +13,7 @@ from etcompile.cli.reporting import report, write
 from etcompile.exitcodes import REFUSED
 
 
-class ConfigOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile config`."""
-
+class _Options(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = OPTIONAL_PATHS
     environment: str | None = option(
         metavar="NAME", help="Environment in the file whose settings apply."
@@ -28,8 +26,8 @@ class ConfigOptions(Struct, frozen=True, kw_only=True):
     output: Literal["text", "json"] = option("-o", default="text", help="Format of the output.")
 
 
-@subcommand("config", ConfigOptions)
-def command(ctx: click.Context, options: ConfigOptions) -> None:
+@subcommand("config", _Options)
+def command(ctx: click.Context, options: _Options) -> None:
     """Show the settings with which PATH is compiled, and where each of them comes from.
 
     They come from the nearest etcompile.toml above PATH, or the table tool.etcompile of a

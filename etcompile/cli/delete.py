@@ -22,9 +22,7 @@ from etcompile.exitcodes import INPUT
 from etcompile.plan.step import reference
 
 
-class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of `etcompile delete`."""
-
+class _Options(CompileOptions, frozen=True, kw_only=True):
     paths: tuple[str, ...] = OPTIONAL_PATHS
     names: tuple[str, ...] = option("--job", metavar="NAME", help="Name of a job. May be repeated.")
     adopt: bool = option(help="Also delete what another tool or set manages.")
@@ -33,8 +31,8 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     cluster: RolloutOptions
 
 
-@subcommand("delete", DeleteOptions, cls=CompilingCommand, flags=("concurrency",))
-def command(ctx: click.Context, options: DeleteOptions) -> None:
+@subcommand("delete", _Options, cls=CompilingCommand, flags=("concurrency",))
+def command(ctx: click.Context, options: _Options) -> None:
     """Delete jobs from a cluster: the jobs of PATHs, or those named with --job.
 
     An object belongs to a job if it is in the job's inventory, or if it has the job's label and

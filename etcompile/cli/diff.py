@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from etcompile.operations.declarations import Comparison
 
 
-class DiffOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of `etcompile diff`."""
-
+class _Options(CompileOptions, frozen=True, kw_only=True):
     against: str = option(
         default="cluster",
         metavar="cluster|DIR|REV",
@@ -60,8 +58,8 @@ class DiffOptions(CompileOptions, frozen=True, kw_only=True):
     exit_zero: bool = option(help="Exit with 0 even if there are differences.")
 
 
-@subcommand("diff", DiffOptions, cls=CompilingCommand, flags=("capacity", "run"))
-def command(ctx: click.Context, options: DiffOptions) -> None:
+@subcommand("diff", _Options, cls=CompilingCommand, flags=("capacity", "run"))
+def command(ctx: click.Context, options: _Options) -> None:
     """Show what apply would do, in order, and which fields would change.
 
     PATH is as for render. What apply would refuse is reported as well, except for missing rights.
@@ -106,7 +104,7 @@ def command(ctx: click.Context, options: DiffOptions) -> None:
     ctx.exit(DIFFERENT if differs and not options.exit_zero else 0)
 
 
-def _compared(compilation: Compilation, chosen: Options, options: DiffOptions) -> "Comparison":
+def _compared(compilation: Compilation, chosen: Options, options: _Options) -> "Comparison":
     """The plan against what `--against` names."""
     from etcompile.operations.declarations import Comparison, compared
 

@@ -10,15 +10,13 @@ from etcompile.diagnostics.catalogue import codes_by_name
 from etcompile.diagnostics.spelling import probable_code
 
 
-class ExplainOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile explain`."""
-
+class _Options(Struct, frozen=True, kw_only=True):
     code: str | None = argument("[CODE]", shell_complete=completion.codes)
     all: bool = option(help="Explain all diagnostics.")
 
 
-@subcommand("explain", ExplainOptions)
-def command(_ctx: click.Context, options: ExplainOptions) -> None:
+@subcommand("explain", _Options)
+def command(_ctx: click.Context, options: _Options) -> None:
     """Explain an error or a warning: its reason, an example, and what to do.
 
     CODE is the code in brackets, such as ET2003, or the name, such as replicas-above-max.

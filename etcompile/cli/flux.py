@@ -13,9 +13,7 @@ def command() -> None:
     """Write the files with which Flux syncs rendered manifests."""
 
 
-class KustomizationOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile flux kustomization`."""
-
+class _KustomizationOptions(Struct, frozen=True, kw_only=True):
     name: str = argument("NAME")
     path: str = option(metavar="PATH", help="The rendered folder in the source.")
     source: str | None = option(
@@ -32,8 +30,8 @@ class KustomizationOptions(Struct, frozen=True, kw_only=True):
     )
 
 
-@subcommand("kustomization", KustomizationOptions, group=command)
-def _kustomization(_ctx: click.Context, options: KustomizationOptions) -> None:
+@subcommand("kustomization", _KustomizationOptions, group=command)
+def _kustomization(_ctx: click.Context, options: _KustomizationOptions) -> None:
     """Write the Kustomization of a rendered folder, or the two of a staged one."""
     from etcompile.pages import text
 
@@ -50,16 +48,14 @@ def _kustomization(_ctx: click.Context, options: KustomizationOptions) -> None:
     click.echo(text("flux/kustomization.yaml", **values), nl=False)
 
 
-class SourceOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile flux source`."""
-
+class _SourceOptions(Struct, frozen=True, kw_only=True):
     name: str = argument("NAME")
     repository: str = option(metavar="URL", help="The Git repository.")
     revision: str = option(default="main", metavar="BRANCH", help="The branch.")
 
 
-@subcommand("source", SourceOptions, group=command)
-def _source(_ctx: click.Context, options: SourceOptions) -> None:
+@subcommand("source", _SourceOptions, group=command)
+def _source(_ctx: click.Context, options: _SourceOptions) -> None:
     """Write the GitRepository in which Flux finds a rendered folder."""
     from etcompile.pages import text
 

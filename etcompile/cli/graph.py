@@ -14,16 +14,14 @@ from etcompile.diagnostics import codes
 from etcompile.exitcodes import REFUSED
 
 
-class GraphOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of `etcompile graph`."""
-
+class _Options(CompileOptions, frozen=True, kw_only=True):
     output: Literal["tree", "mermaid"] = option(
         "-o", default="tree", help="A tree for the terminal, or a Mermaid flowchart."
     )
 
 
-@subcommand("graph", GraphOptions, cls=CompilingCommand, flags=())
-def command(ctx: click.Context, options: GraphOptions) -> None:
+@subcommand("graph", _Options, cls=CompilingCommand, flags=())
+def command(ctx: click.Context, options: _Options) -> None:
     """Show the order in which the objects of jobs start, and what each waits for.
 
     An object waits for all earlier waves and for what its spec names; a launcher waits for its

@@ -23,9 +23,7 @@ _LONGEST_NAME = 52
 _PLACEHOLDER = "https://git.example.com/your-team/training.git"
 
 
-class InitOptions(ReportOptions, frozen=True, kw_only=True):
-    """The options of `etcompile init`."""
-
+class _Options(ReportOptions, frozen=True, kw_only=True):
     folder: Path = argument("[DIR]", default=".", type=click.Path(file_okay=False, path_type=Path))
     gitops: Literal["argocd", "flux", "none"] = option(
         default="none", help="Tool that syncs the output. Adds its files and annotations."
@@ -51,8 +49,8 @@ class InitOptions(ReportOptions, frozen=True, kw_only=True):
     kubernetes_version: str = KUBERNETES_VERSION
 
 
-@subcommand("init", InitOptions, flags=("kubernetes-version", "color"))
-def command(ctx: click.Context, options: InitOptions) -> None:
+@subcommand("init", _Options, flags=("kubernetes-version", "color"))
+def command(ctx: click.Context, options: _Options) -> None:
     """Create a repository to start from: a job, an overlay, CI, and the files of a GitOps tool.
 
     Existing files stay as they are. The new files render as they are, and their checks pass.
@@ -81,7 +79,7 @@ def command(ctx: click.Context, options: InitOptions) -> None:
         render.invoke(inner)
 
 
-def _plan(options: InitOptions) -> "NewRepository":
+def _plan(options: _Options) -> "NewRepository":
     """What the repository is for.
 
     Raises:

@@ -10,9 +10,7 @@ from etcompile import emit, frontends
 from etcompile.cli.command_line import did_you_mean, option, subcommand
 
 
-class KindsOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile kinds`."""
-
+class _Options(Struct, frozen=True, kw_only=True):
     runtime: str | None = option(
         metavar="NAME",
         help="Print a runtime that Trainer ships, as YAML that you can copy and edit.",
@@ -22,8 +20,8 @@ class KindsOptions(Struct, frozen=True, kw_only=True):
     )
 
 
-@subcommand("kinds", KindsOptions)
-def command(_ctx: click.Context, options: KindsOptions) -> None:
+@subcommand("kinds", _Options)
+def command(_ctx: click.Context, options: _Options) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs need no file for."""
     from etcompile.compiler.runtimes import TRAINER_VERSION, not_compiled, shipped
 

@@ -24,9 +24,7 @@ _LONGEST = 64 * 1024
 """Characters of a line."""
 
 
-class LogsOptions(ReportOptions, frozen=True, kw_only=True):
-    """The options of `etcompile logs`."""
-
+class _Options(ReportOptions, frozen=True, kw_only=True):
     job: str = JOB
     rank: int | None = option(
         metavar="N", type=click.IntRange(min=0), help="Only the Pod of this rank."
@@ -44,8 +42,8 @@ class LogsOptions(ReportOptions, frozen=True, kw_only=True):
     connection: Connection
 
 
-@subcommand("logs", LogsOptions)
-def command(ctx: click.Context, options: LogsOptions) -> None:
+@subcommand("logs", _Options)
+def command(ctx: click.Context, options: _Options) -> None:
     """Show the logs of a job's Pods, each line prefixed as by `kubectl logs --prefix`.
 
     Credentials are hidden, and control characters are replaced.
@@ -87,7 +85,7 @@ def _main(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _shown(
-    cluster: "Cluster", pods: Sequence[Mapping[str, Any]], options: LogsOptions
+    cluster: "Cluster", pods: Sequence[Mapping[str, Any]], options: _Options
 ) -> list[Diagnostic]:
     """Writes the logs, one after the other or all at the same time; what could not be read."""
     from etcompile.diagnostics.redaction import shown

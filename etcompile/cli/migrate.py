@@ -11,9 +11,7 @@ from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
 
 
-class MigrateOptions(ReportOptions, frozen=True, kw_only=True):
-    """The options of `etcompile migrate`."""
-
+class _Options(ReportOptions, frozen=True, kw_only=True):
     paths: tuple[str, ...] = OPTIONAL_PATHS
     output: Path | None = option(
         *("-d", "--output-dir"),
@@ -34,8 +32,8 @@ class MigrateOptions(ReportOptions, frozen=True, kw_only=True):
     ignore: tuple[str, ...] = IGNORE
 
 
-@subcommand("migrate", MigrateOptions)
-def command(ctx: click.Context, options: MigrateOptions) -> None:
+@subcommand("migrate", _Options)
+def command(ctx: click.Context, options: _Options) -> None:
     """Take a job over from its operator.
 
     PATH is the output of `kubectl get ... -o yaml`, or - for standard input: the custom resource
@@ -90,7 +88,7 @@ def command(ctx: click.Context, options: MigrateOptions) -> None:
         click.echo(f"{output}: {', '.join(result.files)}{read}", err=True)
 
 
-def _from_cluster(options: MigrateOptions, named: str) -> tuple[list[Any], list[Any]]:
+def _from_cluster(options: _Options, named: str) -> tuple[list[Any], list[Any]]:
     """The documents of a job in a cluster, and what is wrong."""
     from etcompile.integrations.migrate.live_jobs import UnknownKindError, job_of
     from etcompile.kubeapi import ClusterError

@@ -35,9 +35,7 @@ class _Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
-class RenderOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of `etcompile render`."""
-
+class _Options(CompileOptions, frozen=True, kw_only=True):
     output_dir: Path | None = option(
         "-d",
         metavar="DIR",
@@ -62,8 +60,8 @@ class RenderOptions(CompileOptions, frozen=True, kw_only=True):
     )
 
 
-@subcommand("render", RenderOptions, cls=CompilingCommand)
-def command(ctx: click.Context, options: RenderOptions) -> None:
+@subcommand("render", _Options, cls=CompilingCommand)
+def command(ctx: click.Context, options: _Options) -> None:
     """Compile job specifications to Kubernetes manifests.
 
     PATH is a file, a directory, a glob, or - for standard input. A ScaleOut or ScaleIn is applied
@@ -124,7 +122,7 @@ def _stream(compilation: Compilation, form: str) -> Iterable[str]:
         yield from emit.blocks(objects, compilation.sources)
 
 
-def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, str]:
+def output_files(compilation: Compilation, options: _Options) -> dict[str, str]:
     """The files of the output folder, its lock file among them."""
     from etcompile._version import __version__
     from etcompile.compiler.stored import settings_value
@@ -146,9 +144,7 @@ def output_files(compilation: Compilation, options: RenderOptions) -> dict[str, 
     return with_lock(emit.layout(groups, split=options.folder.split, staged=staged), record)
 
 
-def _check(
-    compilation: Compilation, output: Path, files: dict[str, str], options: RenderOptions
-) -> int:
+def _check(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
     """Shows what is not up to date; the exit code."""
     from etcompile.emit.directory import refusals
     from etcompile.emit.output_state import compare
@@ -200,9 +196,7 @@ def _difference(
         yield f"… {len(lines) - _LONGEST_DIFF} more lines"
 
 
-def _write(
-    compilation: Compilation, output: Path, files: dict[str, str], options: RenderOptions
-) -> int:
+def _write(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
     """Writes the folder unless something speaks against it; the exit code."""
     from etcompile.emit import directory
 

@@ -8,9 +8,7 @@ from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
 from etcompile.exitcodes import INPUT
 
 
-class RestartOptions(ReportOptions, frozen=True, kw_only=True):
-    """The options of `etcompile restart`."""
-
+class _Options(ReportOptions, frozen=True, kw_only=True):
     job: str = JOB
     namespace: str | None = LIVE_NAMESPACE
     adopt: bool = option(help="Also restart Pods that other people or tools manage.")
@@ -22,8 +20,8 @@ class RestartOptions(ReportOptions, frozen=True, kw_only=True):
     cluster: RolloutOptions
 
 
-@subcommand("restart", RestartOptions, cls=SectionedCommand)
-def command(ctx: click.Context, options: RestartOptions) -> None:
+@subcommand("restart", _Options, cls=SectionedCommand)
+def command(ctx: click.Context, options: _Options) -> None:
     """Run a job again, whether it is running, has failed or has succeeded: replace all its Pods.
 
     The job is taken from the cluster, as its last apply left it; no file is read. restart deletes

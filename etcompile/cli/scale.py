@@ -20,9 +20,7 @@ _NAMES = 4
 """So many of the Pods that come or go are named."""
 
 
-class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
-    """The options of `etcompile scale`."""
-
+class _Options(CompileOptions, frozen=True, kw_only=True):
     job: str = JOB
     paths: tuple[str, ...] = OPTIONAL_PATHS
     to: int | None = option(
@@ -55,8 +53,8 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
         return {name: value for name, value in ways.items() if value is not None}
 
 
-@subcommand("scale", ScaleOptions, cls=CompilingCommand, flags=("ignore", "strict"))
-def command(ctx: click.Context, options: ScaleOptions) -> None:
+@subcommand("scale", _Options, cls=CompilingCommand, flags=("ignore", "strict"))
+def command(ctx: click.Context, options: _Options) -> None:
     """Change the number of workers of a job: in its file, or by a ScaleOut or ScaleIn beside it.
 
     scale looks for JOB in the PATHs, by default in this folder. If the kind is elastic, it changes
@@ -104,7 +102,7 @@ def command(ctx: click.Context, options: ScaleOptions) -> None:
             click.echo(line, err=True)
 
 
-def _request(options: ScaleOptions) -> "Request":
+def _request(options: _Options) -> "Request":
     """How many workers there are to be; a usage error if the options contradict each other."""
     from etcompile.scaling.scaled_files import Request
 

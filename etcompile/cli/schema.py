@@ -32,14 +32,12 @@ def names() -> list[tuple[str, str]]:
     ]
 
 
-class SchemaOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile schema`."""
-
+class _Options(Struct, frozen=True, kw_only=True):
     kind: str = argument("KIND", shell_complete=completion.kinds)
 
 
-@subcommand("schema", SchemaOptions)
-def command(_ctx: click.Context, options: SchemaOptions) -> None:
+@subcommand("schema", _Options)
+def command(_ctx: click.Context, options: _Options) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind.
 
     KIND is the name of a kind, in upper or lower case. If several API versions or groups have it,

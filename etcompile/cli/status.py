@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from etcompile.status import JobStatus, Seen
 
 
-class StatusOptions(ReportOptions, frozen=True, kw_only=True):
-    """The options of `etcompile status`."""
-
+class _Options(ReportOptions, frozen=True, kw_only=True):
     job: str | None = argument("[JOB]")
     namespace: str | None = LIVE_NAMESPACE
     all_namespaces: bool = option("-A", help="Show the jobs of all namespaces.")
@@ -36,8 +34,8 @@ class StatusOptions(ReportOptions, frozen=True, kw_only=True):
     )
 
 
-@subcommand("status", StatusOptions)
-def command(ctx: click.Context, options: StatusOptions) -> None:
+@subcommand("status", _Options)
+def command(ctx: click.Context, options: _Options) -> None:
     """Show the state of one job in the cluster, or of all jobs, and why it is not running.
 
     The watcher records the phase. If none runs, status derives the phase from the Pods by the job's
@@ -68,7 +66,7 @@ def command(ctx: click.Context, options: StatusOptions) -> None:
         click.echo(f"no jobs in {where}", err=True)
 
 
-def _watched(cluster: "Cluster", view: "Seen", options: StatusOptions) -> int:
+def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
     """Writes a line for each change until the job has ended; the exit code."""
     from etcompile.cli.main import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value

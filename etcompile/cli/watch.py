@@ -70,9 +70,7 @@ class ManifestOptions(Struct, frozen=True, kw_only=True):
     )
 
 
-class WatchOptions(Struct, frozen=True, kw_only=True):
-    """The options of `etcompile watch`."""
-
+class _Options(Struct, frozen=True, kw_only=True):
     namespaces: tuple[str, ...] = option(
         *("-n", "--namespace"),
         metavar="NS",
@@ -120,8 +118,8 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     quiet: bool = option("-q", help="Log warnings only.")
 
 
-@subcommand("watch", WatchOptions)
-def command(ctx: click.Context, options: WatchOptions) -> None:
+@subcommand("watch", _Options)
+def command(ctx: click.Context, options: _Options) -> None:
     """Run the watcher, which replaces failed Pods and updates host lists.
 
     The watcher finds jobs by the ConfigMaps that render created for them. All of its state is in
@@ -166,7 +164,7 @@ def command(ctx: click.Context, options: WatchOptions) -> None:
         ctx.exit(REFUSED if error.reason == "Usage" else CLUSTER)
 
 
-def _watch(options: WatchOptions, chosen: "Selector") -> int:
+def _watch(options: _Options, chosen: "Selector") -> int:
     from etcompile.kubeapi import Retries
     from etcompile.watch.controller import Choices, Watcher
     from etcompile.watch.leader_election import LeaderElection, LeaseDurations
@@ -204,7 +202,7 @@ def _watch(options: WatchOptions, chosen: "Selector") -> int:
 
 
 def _until_stopped(
-    watcher: "Watcher", leading: "LeaderElection", cluster: "Cluster", options: WatchOptions
+    watcher: "Watcher", leading: "LeaderElection", cluster: "Cluster", options: _Options
 ) -> int:
     from etcompile.watch.metrics import Endpoints
 
@@ -241,7 +239,7 @@ def _until_stopped(
     return INTERRUPTED if signals[:1] == [signal.SIGINT] else 0
 
 
-def _installation(options: WatchOptions) -> "Installation":
+def _installation(options: _Options) -> "Installation":
     from etcompile.watch.manifests import Installation
 
     namespaces = None if options.all_namespaces else options.namespaces
@@ -255,7 +253,7 @@ def _installation(options: WatchOptions) -> "Installation":
     return Installation(home, namespaces, selector=options.selector, name=options.name, **parts)
 
 
-def _log_to_standard_error(options: WatchOptions) -> None:
+def _log_to_standard_error(options: _Options) -> None:
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.watch.event_recorder import TEXT, JsonFormatter
 

@@ -10,9 +10,7 @@ from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
 from etcompile.cli.reporting import cluster_errors, write
 
 
-class WhyOptions(ReportOptions, frozen=True, kw_only=True):
-    """The options of `etcompile why`."""
-
+class _Options(ReportOptions, frozen=True, kw_only=True):
     job: str = JOB
     namespace: str | None = LIVE_NAMESPACE
     connection: Connection
@@ -29,8 +27,8 @@ class WhyOptions(ReportOptions, frozen=True, kw_only=True):
     )
 
 
-@subcommand("why", WhyOptions)
-def command(ctx: click.Context, options: WhyOptions) -> None:
+@subcommand("why", _Options)
+def command(ctx: click.Context, options: _Options) -> None:
     """Show why a job failed, or what keeps it from starting, and what to do.
 
     Shows the first failure of each attempt, since the other Pods usually fail because of it. The
