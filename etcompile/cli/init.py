@@ -1,9 +1,7 @@
 """`etcompile init`: a repository to start from, whose checks pass."""
 
-import contextlib
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -86,7 +84,7 @@ def _plan(options: _Options) -> "NewRepository":
         click.BadParameter: a value has the wrong form.
     """
     from etcompile.integrations.scaffold import NewRepository
-    from etcompile.operations.job_sets import normalised
+    from etcompile.operations.job_sets import command_output, normalised
 
     folder = options.folder
     name = options.name
@@ -94,20 +92,16 @@ def _plan(options: _Options) -> "NewRepository":
     if not is_label(name) or len(name) > _LONGEST_NAME:
         problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
         raise click.BadParameter(problem, param_hint="--name")
-    url = options.repository
     where = folder if folder.is_dir() else folder.parent
-    with contextlib.suppress(OSError):
-        git = ["git", "-C", str(where), "remote", "get-url", "origin"]
-        done = subprocess.run(git, capture_output=True, text=True, check=False)  # noqa: S603
-        if not url and done.returncode == 0:
-            # A token in it is for this machine, and no file of the repository is to have it.
-            url = re.sub(r"^(https?://)[^/@]*@", r"\1", done.stdout.strip())
+    origin = command_output("git", "-C", str(where), "remote", "get-url", "origin")
+    # A token in it is for this machine, and no file of the repository is to have it.
+    url = options.repository or re.sub(r"^(https?://)[^/@]*@", r"\1", origin)
     return NewRepository(
         name=name,
         gitops=options.gitops,
         namespace=options.namespace,
         repository=url or _PLACEHOLDER,
-        known_as=normalised(url or "") or name,
+        known_as=normalised(url) or name,
         owner=options.owner,
         kubernetes_version=options.kubernetes_version,
     )

@@ -64,8 +64,12 @@ def _address(folder: Path, repository: tuple[str, str] | None) -> tuple[str, str
     if repository is not None:
         name, top = repository[0].strip("/"), repository[1]
     else:
-        remote = _output("git", "-C", str(folder), "remote", "get-url", "origin")
-        top = _output("git", "-C", str(folder), "rev-parse", "--show-toplevel") if remote else ""
+        remote = command_output("git", "-C", str(folder), "remote", "get-url", "origin")
+        top = (
+            command_output("git", "-C", str(folder), "rev-parse", "--show-toplevel")
+            if remote
+            else ""
+        )
         name = normalised(remote)
     if not name or not top:
         return None
@@ -84,12 +88,12 @@ def normalised(remote: str) -> str:
         return ""
     host = match["host"]
     if match["scheme"] in (None, "ssh", "git+ssh") and not host.startswith("-"):
-        lines = _output("ssh", "-G", host).splitlines()
+        lines = command_output("ssh", "-G", host).splitlines()
         host = next((line[9:] for line in lines if line.startswith("hostname ")), host)
     return f"{host}/{match['path'].lstrip('/')}".lower()
 
 
-def _output(*command: str) -> str:
+def command_output(*command: str) -> str:
     """What a program prints; nothing if there is no such program, or it fails."""
     try:
         done = subprocess.run(  # noqa: S603 - arguments of our own
