@@ -8,25 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-import yaml  # noqa: F401 - early; see below
 from click.core import ParameterSource
 from msgspec import Struct
 
 from etcompile.cli import completion
 from etcompile.cli.command_line import argument, converted, option, setting
-from etcompile.compiler import Options
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
 from etcompile.model.settings import Services, secret_mode
 
 if TYPE_CHECKING:
+    from etcompile.compiler import Options
     from etcompile.kubeapi import Cluster
     from etcompile.plan.ignore_differences import Ignored
     from etcompile.plan.scope import Rights
-
-# yaml compiles patterns when it is imported. Its first user stands at the end of a long chain of
-# imports; there, CPython 3.11 maps and unmaps memory at each call of that: 1,500 times.
 
 _DEFAULTS = Settings()
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -442,8 +438,10 @@ SETTINGS = (
 """The groups of options in which every setting of the configuration file is."""
 
 
-def compiler_options(options: SettingOptions) -> Options:
+def compiler_options(options: SettingOptions) -> "Options":
     """How to compile, as the command line says it: by the fields of its options' names."""
+    from etcompile.compiler import Options
+
     settings = {name: getattr(options, name) for name in Settings.__struct_fields__}
     names = {*SettingOptions.__struct_fields__} & {*Options.__struct_fields__}
     chosen = {name: getattr(options, name) for name in names}
