@@ -6,7 +6,7 @@ without diagnostics imports none.
 
 import importlib
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.output.audience import Audience, repository
@@ -15,15 +15,7 @@ __all__ = ["FORMATS", "SUPPRESSION_FORMS", "Audience", "Format", "render", "repo
 
 Format = Literal["text", "json", "sarif", "github", "rdjson"]
 
-_MODULES: dict[Format, str] = {
-    "text": "terminal",
-    "json": "json",
-    "sarif": "sarif",
-    "github": "github",
-    "rdjson": "rdjson",
-}
-FORMATS = tuple(_MODULES)
-"""The forms by name."""
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 SUPPRESSION_FORMS: tuple[Format, ...] = ("json", "sarif")
 """The forms that also contain what a comment or an option suppresses, marked as such."""
@@ -32,16 +24,10 @@ SUPPRESSION_FORMS: tuple[Format, ...] = ("json", "sarif")
 def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     """Diagnostics in one of the `FORMATS`.
 
-    Args:
-        form: The name of the form.
-        diagnostics: What to write; there may be none.
-        audience: Who reads it.
-
     Returns:
         The text, ending in a line break. Without diagnostics that is an empty document where
         the form has documents (json, sarif, rdjson), and nothing elsewhere.
     """
-    text: str = importlib.import_module(f"{__name__}.{_MODULES[form]}").render(
-        diagnostics, audience
-    )
+    module = importlib.import_module(f"{__name__}.{'terminal' if form == 'text' else form}")
+    text: str = module.render(diagnostics, audience)
     return text

@@ -21,17 +21,12 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     """One command a line for each diagnostic, errors first; nothing if there are none."""
-    by_severity = [
-        diagnostic
-        for severity in Severity
-        for diagnostic in diagnostics
-        if diagnostic.severity is severity
-    ]
-    lines = [_annotation(diagnostic, audience) for diagnostic in by_severity]
+    lines: list[str] = []
     left_out: list[str] = []
     for severity in Severity:
-        left = sum(diagnostic.severity is severity for diagnostic in diagnostics) - _SHOWN
-        if left > 0:
+        of_severity = [each for each in diagnostics if each.severity is severity]
+        lines += (_annotation(diagnostic, audience) for diagnostic in of_severity)
+        if (left := len(of_severity) - _SHOWN) > 0:
             left_out.append(f"{left} more {severity.value}{'s' if left > 1 else ''}")
     if left_out:
         words = f"GitHub shows {_SHOWN} errors and {_SHOWN} warnings of a step; in the log: "

@@ -20,16 +20,13 @@ VERSION = 1
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noqa: ARG001
     """The diagnostics as a JSON document, in their order."""
-    reported = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
-    suppressed = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is not None]
+    reported = [each for each in diagnostics if each.suppressed is None]
+    counts = {s.value: sum(each.severity is s for each in reported) for s in Severity}
     document = {
         "version": VERSION,
-        "diagnostics": [_entry(diagnostic) for diagnostic in reported],
-        "counts": {
-            severity.value: sum(diagnostic.severity is severity for diagnostic in reported)
-            for severity in Severity
-        },
-        "suppressed": [_entry(diagnostic) for diagnostic in suppressed],
+        "diagnostics": [_entry(each) for each in reported],
+        "counts": counts,
+        "suppressed": [_entry(each) for each in diagnostics if each.suppressed is not None],
     }
     return json_text(document)
 
