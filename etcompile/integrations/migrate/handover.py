@@ -124,7 +124,9 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "skips_deleted": operator is not None and operator.skips_deleted,
         "scale_operator": operator
         and f"kubectl -n {operator.namespace} scale deployment/{operator.deployment}",
-        "lost": [*_lost(handover, scales=goes_on)],
+        "job": job,
+        "stays_scalable": job.scaled_role is None or goes_on,
+        "lost": operator.lost if operator else (),
         "claims_lost": [f.ref.name for f in fates if f.outcome == "again" and f.why],
         "made_again": [_named(fate) for fate in fates if fate.outcome == "again"],
         "scalers": handover.scalers,
@@ -181,29 +183,3 @@ def _named(fate: Fate) -> str:
     """An object, with its API group."""
     kind = f"{fate.ref.kind.lower()}.{fate.ref.group}" if fate.ref.group else fate.ref.kind.lower()
     return f"{kind}/{fate.ref.name}"
-
-
-def _lost(handover: Handover, *, scales: bool) -> Iterator[str]:
-    """What the operator did for a run, and nobody does now."""
-    job = handover.job
-    for role in job.roles:
-        if role.batch is not None:
-            yield f"the {role.name} stays a Job of Kubernetes, which starts its Pod again"
-        elif role.recovery.pod_restart in ("Always", "OnFailure"):
-            yield (
-                f"a {role.name} whose container fails is restarted by its kubelet; one that is"
-                " lost with its node is not replaced"
-            )
-        elif role.recovery.restart != "Never":
-            policy = role.recovery.restart
-            yield f"a {role.name} that fails is not replaced (restartPolicy {policy})"
-    if job.run.restart != "Never":
-        yield f"a failed run is not started again (restartPolicy {job.run.restart})"
-    if job.run.deadline is not None and not any(role.batch for role in job.roles):
-        yield f"nothing ends it after {job.run.deadline} s (activeDeadlineSeconds)"
-    if job.run.clean_pods != "None":
-        yield f"its Pods stay when it has ended (cleanPodPolicy {job.run.clean_pods})"
-    if job.scaled_role is not None and not scales:
-        yield "it cannot be scaled"
-    if handover.kind.operator is not None:
-        yield from handover.kind.operator.lost
