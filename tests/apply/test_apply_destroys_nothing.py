@@ -49,7 +49,7 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
         assert "--replace-data PersistentVolumeClaim/checkpoints" in done.stderr
         assert writes() == before
     assert "replace-data" in run("diff", "jobs", "--replace").stdout
-    assert '"ReadWriteOnce", and would be "ReadWriteMany"' in done.stderr
+    assert '["ReadWriteOnce"], and would be ["ReadWriteMany"]' in done.stderr
     # No controller manager runs that would take it away once no Pod uses the claim.
     ask("PATCH", "persistentvolumeclaims/checkpoints", {"metadata": {"finalizers": None}}, MERGE)
     done = run("apply", "jobs", "--replace-data", "checkpoints", "--wait", "none")
