@@ -18,7 +18,7 @@ from etcompile.operations.proposal import ImpossibleError, Proposal, Result, acy
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.classes import PRUNE
-from etcompile.plan.owners import config_of_others, is_member
+from etcompile.plan.owners import is_member, names_of_config
 from etcompile.plan.planner import plan
 from etcompile.plan.quotas import Read, within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
@@ -235,10 +235,9 @@ def _once(
     for value in compilation.in_order():
         refs.append(reference(value))
         # A job of another kind may have the name, and its ConfigMap another one.
-        if name := config_of_others(value):
-            refs.append(structs.replace(refs[-1], name=name))
+        refs += [structs.replace(refs[-1], name=name) for name in names_of_config(value)]
     refs += [reference(value) for group in compilation.groups for value in group.generated]
-    refs = [ref for ref in refs if ref.name]
+    refs = [ref for ref in dict.fromkeys(refs) if ref.name]
     for value in live.get(refs):
         note(value, seen)
         yield value

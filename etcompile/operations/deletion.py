@@ -12,7 +12,7 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.applysets import of_other_set, other_set
-from etcompile.plan.owners import config_of_others, is_member, other_job
+from etcompile.plan.owners import is_member, names_of_config, other_job
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import JobSet, ObjectRef, Step, deletion, reference
@@ -105,9 +105,8 @@ def _others(
     maps = {
         (ref.namespace or namespace, name): value
         for value in compiled
-        if value["kind"] == "ConfigMap"
         for ref in [reference(value)]
-        for name in (ref.name, config_of_others(value))
+        for name in names_of_config(value)
     }
     for value in live:
         ref = reference(value)

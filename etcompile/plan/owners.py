@@ -161,16 +161,10 @@ def other_job(desired: Object, live: Object) -> str | None:
     return f"{present} {(live['metadata'].get('labels') or {}).get(JOB_LABEL)}"
 
 
-def config_of_others(desired: Object) -> str | None:
-    """The name that the ConfigMap would have if a job of another kind had this job's name.
-
-    None of an object that declares no job.
-    """
-    if not _job_kind(desired):
-        return None
-    job = (desired["metadata"].get("labels") or {}).get(JOB_LABEL, "")
-    names = (name for name in config_names(job) if name != desired["metadata"]["name"])
-    return next(names, None)
+def names_of_config(desired: Object) -> tuple[str, ...]:
+    """The names that the ConfigMap of a job may have, whatever its kind; none of other objects."""
+    job = mapping_at(desired, ("metadata", "labels")).get(JOB_LABEL)
+    return config_names(job) if job and _job_kind(desired) else ()
 
 
 def same_name(other: str) -> str:

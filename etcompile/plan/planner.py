@@ -122,26 +122,24 @@ def _matched(
     matches: dict[ObjectKey, list[Step]] = {}
     differences: dict[ObjectKey, Difference] = {}
     left: dict[ObjectKey, Object] = {}
-    # Where a job of another kind that has the name of one of ours would have its ConfigMap.
-    rivals = {
-        structs.replace(reference(desired), name=name).key_in(namespace): (desired, group)
+    # Where a job of any kind that has the name of one of ours would have its ConfigMap.
+    configs = {
+        structs.replace(reference(desired), name=name).key_in(namespace): (desired, group.job)
         for desired, group in wanted.values()
-        if (name := owners.config_of_others(desired))
+        if group.job and not rights.whole
+        for name in owners.names_of_config(desired)
     }
     for value in live:
         key = reference(value).key_in(namespace)
+        config, job = configs.get(key, (value, None))
+        if job and (other := owners.other_job(config, value)):
+            others[job] = other
         if key not in wanted:
-            desired, rival = rivals.get(key, (value, None))
-            job = rival.job if rival and not rights.whole else None
-            if job and (other := owners.other_job(desired, value)):
-                others[job] = other
             if INVENTORY_ID not in (value["metadata"].get("labels") or {}):
                 left[key] = value
             continue
         desired, group = wanted[key]
         ref = reference(desired)
-        if group.job and not rights.whole and (other := owners.other_job(desired, value)):
-            others[group.job] = other
         if ref.key in group.create_only and not is_going(value):
             matches[key] = [_left_as_it_is(desired, value, ref)]
         elif not rights.whole and is_going(value):
