@@ -49,7 +49,6 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
     """What replaces all Pods of a job, as its last apply declared them. Nothing is written.
 
     Args:
-        job: The name of the job, in the default namespace.
         adopt: Also replace Pods that other people or tools manage.
 
     Raises:
@@ -166,15 +165,12 @@ def request_checkpoint(
     concurrency: int = 16,
     pause: Callable[[float], None] = time.sleep,
 ) -> CheckpointRequest:
-    """Asks all commands of a job at the same time to write a checkpoint.
+    """Asks all commands of a job, in the default namespace, to write a checkpoint.
 
     The Pod of its first replica gets the annotation `etcompile.dev/notice`, or each of its Pods
     where each restarts by itself. The supervisors pass the signal on that the job names in
     `etcompile.dev/checkpoint-signal` (docs/recovery.md). Nobody answers, so each Pod gets it twice,
     and its supervisor heeds that once.
-
-    Args:
-        job: The name of the job, in the default namespace.
 
     Raises:
         ClusterError: the cluster cannot be read, or refuses.

@@ -204,8 +204,6 @@ def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Ste
         return unmanaged(step, f"{tool} manages it")
     if owner := owners.owner(live):
         return unmanaged(step, f"it is deleted with its owner {owner}")
-    if annotation := owners.keep_annotation(live):
-        return unmanaged(step, f"it has the annotation {annotation}")
     if (maker := owners.stranger(live)) and not rights.adopt:
         return unmanaged(step, f"{maker} made it, with labels of the job")
     spared = owners.spared(step, live)

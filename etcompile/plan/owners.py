@@ -113,13 +113,6 @@ def inventory(live: Object) -> str | None:
     return applyset
 
 
-def keep_annotation(live: Object) -> str | None:
-    """The annotation that says that the object is never pruned, with its value."""
-    annotations = mapping_at(live, ("metadata", "annotations"))
-    pairs = _NOT_PRUNED.items() & annotations.items()
-    return ": ".join(min(pairs)) if pairs else None
-
-
 def managers(live: Object) -> frozenset[str]:
     """The field managers of an object."""
     entries = live["metadata"].get("managedFields") or ()
@@ -221,7 +214,9 @@ def lost_with(live: Object, desired: Object) -> str | None:
 
 
 def spared(step: Step, live: Object) -> Step:
-    """The deletion of an object that its job no longer needs, as far as what it holds allows."""
+    """The deletion of an object that its job no longer needs, as far as it may be deleted."""
+    if annotations := _NOT_PRUNED.items() & mapping_at(live, ("metadata", "annotations")).items():
+        return unmanaged(step, f"it has the annotation {': '.join(min(annotations))}")
     if live["kind"] == "PersistentVolumeClaim":
         return unmanaged(step, "it holds data")
     if live["kind"] == "Secret" and not has_key_pair(live):

@@ -54,13 +54,10 @@ def plan(
     """The plan that makes live objects what is desired.
 
     Args:
-        desired: What is declared, each object with its job.
         live: The live ones, in any order: those of the same names as the desired ones, and the
-            members of the inventories. Each is looked at once and not kept, unless it is not
-            desired.
+            members of the inventories.
         ask: Asks the API server which differences it would change; None without a cluster.
-        read_pods: Reads all Pods of a namespace, which may use what is destroyed; None without a
-            cluster.
+        read_pods: Reads the Pods that may use what is destroyed; None without a cluster.
 
     Returns:
         The plan. If its steps wait for each other in a ring, they are in no particular order, and

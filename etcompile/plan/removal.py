@@ -112,8 +112,6 @@ def _removed(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -
     references = live["metadata"].get("ownerReferences") or ()
     if any(owner.get("uid") not in uids for owner in references):
         return unmanaged(step, f"it is deleted with its owner {owners.owner(live)}")
-    if annotation := owners.keep_annotation(live):
-        return unmanaged(step, f"it has the annotation {annotation}")
     return owners.spared(step, live)
 
 
