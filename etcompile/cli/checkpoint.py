@@ -1,18 +1,14 @@
 """`etcompile checkpoint`: asks the commands of a job that runs for a checkpoint."""
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
 
 from etcompile.cli.command_line import SectionedCommand, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, ClusterOptions, ReportOptions
-from etcompile.cli.reporting import cluster_errors, notices, report, write
+from etcompile.cli.reporting import cluster_errors, counted, notices, report, write
 from etcompile.exitcodes import INPUT
-
-if TYPE_CHECKING:
-    from etcompile.operations import CheckpointRequest
 
 
 class _Options(ReportOptions, frozen=True, kw_only=True):
@@ -33,13 +29,14 @@ def command(ctx: click.Context, options: _Options) -> None:
     7 there is no such job, it names no signal, or none of its commands is running.
     """
     from etcompile.operations import ImpossibleError, request_checkpoint
+    from etcompile.status.text import some
 
-    concurrency = options.cluster.concurrency
     try:
         with (
             cluster_errors(ctx, options, no_job=INPUT),
             options.cluster.connect(options.namespace) as cluster,
         ):
+            concurrency = options.cluster.concurrency
             request = request_checkpoint(cluster, options.job, concurrency=concurrency)
     except ImpossibleError as error:
         report(error.result.diagnostics, options)
@@ -48,19 +45,12 @@ def command(ctx: click.Context, options: _Options) -> None:
         value = structs.asdict(request)
         value["notRunning"] = value.pop("not_running")
         write(json.dumps(value) + "\n")
-    elif notices(options):
-        write("".join(f"{line}\n" for line in outcome(request)))
-
-
-def outcome(request: "CheckpointRequest") -> list[str]:
-    """What came of a request, for people, line by line."""
-    from etcompile.status.text import some
-
-    if request.earlier:
+    elif notices(options) and request.earlier:
         ago = f"{request.ago:.0f} s ago"
-        return [f"{request.job}: was asked {ago}, and is not asked again: {request.earlier}"]
-    count = f"{len(request.asked)} Pod{'s' if len(request.asked) != 1 else ''}"
-    lines = [f"{request.job}: {count} asked for a checkpoint, by signal {request.signal}"]
-    if request.not_running:
-        lines.append(f"not asked, because their commands do not run: {some(request.not_running)}")
-    return lines
+        write(f"{request.job}: was asked {ago}, and is not asked again: {request.earlier}\n")
+    elif notices(options):
+        count = counted(len(request.asked), "Pod")
+        write(f"{request.job}: {count} asked for a checkpoint, by signal {request.signal}\n")
+        if request.not_running:
+            names = some(request.not_running)
+            write(f"not asked, because their commands do not run: {names}\n")
