@@ -39,12 +39,10 @@ def command(ctx: click.Context, options: _Options) -> None:
         reporting = ReportOptions(form=options.output, color="auto", quiet=False)
         report(result.diagnostics, reporting, are_data=True)
         ctx.exit(REFUSED)
-    places: dict[str, tuple[Any, str]] = {}
-    for name, param in settings().items():
-        default: Any = [] if param.multiple else None
-        if not param.multiple and isinstance(param.default, str | bool):
-            default = param.default
-        places[name] = default, "default"
+    places: dict[str, tuple[Any, str]] = {
+        name: ([] if param.multiple else param.default, "default")
+        for name, param in settings().items()
+    }
     if (file := result.configuration) is not None:
         for name, value in result.settings.items():
             places[name] = value.value, str(file.location(value.place))
