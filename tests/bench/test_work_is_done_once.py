@@ -88,8 +88,9 @@ def test_a_clean_render_imports_nothing_that_only_a_complaint_or_a_folder_needs(
     assert not found & _ONLY_FOR_OWN_TEMPLATES
 
 
-def test_a_command_that_compiles_nothing_does_not_import_the_compiler() -> None:
-    found = _imported("--version")
+@pytest.mark.parametrize("words", [["--version"], ["status", "--help"], ["logs", "--help"]])
+def test_a_command_that_compiles_nothing_does_not_import_the_compiler(words: list[str]) -> None:
+    found = _imported(*words)
     assert not found & {"etcompile.compiler", "jinja2", "yaml", "jsonschema_rs"}
 
 
