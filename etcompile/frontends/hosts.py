@@ -7,22 +7,12 @@ The paths are a contract: Horovod takes kubexec.sh for its shell only under exac
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etcompile.model import (
-    ClusterAccess,
-    ConfigFile,
-    ConfigMapVolume,
-    Env,
-    Gate,
-    HostList,
-    InitContainer,
-    Mount,
-    PodTemplate,
-)
+from etcompile import model
 from etcompile.model.protocol import HOSTS_PATH, SCRIPTS_PATH
 
 # Host lists and gates ---------------------------------------------------------------------------
 
-CONFIG = Mount("mpi-job-config", "/etc/mpi")
+CONFIG = model.Mount("mpi-job-config", "/etc/mpi")
 HOSTFILE = f"{CONFIG.path}/hostfile"
 DISCOVERY = "discover_hosts.sh"
 HOSTS = "hosts"
@@ -30,21 +20,21 @@ HOSTS = "hosts"
 PEERS = "peers"
 """Key of the list of hosts that a gate waits for."""
 
-NO_GPUS = (Env("NVIDIA_VISIBLE_DEVICES", ""), Env("NVIDIA_DRIVER_CAPABILITIES", ""))
+NO_GPUS = (model.Env("NVIDIA_VISIBLE_DEVICES", ""), model.Env("NVIDIA_DRIVER_CAPABILITIES", ""))
 """Of a launcher that is no worker: it must not take the GPUs of its node."""
 
 
-def peer_list(role: str) -> HostList:
+def peer_list(role: str) -> model.HostList:
     """The list of a role's hosts that `peer_gate` reads.
 
     It does not follow the Pods that are there, because names do not change in a run.
     """
-    return HostList(PEERS, (role,), "{host}", live=False)
+    return model.HostList(PEERS, (role,), "{host}", live=False)
 
 
-def peer_gate(role: str, timeout: int, name: str, port: int | None = None) -> Gate:
+def peer_gate(role: str, timeout: int, name: str, port: int | None = None) -> model.Gate:
     """What waits for the hosts of `peer_list`."""
-    return Gate(
+    return model.Gate(
         roles=(role,),
         hosts=f"{SCRIPTS_PATH}/{PEERS}",
         mounts=(),
@@ -58,7 +48,7 @@ def peer_gate(role: str, timeout: int, name: str, port: int | None = None) -> Ga
 
 def mpi_host_lists(
     line: str, host: str, *, launcher: bool, slots: bool = True
-) -> tuple[HostList, ...]:
+) -> tuple[model.HostList, ...]:
     """The hostfile, what the discovery script prints, and whom the launcher waits for.
 
     Args:
@@ -69,25 +59,25 @@ def mpi_host_lists(
     """
     hosts = ("launcher", "worker") if launcher else ("worker",)
     return (
-        HostList("hostfile", hosts, line.replace("{name}", host)),
+        model.HostList("hostfile", hosts, line.replace("{name}", host)),
         # With slots, so that horovodrun needs no --slots-per-host.
-        HostList(HOSTS, hosts, f"{host}:{{slots}}" if slots else host),
-        HostList(PEERS, ("worker",), host, live=False),
+        model.HostList(HOSTS, hosts, f"{host}:{{slots}}" if slots else host),
+        model.HostList(PEERS, ("worker",), host, live=False),
     )
 
 
-def discovery() -> ConfigFile:
+def discovery() -> model.ConfigFile:
     """The script that elastic Horovod runs to list its hosts."""
     values = {"live": f"{HOSTS_PATH}/{HOSTS}", "seed": f"{SCRIPTS_PATH}/{HOSTS}"}
-    return ConfigFile(DISCOVERY, DISCOVERY, values)
+    return model.ConfigFile(DISCOVERY, DISCOVERY, values)
 
 
-def config_files(volume: str, *files: tuple[str, int]) -> ConfigMapVolume:
+def config_files(volume: str, *files: tuple[str, int]) -> model.ConfigMapVolume:
     """A volume of files from the job's ConfigMap, each under its own key."""
-    return ConfigMapVolume(volume, tuple((key, key, mode) for key, mode in files))
+    return model.ConfigMapVolume(volume, tuple((key, key, mode) for key, mode in files))
 
 
-def unless_set(container: Mapping[str, Any], *variables: Env) -> Iterator[Env]:
+def unless_set(container: Mapping[str, Any], *variables: model.Env) -> Iterator[model.Env]:
     """Those of our variables that the container does not have: they are no promise."""
     own = {env["name"] for env in container.get("env", ())}
     return (env for env in variables if env.name not in own)
@@ -104,9 +94,9 @@ def slots_per_worker(spec: Mapping[str, Any]) -> int:
 KUBEXEC = "/etc/mpi/kubexec.sh"
 KUBEXEC_FILE = ("kubexec.sh", 0o555)
 KUBECTL_PATH = "/opt/kube"
-RSH_AGENT = Env("OMPI_MCA_plm_rsh_agent", KUBEXEC)
+RSH_AGENT = model.Env("OMPI_MCA_plm_rsh_agent", KUBEXEC)
 # From 65 hosts on, Open MPI would start daemons from workers, which have no rights.
-NO_TREE_SPAWN = Env("OMPI_MCA_plm_rsh_no_tree_spawn", "1")
+NO_TREE_SPAWN = model.Env("OMPI_MCA_plm_rsh_no_tree_spawn", "1")
 
 _EXEC: tuple[dict[str, Any], ...] = (
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
@@ -115,26 +105,26 @@ _EXEC: tuple[dict[str, Any], ...] = (
 )
 
 
-def kubexec_script(container: str | None) -> ConfigFile:
+def kubexec_script(container: str | None) -> model.ConfigFile:
     """The script that runs a command in a worker: in a container of it, if that is named."""
     values = {"container": container, "kubectl": f"{KUBECTL_PATH}/kubectl"}
-    return ConfigFile("kubexec.sh", "kubexec.sh", values)
+    return model.ConfigFile("kubexec.sh", "kubexec.sh", values)
 
 
-def kubectl_delivery(volume: str, resources: Mapping[str, str]) -> InitContainer:
+def kubectl_delivery(volume: str, resources: Mapping[str, str]) -> model.InitContainer:
     """The init container that brings kubectl."""
-    return InitContainer(
+    return model.InitContainer(
         name="kubectl-delivery",
         image="kubectl",
         script=f'cp "$(command -v kubectl)" {KUBECTL_PATH}/kubectl',
-        mounts=(Mount(volume, KUBECTL_PATH),),
+        mounts=(model.Mount(volume, KUBECTL_PATH),),
         resources=resources,
     )
 
 
 def launcher_access(
-    job: str, launcher: PodTemplate, *, execs: bool, into: str | None = None
-) -> tuple[ClusterAccess, str | None]:
+    job: str, launcher: model.PodTemplate, *, execs: bool, into: str | None = None
+) -> tuple[model.ClusterAccess, str | None]:
     """The rights of a launcher, and the account that its Pods get.
 
     Args:
@@ -144,7 +134,7 @@ def launcher_access(
         into: The role into whose Pods, and no others, it may; None for any Pod of the namespace.
     """
     own = launcher.spec.get("serviceAccountName") or launcher.spec.get("serviceAccount")
-    access = ClusterAccess(
+    access = model.ClusterAccess(
         account=str(own or f"{job}-launcher"),
         create_account=not own,
         rules=_EXEC if execs else (),

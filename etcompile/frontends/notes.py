@@ -20,17 +20,15 @@ def no_effect(
     advice: str = "remove it",
     *,
     where: str = "",
-    when: str = "",
 ) -> Iterator[Diagnostic]:
     """A warning for a field that changes nothing, if the document has it.
 
     Args:
         where: What messages call it; the path if empty.
-        when: Where that is so, if not everywhere.
     """
     if value_at(source.data, path) is not None:
         place = source.locate(path, key=True)
-        yield unused(place, (where or dotted(path)) + when, reason, advice)
+        yield unused(place, where or dotted(path), reason, advice)
 
 
 def not_compiled(place: Location, where: str, reason: str, advice: str) -> Diagnostic:
@@ -45,7 +43,8 @@ def ttl_note(source: Source, path: ValuePath) -> Iterator[Diagnostic]:
         "remove the job from Git when it is done; where no tool syncs Git, `etcompile watch`"
         " deletes its Pods after that time"
     )
-    yield from no_effect(source, path, reason, advice, when=", where a tool syncs Git,")
+    where = f"{dotted(path)}, where a tool syncs Git,"
+    yield from no_effect(source, path, reason, advice, where=where)
 
 
 def template_notes(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile import model
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.annotations import NNODES, annotation_value, unused_annotation
 from etcompile.frontends.dlrover import master, replica_types
@@ -24,15 +25,6 @@ from etcompile.frontends.dlrover.replica_types import PORTS, UNREAD, UNREAD_OF_T
 from etcompile.frontends.notes import no_effect, unused
 from etcompile.k8s.quantity import number
 from etcompile.launch.commands import command_words
-from etcompile.model import (
-    DOMAIN,
-    ClusterAccess,
-    CustomResource,
-    FieldEnv,
-    IndexedEnv,
-    Role,
-    Success,
-)
 
 _SCALING = "--enable_auto_scaling"
 _SERVED = ("ps", "worker", "evaluator", "chief")
@@ -58,7 +50,7 @@ def described(spec: Spec) -> dict[str, Any]:
         # A share of the cluster that is empty is not in it.
         cluster = {
             name: [
-                f"{spec.pod_stem(name)}-{rank}{DOMAIN}:{PORTS[name]}"
+                f"{spec.pod_stem(name)}-{rank}{model.DOMAIN}:{PORTS[name]}"
                 for rank in range(counts[name])
             ]
             for name in _SERVED
@@ -70,7 +62,7 @@ def described(spec: Spec) -> dict[str, Any]:
             "names_namespace": "TF_CONFIG contains it",
             "fixed": "each of its Pods knows all others by TF_CONFIG",
             # Parameter servers never end by themselves.
-            "success": Success(tuple(name for name in ("chief", "worker") if counts[name])),
+            "success": model.Success(tuple(name for name in ("chief", "worker") if counts[name])),
         }
     # Only up to 0.5 a master reads ScalePlans that people write (reference 5).
     plans = spec.version <= _LAST_WITH_PLANS
@@ -83,7 +75,7 @@ def described(spec: Spec) -> dict[str, Any]:
         *("--port", str(MASTER_PORT)),
         *master.command_options(spec, local=False),
     )
-    env = (FieldEnv("POD_NAMESPACE", "metadata.namespace"),)
+    env = (model.FieldEnv("POD_NAMESPACE", "metadata.namespace"),)
     account = f"{spec.name}-{MASTER}"
     # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
     role = master.role(spec, command, account=account, env=env, run_once=True, restart="ExitCode")
@@ -95,7 +87,7 @@ def described(spec: Spec) -> dict[str, Any]:
         "fixed": None
         if plans
         else "DLRover's master makes its Pods, and from 0.6 on it reads no plans",
-        "success": Success((MASTER,)),
+        "success": model.Success((MASTER,)),
     }
 
 
@@ -125,12 +117,12 @@ def _count(spec: Spec, name: str) -> int:
     return int(name in spec.types)
 
 
-def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> Role:
+def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> model.Role:
     config = json.dumps({"cluster": cluster, "task": {"type": name, "index": "#"}})
     before, after = config.rsplit('"#"', 1)
     env = (
         *replica_types.variables(spec, name, count, master=False),
-        IndexedEnv("TF_CONFIG", (before, after), rank=True),
+        model.IndexedEnv("TF_CONFIG", (before, after), rank=True),
     )
     # A chief that is not written down is a worker.
     like = name
@@ -148,7 +140,7 @@ def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> Role
 # With DLRover's master ----------------------------------------------------------------------------
 
 
-def _access(spec: Spec, *, plans: bool) -> ClusterAccess:
+def _access(spec: Spec, *, plans: bool) -> model.ClusterAccess:
     """What the master needs in its namespace, and nothing else (reference 2.5)."""
     name = f"{spec.name}-{MASTER}"
     group = API_VERSION.partition("/")[0]
@@ -171,10 +163,10 @@ def _access(spec: Spec, *, plans: bool) -> ClusterAccess:
     if plans:
         verbs = ["list", "patch", "watch"]
         rules.append({"apiGroups": [group], "resources": ["scaleplans"], "verbs": verbs})
-    return ClusterAccess(account=name, create_account=True, rules=tuple(rules), role=name)
+    return model.ClusterAccess(account=name, create_account=True, rules=tuple(rules), role=name)
 
 
-def _custom_resource(spec: Spec) -> CustomResource:
+def _custom_resource(spec: Spec) -> model.CustomResource:
     """The job as its master reads it, with nothing left that it stumbles over (reference 6.6, A).
 
     The master's own template is not in it: the master is rendered, and no operator is needed. Of
@@ -203,7 +195,7 @@ def _custom_resource(spec: Spec) -> CustomResource:
             pod.setdefault("restartPolicy", "Always")
         types[name]["template"] = {**template, "spec": pod}
     fields |= {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": types}
-    return CustomResource(API_VERSION, "ElasticJob", spec.name, fields)
+    return model.CustomResource(API_VERSION, "ElasticJob", spec.name, fields)
 
 
 # What is wrong, and what changes nothing ----------------------------------------------------------

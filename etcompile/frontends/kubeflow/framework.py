@@ -312,9 +312,6 @@ def _service_ports(
     yield from (port for port in missing if (port.number, port.protocol) not in seen)
 
 
-# Roles ------------------------------------------------------------------------------------------
-
-
 def role(
     spec: Spec,
     replica: Replica,
@@ -335,7 +332,7 @@ def role(
         recovery: Fields of `Recovery` that the kind decides.
         changes: Fields of the role that the kind decides.
     """
-    # None is as good as 68 years; Kubernetes takes 1 to 2^31 - 1.
+    # 68 years are as good as none; Kubernetes takes 1 to 2^31 - 1.
     deadline = spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")
     deadline = None if deadline is None or deadline >= 2**31 else max(int(deadline), 1)
     added: dict[str, Any] = {"env": tuple(env), "main_ports": replica.missing, "run_once": True}
@@ -366,9 +363,6 @@ def role(
         recovery=model.Recovery(**{**recovered, **(recovery or {})}),
     )
     return structs.replace(own, **changes)
-
-
-# The job ----------------------------------------------------------------------------------------
 
 
 def _job(

@@ -60,7 +60,13 @@ def described(
     role = next((role for role in roles if role.name == name), None)
     limits = policies.elastic(source.data)
     if NNODES not in annotations_of(source):
-        fixed = _fixed(source, policy, role, success)
+        if policy == "mpi":
+            fixed: str | None = f"the hostfile is written once, unless {NNODES} gives a range"
+        elif policy == "torch" and not _is_torchtune(source):
+            fixed = f"{_FIXED}, unless {NNODES} gives a range"
+        else:
+            reason = _impossible(source, policy, role, success, 1, 2)
+            fixed = reason[0] if reason else None
         if fixed is not None or place is None or role is None:
             return Described(roles, success, fixed)
         bounds = Bounds(quorum=len(role.members), count=_count(source, place))
@@ -115,19 +121,6 @@ def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple
     return tuple(role.name for role in roles) if policy is None else None
 
 
-def _fixed(source: Source, policy: str | None, role: Role | None, success: Success) -> str | None:
-    """Why a job that asks for nothing cannot scale; None if it can."""
-    if policy == "mpi":
-        return f"the hostfile is written once, unless {NNODES} gives a range"
-    if policy == "torch" and not _is_torchtune(source):
-        return f"{_FIXED}, unless {NNODES} gives a range"
-    if policy is not None:
-        return _FIXED
-    if role is None:
-        return "no Job of its runtime is labelled as the trainer"
-    return _first_ends(role, success)
-
-
 def _impossible(
     source: Source,
     policy: str | None,
@@ -147,15 +140,10 @@ def _impossible(
         return "Trainer completes tune run by the number of nodes", anew
     if role is None:
         return "no Job of its runtime is labelled as the trainer", "remove it"
-    ends = _first_ends(role, success) if high > 1 else None
-    return (ends, "name one Job in targetReplicatedJobs") if ends else None
-
-
-def _first_ends(role: Role, success: Success) -> str | None:
-    """Why a role has one Pod for ever: of several Jobs, any ends the run."""
-    if success.needs != "any" or role.name not in success.roles:
-        return None
-    return f"the first Pod of {role.name} that succeeds would end the run (successPolicy Any)"
+    if high > 1 and success.needs == "any" and role.name in success.roles:
+        why = f"the first Pod of {role.name} that succeeds would end the run (successPolicy Any)"
+        return why, "name one Job in targetReplicatedJobs"
+    return None
 
 
 def _is_torchtune(source: Source) -> bool:
