@@ -129,14 +129,12 @@ def report_trust(cluster: Cluster, namespaces: Sequence[str]) -> None:
     guarded = {namespace: is_guarded(cluster, namespace) for namespace in namespaces}
     for known, words in ((False, "is not in force"), (None, "may not be in force")):
         places = [namespace for namespace in namespaces if guarded[namespace] is known]
-        if not places:
-            continue
-        more = f" and {len(places) - _NAMED_MOST} more" if len(places) > _NAMED_MOST else ""
-        _log.warning(
-            "the policy %s %s: everyone who can write ConfigMaps there can create Pods (see "
-            "docs/security.md); namespaces: %s%s",
-            POLICY,
-            words,
-            ", ".join(places[:_NAMED_MOST]),
-            more,
-        )
+        where = ", ".join(places[:_NAMED_MOST])
+        if len(places) > _NAMED_MOST:
+            where += f" and {len(places) - _NAMED_MOST} more"
+        if places:
+            _log.warning(
+                "the policy %s %s: everyone who can write ConfigMaps there can create Pods (see "
+                "docs/security.md); namespaces: %s",
+                *(POLICY, words, where),
+            )

@@ -34,8 +34,8 @@ def say(level: int, key: JobKey, message: str, *, pod: str = "", reason: str = "
     """Logs what has happened to a job, or to a Pod: `training/hello-worker-1: failed (…): …`."""
     message = " ".join(message.split())
     fields = {"namespace": key[0], "job": key[1], "pod": pod, "reason": reason, "message": message}
-    known = {name: value for name, value in fields.items() if value}
-    _log.log(level, "%s/%s: %s", key[0], pod or key[1], message, extra={"fields": known})
+    known = {"fields": {name: value for name, value in fields.items() if value}}
+    _log.log(level, "%s/%s: %s", key[0], pod or key[1], message, extra=known)
 
 
 class JsonFormatter(logging.Formatter):
@@ -65,10 +65,8 @@ class EventRecorder:
         identity: str,
         counted: Callable[[str], None],
     ) -> None:
-        self._cluster = cluster
-        self._may_act = may_act
-        self._identity = identity
-        self._counted = counted
+        self._cluster, self._may_act = cluster, may_act
+        self._identity, self._counted = identity, counted
         self._waiting: deque[dict[str, Any]] = deque(maxlen=_MOST_WAITING)
         self._some = threading.Event()
         self._closed = False
@@ -83,10 +81,9 @@ class EventRecorder:
             version: Of the run record that it was decided on: decided on it again, it is no second
                 Event. Empty for what may be reported again.
         """
+        about = {"kind": "ConfigMap", "name": config.get("name"), "uid": config.get("uid")}
         if event.pod is not None:
             about = {"kind": "Pod", "name": event.pod, "uid": event.uid}
-        else:
-            about = {"kind": "ConfigMap", "name": config.get("name"), "uid": config.get("uid")}
         suffix = uuid.uuid4().hex[:16]
         if version:
             what = "\0".join(map(str, (about["uid"], event.reason, event.message, version)))

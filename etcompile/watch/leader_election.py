@@ -160,12 +160,9 @@ class LeaderElection:
 
     def _patch(self, spec: dict[str, Any], version: str) -> None:
         change = {"metadata": {"resourceVersion": version}, "spec": spec}
-        resource = self._cluster.resource(_API_VERSION, "Lease")
-        self._note(
-            self._cluster.patch(
-                resource, self._name, change, self._namespace, field_manager=WATCHER
-            )
-        )
+        resource, place = self._cluster.resource(_API_VERSION, "Lease"), self._namespace
+        patch = self._cluster.patch
+        self._note(patch(resource, self._name, change, place, field_manager=WATCHER))
 
     def _note(self, lease: dict[str, Any]) -> None:
         self._version = lease["metadata"]["resourceVersion"]

@@ -36,7 +36,7 @@ class Ledger:
         self._lock = threading.Lock()
         # How often a request has failed in a row, and until when it is held.
         self._held: dict[Request, tuple[int, float]] = {}
-        self._failed_looks = 0
+        self.failed_looks = 0  # in a row; only the thread that looks at the job counts them
         self._reported: dict[tuple[str, str], None] = {}
         self._met = False
         # Why the job is not supervised, and since when; None if it is, or is no job of ours.
@@ -83,19 +83,10 @@ class Ledger:
             for request in self._held.keys() - wanted:
                 del self._held[request]
 
-    def look_failed(self) -> int:
-        """A look at the job has failed; how often in a row that makes."""
-        self._failed_looks += 1
-        return self._failed_looks
-
-    def look_succeeded(self) -> None:
-        """A look at the job has done all it wanted to."""
-        self._failed_looks = 0
-
     def retry_soon(self) -> None:
         """What has been refused may be accepted now: each waits as after its first failure."""
         self.retain()
-        self._failed_looks = 1
+        self.failed_looks = 1
 
     # ---- reports and supervision ---------------------------------------------------------------
 

@@ -64,10 +64,8 @@ class LogReader(Struct, frozen=True):
             )
             lines = tuple(log)
         except ClusterError as error:
-            if error.status == 403:
-                say(logging.INFO, key, "the watcher may not read its log", pod=action.name)
-            else:
-                say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
+            level = logging.INFO if error.status == 403 else logging.WARNING
+            say(level, key, f"its log cannot be read: {error}", pod=action.name)
         saw(tail_of=action.of, tail=lines, news=True)
 
     def _read_epochs(self, key: JobKey, action: ReadEpochs, saw: Callable[..., None]) -> None:
@@ -79,16 +77,13 @@ class LogReader(Struct, frozen=True):
             ):
                 time, _, text = line.partition(" ")
                 if text.startswith(UNSUPERVISED) and not known.epochs_until:
-                    why = text.removeprefix(UNSUPERVISED)
-                    event = EmitEvent(
-                        UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True
-                    )
+                    why, pod = text.removeprefix(UNSUPERVISED), action.name
+                    event = EmitEvent(UNSUPERVISED_EVENT, why, pod, action.uid, warning=True)
                     self.events.report(key, event, {}, UNSUPERVISED, f"unsupervised: {why}")
                 if (epoch := epoch_line(text, seconds(time) or 0.0)) is not None:
                     lines.append(epoch)
         except ClusterError as error:
-            reason = "the watcher may not read its log" if error.status == 403 else str(error)
-            say(logging.INFO, key, f"epochs cannot be read: {reason}", pod=action.name)
+            say(logging.INFO, key, f"epochs cannot be read: {error}", pod=action.name)
             saw(epochs_due=self.cluster.now() + _EPOCHS_AFTER_FAILURE, news=False)
             return
         new = tuple(dict.fromkeys(lines))[-_MOST_EPOCHS:]

@@ -18,10 +18,7 @@ NAME = WATCH
 """Of all objects of the watcher, its Lease included, unless it is given another name."""
 DASHBOARD = "etcompile.json"
 """The file of the Grafana dashboard, and its key in the ConfigMap."""
-_LABELS = {
-    "app.kubernetes.io/part-of": "etcompile",
-    "app.kubernetes.io/managed-by": "etcompile",
-}
+_LABELS = {"app.kubernetes.io/part-of": "etcompile", "app.kubernetes.io/managed-by": "etcompile"}
 
 
 class Installation(Struct, frozen=True):

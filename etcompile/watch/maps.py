@@ -16,21 +16,9 @@ from etcompile.goodput import timeline_text
 from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import COMPLETED, JOB_LABEL, STORED_JOB, hosts_name, status_name
-from etcompile.model.run_record import (
-    FAILURES,
-    KEYS,
-    RUN,
-    TIMELINE,
-    record_data,
-    recorded_replicas,
-)
+from etcompile.model.run_record import FAILURES, KEYS, RUN, TIMELINE, record_data, recorded_replicas
 from etcompile.watch.actions import WriteHosts, WriteStatus
-from etcompile.watch.job_view import (
-    ANCHOR,
-    WRITTEN,
-    digest,
-    hosts_annotations,
-)
+from etcompile.watch.job_view import ANCHOR, WRITTEN, digest, hosts_annotations
 from etcompile.watch.rules.hostfile import succeeded
 from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey

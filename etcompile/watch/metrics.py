@@ -64,9 +64,7 @@ class Metrics:
             "status",
         )
         self.reconciles = self._counter(
-            "reconciles",
-            "Reconciliations of jobs, by result: done, again or stopped.",
-            "outcome",
+            "reconciles", "Reconciliations of jobs, by result: done, again or stopped.", "outcome"
         )
         self.reconcile_seconds = self._histogram(
             "reconcile_seconds", "Duration of the reconciliation of a job, including its writes."

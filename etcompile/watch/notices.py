@@ -54,9 +54,8 @@ class Notices(Struct):
         if lost is None:
             return
         ledger.resolved("failure")
-        message = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
-        if lost:
-            message = f"supervised again after {lost:.1f} s"
+        first = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
+        message = f"supervised again after {lost:.1f} s" if lost else first
         say(logging.INFO, key, message, reason="Supervised")
 
     def of_end(self, key: JobKey, message: str) -> None:
@@ -67,11 +66,10 @@ class Notices(Struct):
     def of_job(self, key: JobKey, event: EmitEvent, line: str, version: str = "") -> None:
         """Reports a job, by an Event about its ConfigMap and a line of the log."""
         seen = self.store.job(key)
-        config = seen.config if seen is not None else None
-        if config is None:
+        if seen is None or seen.config is None:
             say(logging.WARNING, key, line or event.message, reason=event.reason)
         else:
-            self.events.report(key, event, config.metadata, version, line)
+            self.events.report(key, event, seen.config.metadata, version, line)
 
     def of_trust(self, namespaces: AbstractSet[str]) -> None:
         """Says once whom the watcher trusts in namespaces: all that it has jobs in."""

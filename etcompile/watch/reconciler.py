@@ -28,12 +28,7 @@ from etcompile.watch.event_recorder import say
 from etcompile.watch.job_view import UNREAD, JobView, Timeouts, hosts_record
 from etcompile.watch.ledger import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
-from etcompile.watch.object_control import (
-    NotLeaderError,
-    NotRemovedError,
-    OutdatedError,
-    take_back,
-)
+from etcompile.watch.object_control import NotLeaderError, NotRemovedError, OutdatedError, take_back
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.listeners import timeline
 from etcompile.watch.runs import Runs, reannotated, strangers, wants_copy
@@ -136,7 +131,7 @@ class Reconciler(Struct, frozen=True):
             return self.cluster.now() + AFTER_A_BUG, "again"
         wait = memory.ledger.wait()
         if wait is None:
-            memory.ledger.look_succeeded()
+            memory.ledger.failed_looks = 0
             memory.run.over_quota = False
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
@@ -240,8 +235,8 @@ class Reconciler(Struct, frozen=True):
         memory.run.secrets = case.run.uid, ssh.secret
 
     def _later(self, memory: JobMemory) -> float:
-        wait = backoff(memory.ledger.look_failed())
-        now = self.cluster.now()
+        memory.ledger.failed_looks += 1
+        wait, now = backoff(memory.ledger.failed_looks), self.cluster.now()
         if memory.run.requeue is not None:
             # What the rules want to be asked at does not wait for what has failed.
             wait = max(min(wait, memory.run.requeue - now), _FIRST_WAIT)

@@ -126,10 +126,10 @@ class Runs(Struct, frozen=True):
         name, namespace = seen.status.name, seen.status.metadata["namespace"]
         maps = self.cluster.resource("v1", "ConfigMap")
         copies = self.cluster.list(maps, namespace, fields=f"metadata.name={name}").items
-        texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in copies]
-        if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
+        text: Any = next(((copy.get("data") or {}).get(RUN) for copy in copies), None)
+        if not isinstance(text, str) or len(text) > LARGEST_COPY:
             raise StoredJobError("there is no copy of it")
-        run = StoredRun({**seen.config.value, "data": {STORED_JOB: texts[0]}}, most)
+        run = StoredRun({**seen.config.value, "data": {STORED_JOB: text}}, most)
         if run.spec_hash != spec_hash:
             raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
         return run
@@ -137,9 +137,8 @@ class Runs(Struct, frozen=True):
 
 def wants_copy(run: StoredRun, status: SeenMap | None) -> bool:
     """Whether the copy beside the run record is not of the job as it is now."""
-    if run.copy_digest is None:
-        return False
-    return status is not None and status.data.get(RUN) != run.copy_digest
+    digest = run.copy_digest
+    return digest is not None and status is not None and status.data.get(RUN) != digest
 
 
 def _previous_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None) -> str:
@@ -222,8 +221,7 @@ def _by_owner(pod: PodView, run: StoredRun, config: str, jobs: frozenset[str]) -
         is_own = run.names[pod.name].name == pod.role
         return "" if is_own else "its name is that of another role"
     if role.recovery.relaunch is not None and pod.owner != config:
-        places = {member.place for member in role.members}
-        places |= {member.index for member in role.members}
+        places = {place for member in role.members for place in (member.place, member.index)}
         if ({pod.index, pod.rank} - {None}) & places:
             return "the watcher did not create it, and the job does not declare it"
     return ""

@@ -231,8 +231,7 @@ class Store:
             self._changed(key)
 
     def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:
-        seen = self._jobs.get(key)
-        pod = seen.pods.get(name) if seen else None
+        pod = self._jobs[key].pods.get(name) if key in self._jobs else None
         return pod if pod is not None and pod.view.uid == uid else None
 
     def _put_pod(self, key: JobKey, value: Object) -> bool:
@@ -270,10 +269,9 @@ class Store:
         if known is not None and known.view == view:
             known.version = version
             return False
-        log = UNREAD
-        if same is not None:
-            # It may say more of epochs now: it is read again at once.
-            log = structs.replace(same.log, epochs_due=0.0, epochs_until="", epochs=())
+        # Its log may say more of epochs now: it is read again at once.
+        forgotten = {"epochs_due": 0.0, "epochs_until": "", "epochs": ()}
+        log = structs.replace(same.log, **forgotten) if same is not None else UNREAD
         seen.pods[name] = SeenPod(version, self._now(), view, log)
         self._forget_gone(key, seen, {name} & seen.gone.keys())
         return True
@@ -407,13 +405,13 @@ class Store:
 
     def left_batch(self, place: str | None, listed: set[Name], version: int) -> None:
         """Forgets Jobs that a complete list of a namespace, or of all, does not have."""
-        changed = set()
+        changed = []
         with self._lock:
             for key, seen in self._in(place):
                 for name, known in [*seen.batch.items()]:
                     if (key[0], name) not in listed and known.version <= version:
                         del seen.batch[name]
-                        changed.add(key)
+                        changed.append(key)
                 self._drop(key)
         for key in changed:
             self._changed(key)

@@ -44,35 +44,32 @@ _NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
 
 
 class Tracking(Struct, frozen=True):
-    """The marks that all objects of a job have, or all its Pods, from whoever declares them."""
+    """The marks that all objects of a job have, or all its Pods, from whoever declares them.
+
+    Argo CD's tracking id, `APPLICATION:GROUP/KIND:NAMESPACE/NAME`, is here without its end.
+    """
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
-    application: str = ""
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Tracking":
         """The marks on the job's ConfigMap, or on a Pod."""
-        labels = metadata.get("labels") or {}
-        annotations = metadata.get("annotations") or {}
-        # APPLICATION:GROUP/KIND:NAMESPACE/NAME
-        application = annotations.get(_ARGO_ID, "").split(":", 1)[0]
-        return cls(
-            {key: labels[key] for key in _LABELS if key in labels},
-            {key: annotations[key] for key in _ANNOTATIONS if key in annotations},
-            application,
-        )
+        labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        annotations = {key: notes[key] for key in _ANNOTATIONS if key in notes}
+        if application := notes.get(_ARGO_ID, "").split(":", 1)[0]:
+            annotations[_ARGO_ID] = application
+        return cls({key: labels[key] for key in _LABELS if key in labels}, annotations)
 
     @property
     def marked(self) -> bool:
         """Whether there are any."""
-        return bool(self.labels or self.annotations or self.application)
+        return bool(self.labels or self.annotations)
 
     @property
     def synced(self) -> bool:
         """Whether a tool brings back what is deleted."""
-        marks = {*self.labels, *self.annotations} - _NOT_SYNCED
-        return bool(marks or self.application)
+        return bool({*self.labels, *self.annotations} - _NOT_SYNCED)
 
     def as_on(self, pod: "Tracking") -> "Tracking":
         """The same marks, with the values that they have on a Pod of the job.
@@ -82,22 +79,21 @@ class Tracking(Struct, frozen=True):
         return Tracking(
             {key: pod.labels.get(key, value) for key, value in self.labels.items()},
             {key: pod.annotations.get(key, value) for key, value in self.annotations.items()},
-            pod.application if self.application and pod.application else self.application,
         )
 
     def on(self, value: Mapping[str, Any], namespace: str) -> dict[str, Any]:
         """The object of that namespace with these marks; marks it has stay."""
-        metadata = value["metadata"]
-        kind, name = value["kind"], metadata["name"]
-        group = value["apiVersion"].rpartition("/")[0]
-        marks = dict(self.annotations)
-        if self.application:
-            marks[_ARGO_ID] = f"{self.application}:{group}/{kind}:{namespace}/{name}"
+        metadata, marks = value["metadata"], dict(self.annotations)
+        if _ARGO_ID in marks:
+            group = value["apiVersion"].rpartition("/")[0]
+            marks[_ARGO_ID] += f":{group}/{value['kind']}:{namespace}/{metadata['name']}"
         labels = {**self.labels, **(metadata.get("labels") or {})}
         annotations = {**marks, **(metadata.get("annotations") or {})}
         more = {"annotations": annotations} if annotations else {}
-        changed = {**metadata, "namespace": namespace, "labels": labels, **more}
-        return {**value, "metadata": changed}
+        return {
+            **value,
+            "metadata": {**metadata, "namespace": namespace, "labels": labels, **more},
+        }
 
 
 # Nodes to avoid ------------------------------------------------------------------------------

@@ -65,13 +65,13 @@ def observed(placement: Placement, record: RunRecord) -> RunRecord:
         role, number = replica.key
         declared[role].add(number)
         written, pod = record.replica(replica.key), replica.pod
-        runs = pod is not None and pod.phase == "Running" and not (pod.deleting or pod.ending)
-        if pod and runs and written.left and pod.uid == written.lost and not stuck_after:
+        is_back = written.left and pod is not None and pod.uid == written.lost and not stuck_after
+        if is_back and pod and pod.phase == "Running" and not (pod.deleting or pod.ending):
             # It was taken out of the job, left alone, and put back: it never failed.
             changed[replica.key] = written = structs.replace(written, lost="", left=False)
         last = pod or (replica.gone.pod if replica.gone else None)
         if last is not None and not (last.uid in gang and record.phase == "Pending"):
-            of_old = last.uid in gang or (replica.pod is None and record.phase == "Restarting")
+            of_old = last.uid in gang or (pod is None and record.phase == "Restarting")
             is_done = written.completed or (
                 not of_old
                 and last.phase == "Succeeded"
@@ -84,7 +84,7 @@ def observed(placement: Placement, record: RunRecord) -> RunRecord:
                 changed[replica.key] = written
         # Whoever is left alone is waited for no more.
         left = written.left and record.phase == "Pending"
-        here = left or (replica.pod is not None and replica.pod.uid not in gang)
+        here = left or (pod is not None and pod.uid not in gang)
         if not (here or replica.blocked or written.completed):
             complete = False
     for role, members in record.replicas.items():

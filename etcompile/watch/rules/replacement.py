@@ -18,13 +18,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from etcompile.model.run_record import (
-    UNKNOWN,
-    ReplicaKey,
-    ReplicaRecord,
-    RestartHistory,
-    RunRecord,
-)
+from etcompile.model.run_record import UNKNOWN, ReplicaKey, ReplicaRecord, RestartHistory, RunRecord
 from etcompile.watch.actions import (
     REPLACED,
     Action,
