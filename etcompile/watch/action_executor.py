@@ -100,9 +100,7 @@ class ActionExecutor(Struct, frozen=True):
                 unrecorded = unrecorded or phase == "record"
             elif phase == "reports":
                 # What was not recorded is decided again, and reported then.
-                self._report(
-                    case, [action for action in these if not (unrecorded and action in events)]
-                )
+                self._report(case, [own for own in these if not (unrecorded and own in events)])
             elif phase == "pods" and unrecorded:
                 continue
             elif phase == "lists" and touched_pods and self.hurry(case.key):

@@ -166,8 +166,6 @@ class Watcher:
         """
         self._list()
         self._synced()
-        self._report_trust()
-        report_missing(self._cluster, self._choices.namespaces)
         for key in sorted(self._store.known()):
             for _ in range(_TRIES):
                 again, outcome = self._reconcile(key)
@@ -242,8 +240,6 @@ class Watcher:
                 if self._stop.is_set():
                     return
         self._synced()
-        self._want_all()
-        report_missing(self._cluster, self._choices.namespaces)
         listed_at = rest = 0.0
         while not self._stop.wait(_TRUST_AGAIN):
             self._report_trust()
@@ -265,10 +261,11 @@ class Watcher:
             stream.list(self._cluster.resource(stream.api_version, stream.kind))
 
     def _synced(self) -> None:
-        if self._choices.namespaces:
-            self._report_trust()
         self._synced_at = self._cluster.now()
         _log.info("watching: jobs: %d, Pods: %d", *self._store.counts())
+        self._want_all()
+        self._report_trust()
+        report_missing(self._cluster, self._choices.namespaces)
 
     def _report_trust(self) -> None:
         jobs = {namespace for namespace, _ in self._store.known()}

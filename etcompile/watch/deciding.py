@@ -78,7 +78,9 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
         *termination.released(pods, now),
     ]
     stale = view.record is not None and not view.copied and not record.ended
-    quiet = lifecycle.quiet_from(pods)
+    # From then on no Pod has appeared for a while.
+    newest = max((pod.created for pod in pods.of_this_run), default=0.0)
+    quiet = newest + view.timeouts.settle
     worth_writing = stale or lifecycle.worth_writing(view.record, record, quiet=now >= quiet)
     if log is not None:
         actions += listeners.unread(log, view)

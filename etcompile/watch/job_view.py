@@ -109,13 +109,11 @@ def _time(text: str) -> float | None:
 class Timeouts(Struct, frozen=True):
     """How long the watcher waits, in seconds."""
 
-    # Until a Pod that vanished is created again: its whole job may be about to go.
-    settle: float = 2.0
+    settle: float = 2.0  # until a vanished Pod is created again: its whole job may be about to go
     # The same where a tool syncs Git and somebody deleted the Pod: it may be the tool, whose next
     # step is the job that does without it.
     prune: float = 15.0
-    # Until a Pod that vanished counts as lost for good: Git may bring it back.
-    verdict: float = 10.0
+    verdict: float = 10.0  # until a vanished Pod is lost for good: Git may bring it back
     # Until a replica that failed a third time comes back; each further time twice as long. The
     # first two times it comes back at once.
     backoff: float = 1.0

@@ -18,7 +18,6 @@ NAME = WATCH
 """Of all objects of the watcher, its Lease included, unless it is given another name."""
 DASHBOARD = "etcompile.json"
 """The file of the Grafana dashboard, and its key in the ConfigMap."""
-_LABELS = {"app.kubernetes.io/part-of": "etcompile", "app.kubernetes.io/managed-by": "etcompile"}
 
 
 class Installation(Struct, frozen=True):
@@ -41,7 +40,11 @@ class Installation(Struct, frozen=True):
     @property
     def labels(self) -> dict[str, str]:
         """The labels of its objects."""
-        return {"app.kubernetes.io/name": self.name, **_LABELS}
+        return {
+            "app.kubernetes.io/name": self.name,
+            "app.kubernetes.io/part-of": "etcompile",
+            "app.kubernetes.io/managed-by": "etcompile",
+        }
 
 
 def manifests(installation: Installation) -> list[LiveObject]:
@@ -60,7 +63,17 @@ def manifests(installation: Installation) -> list[LiveObject]:
     if installation.pod_monitor:
         objects += _adapted("components/pod-monitor/podmonitor.yaml", installation)
     if installation.dashboard:
-        objects.append(_dashboard(installation))
+        folder = data.folder("templates") / "watcher/kustomize/components/dashboard"
+        # Grafana's sidecar looks for this label, unless configured otherwise.
+        labels = {**installation.labels, "grafana_dashboard": "1"}
+        metadata = {"name": f"{installation.name}-dashboard", "namespace": installation.home}
+        dashboard = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {**metadata, "labels": labels},
+            "data": {DASHBOARD: (folder / DASHBOARD).read_text("utf-8")},
+        }
+        objects.append(dashboard)
     return [*objects, _deployment(installation)]
 
 
@@ -117,20 +130,6 @@ def _rights(installation: Installation) -> list[LiveObject]:
         role["metadata"]["namespace"] = binding["metadata"]["namespace"] = namespace
         objects += [role, binding]
     return objects
-
-
-def _dashboard(installation: Installation) -> LiveObject:
-    file = data.folder("templates") / "watcher/kustomize/components/dashboard" / DASHBOARD
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": f"{installation.name}-dashboard",
-            "namespace": installation.home,
-            "labels": {**installation.labels, "grafana_dashboard": "1"},
-        },
-        "data": {DASHBOARD: file.read_text("utf-8")},
-    }
 
 
 def _deployment(installation: Installation) -> LiveObject:

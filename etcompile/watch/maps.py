@@ -100,21 +100,6 @@ def slim(value: Object, slot: str) -> tuple[Object, int]:
     return reduced, size * _IN_MEMORY if slot == "config" else size
 
 
-def unwritable(value: Object) -> str:
-    """What a ConfigMap has that no watcher writes, nor can take away; empty if nothing."""
-    if value.get("binaryData"):
-        return f"it has binaryData ({min(value['binaryData'])[:50]}), which no watcher writes"
-    return "it is immutable, so no watcher can write it" if value.get("immutable") else ""
-
-
-def identity(value: Object) -> Object:
-    """The metadata by which an object is reported and written."""
-    known = ("name", "namespace", "uid", "resourceVersion")
-    metadata = {key: value["metadata"][key] for key in known if key in value["metadata"]}
-    job = job_key(value)[1]
-    return {**metadata, "labels": {JOB_LABEL: job}} if job else metadata
-
-
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
 """Argo CD shows them as children of the job, and need not look at each change."""
 

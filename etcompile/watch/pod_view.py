@@ -258,15 +258,11 @@ def without_details(view: PodView) -> PodView:
 
 
 class BatchView(Struct, frozen=True):
-    """A Job of Kubernetes that makes the Pod of a role.
-
-    Args:
-        failed: The reason of its condition Failed: `BackoffLimitExceeded`; empty without one.
-    """
+    """A Job of Kubernetes that makes the Pod of a role."""
 
     name: str
     succeeded: bool = False
-    failed: str = ""
+    failed: str = ""  # the reason of its condition Failed: `BackoffLimitExceeded`
     uid: str = ""
 
 

@@ -225,10 +225,8 @@ class Reconciler(Struct, frozen=True):
 
     def _create_secrets(self, case: Case, memory: JobMemory) -> None:
         """Creates the job's key pair, once; where a Pod has started there is one."""
-        ssh = case.run.job.credentials
-        if ssh is None or memory.run.secrets == (case.run.uid, ssh.secret):
-            return
-        if case.run.job.run.suspended:
+        ssh, suspended = case.run.job.credentials, case.run.job.run.suspended
+        if ssh is None or suspended or memory.run.secrets == (case.run.uid, ssh.secret):
             return
         if all(pod.view.phase == "Pending" for pod in case.seen.pods.values()):
             self.executor.create_secrets(case)

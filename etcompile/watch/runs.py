@@ -50,9 +50,8 @@ class Runs(Struct, frozen=True):
         known, retries = memory.declared, self.store.retries
         version = f"{config.version} {config.problem}"
         # What was refused is looked at again when memory was freed.
-        if known is not None and known.version != version:
-            known = None
-        if known is not None and (not known.problem or known.retries == retries):
+        is_new = known is None or known.version != version
+        if known is not None and not is_new and (not known.problem or known.retries == retries):
             return known.run
         run, problem = None, ""
         if self.selector.selects(config.metadata.get("labels") or {}):

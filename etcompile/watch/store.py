@@ -26,7 +26,7 @@ from etcompile.model.protocol import (
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.event_recorder import say
 from etcompile.watch.job_view import UNREAD, Gone, PodLog
-from etcompile.watch.maps import SeenMap, identity, job_key, slim, unwritable, version_of
+from etcompile.watch.maps import SeenMap, job_key, slim, version_of
 from etcompile.watch.memory_limits import RECORD_BYTES, REPLICA_BYTES, MemoryBudget
 from etcompile.watch.pod_view import (
     BatchView,
@@ -352,7 +352,12 @@ class Store:
             self._forget_map(key, seen, slot)
             return known is not None
         reduced, size = slim(value, slot)
-        problem = "" if slot == "config" else unwritable(value)
+        problem = ""
+        if slot != "config" and value.get("binaryData"):
+            first = min(value["binaryData"])[:50]
+            problem = f"it has binaryData ({first}), which no watcher writes"
+        elif slot != "config" and value.get("immutable"):
+            problem = "it is immutable, so no watcher can write it"
         limit = STORED_BYTES if slot == "config" else RECORD_BYTES
         if (length := sum(map(len, reduced["data"].values()))) > limit:
             problem = f"it has {length // 1024} KiB; at most {limit // 1024} KiB are read"
@@ -361,7 +366,11 @@ class Store:
         self._unread.discard((key, slot))
         if problem:
             self._budget.release((key, slot))
-            reduced = {"metadata": identity(value), "data": {}}
+            # By which it is reported and written.
+            known_fields = {"name", "namespace", "uid", "resourceVersion"}
+            metadata = {k: v for k, v in value["metadata"].items() if k in known_fields}
+            labels = {JOB_LABEL: key[1]} if key[1] else {}
+            reduced = {"metadata": {**metadata, "labels": labels}, "data": {}}
             if len(self._unread) >= _MOST_UNREAD:
                 # Even what is only reported takes memory, and must not without bound.
                 self._forget_map(key, seen, slot)

@@ -127,12 +127,6 @@ def _is_at_work(placement: Placement) -> bool:
     )
 
 
-def quiet_from(placement: Placement) -> float:
-    """From when on no Pod has appeared for a while."""
-    newest = max((pod.created for pod in placement.of_this_run), default=0.0)
-    return newest + placement.view.timeouts.settle
-
-
 def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
     """The record, with who has each rank that others have followed to, and the highest number."""
     ranked = {role.name for role in placement.job.roles if role.recovery.relaunch}

@@ -204,18 +204,14 @@ def timeline(
         hung: From when to when it has just hung; None if it has not.
     """
     known = view.timeline if view.own_record is not None else None
-    pods = [(pod, 0.0) for pod in view.pods.values()]
-    pods += [(gone.pod, gone.at) for gone in view.gone.values()]
+    pods = [(pod, pod.spans) for pod in view.pods.values()]
+    for gone in view.gone.values():
+        # The containers of a Pod that has gone have ended by then.
+        ended = (structs.replace(span, end=span.end or gone.at) for span in gone.pod.spans)
+        pods.append((gone.pod, tuple(ended)))
     spans = [
-        ReplicaSpans(
-            pod.role,
-            pod.rank if pod.rank is not None else pod.index or 0,
-            # The containers of a Pod that has gone have ended by then.
-            tuple(structs.replace(span, end=span.end or at) for span in pod.spans)
-            if at
-            else pod.spans,
-        )
-        for pod, at in pods
-        if pod.spans and pod.spec_hash == view.spec_hash
+        ReplicaSpans(pod.role, pod.rank if pod.rank is not None else pod.index or 0, own)
+        for pod, own in pods
+        if own and pod.spec_hash == view.spec_hash
     ]
     return advanced(known, record, in_training(view.job, spans, record, now), now, hung)

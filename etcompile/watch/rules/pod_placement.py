@@ -131,36 +131,26 @@ def placement(view: JobView) -> Placement:
     replicas = tuple(_replicas(view, own))
     names = {replica.name for replica in replicas}
     names.update(pod.name for replica in replicas for pod in replica.others)
-    batch = {role.name for role in view.job.roles if role.batch}
-    known = {role.name for role in view.job.roles}
-    relaunched = {role.name for role in view.job.roles if role.recovery.relaunch}
-    surplus, replaced = [], []
+    roles = {role.name: role for role in view.job.roles}
+    batch: list[PodView] = []
+    surplus: list[PodView] = []
+    replaced: list[PodView] = []
     for pod in own:
-        if pod.name in names or pod.role not in known or pod.role in batch:
-            continue
-        # Of those who can be followed, who has ended says why, and is in nobody's way.
-        if pod.role in relaunched and pod.ended:
-            replaced.append(pod)
-        else:
-            surplus.append(pod)
+        role = roles.get(pod.role)
+        if role is not None and role.batch:
+            batch.append(pod)
+        elif role is not None and pod.name not in names:
+            # Of those who can be followed, who has ended says why, and is in nobody's way.
+            (replaced if role.recovery.relaunch and pod.ended else surplus).append(pod)
     ranks = {
         role.pod_name(member): member.place
         for role in view.job.roles
         if role.recovery.relaunch
         for member in role.members
     }
-    return Placement(
-        view,
-        replicas,
-        tuple(pod for pod in own if pod.role in batch),
-        tuple(surplus),
-        tuple(replaced),
-        tuple(
-            pod
-            for pod in own
-            if ranks and pod.rank is not None and ranks.get(pod.name, pod.rank) != pod.rank
-        ),
-    )
+    ranked = [pod for pod in own if ranks and pod.rank is not None]
+    astray = tuple(pod for pod in ranked if ranks.get(pod.name, pod.rank) != pod.rank)
+    return Placement(view, replicas, tuple(batch), tuple(surplus), tuple(replaced), astray)
 
 
 def _replicas(view: JobView, own: Sequence[PodView]) -> Iterator[Replica]:

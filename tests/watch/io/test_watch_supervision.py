@@ -89,7 +89,7 @@ def test_a_second_failure_is_reported_though_there_is_a_first(place, watching, s
     assert len([one for one in said() if "bert: not supervised: " in one]) == 2
     place.cluster.delete(maps, "bert-etcompile-hosts")
     eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 0, 40)
-    [line] = [one for one in said() if "supervised again after" in one]
+    [line] = eventually(lambda: [one for one in said() if "supervised again after" in one])
     assert f"{place.namespace}/bert: " in line
     eventually(lambda: place.whole(2))
 
