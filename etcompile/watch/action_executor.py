@@ -48,8 +48,6 @@ from etcompile.watch.store import Case
 from etcompile.watch.stored_run import avoiding, outside_of_gang
 from etcompile.watch.workqueue import LONGEST, JobKey
 
-Outcome = Literal["nothing", "some", "all"]
-"""Of actions: none of them wrote anything, some were left for later, or all were carried out."""
 Phase = Literal["record", "pods", "lists", "removal", "reports"]
 """Of actions that may be carried out together."""
 
@@ -63,33 +61,28 @@ class NameTakenError(Exception):
 
 
 class ActionExecutor(Struct, frozen=True):
-    """Does what was decided; safe to share between threads.
-
-    Args:
-        hurry: Whether other jobs than this one wait for a look.
-    """
+    """Does what was decided; safe to share between threads."""
 
     control: ObjectControl
     events: EventRecorder
     logs: LogReader
     pool: Executor
-    hurry: Callable[[JobKey], bool]
     memory: Memory
 
-    def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
+    def act(self, case: Case, actions: Sequence[Action]) -> bool:
         """Carries out actions, in their order; those on Pods that stand together side by side.
 
-        While other jobs wait, the host lists of one whose Pods were just created are left to a
-        later look, when they may be one write and not two. They do not wait for what fails, a Pod
-        or the record: a host that is gone must not stay listed. What could not be recorded is not
-        done, nor reported.
+        Host lists do not wait for what fails, a Pod or the record: a host that is gone must not
+        stay listed. What could not be recorded is not done, nor reported.
+
+        Returns:
+            Whether anything was carried out.
 
         Raises:
             ClusterError, OutdatedError, NameTakenError: a request failed; the rest was left.
             NotLeaderError: this watcher may not act.
         """
-        outcome: Outcome = "nothing"
-        touched_pods = late = unrecorded = False
+        acted = unrecorded = False
         problem: Exception | None = None
         events = [action for action in actions if isinstance(action, EmitEvent)]
         ledger = self.memory.of(case.key).ledger
@@ -103,11 +96,8 @@ class ActionExecutor(Struct, frozen=True):
                 self._report(case, [own for own in these if not (unrecorded and own in events)])
             elif phase == "pods" and unrecorded:
                 continue
-            elif phase == "lists" and touched_pods and self.hurry(case.key):
-                late = True
             else:
-                outcome = "all"
-                touched_pods = touched_pods or phase == "pods"
+                acted = True
                 try:
                     # ConfigMaps first, and then what is to be done with Pods.
                     for action in these:
@@ -127,7 +117,7 @@ class ActionExecutor(Struct, frozen=True):
                     problem = problem or error
         if problem is not None:
             raise problem
-        return "some" if late else outcome
+        return acted
 
     def _try(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
         """Sends a request, and holds the next one like it if it was refused or changed nothing."""

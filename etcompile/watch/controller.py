@@ -101,7 +101,6 @@ class Watcher:
             self._events,
             LogReader(cluster, self._store, self._events, self._pool),
             self._pool,
-            self._queue.others_wait,
             self._memory,
         )
         self._notices = Notices(cluster, self._store, self._events, self._memory)

@@ -190,10 +190,10 @@ class Reconciler(Struct, frozen=True):
                 _log.debug("%s/%s: %s", *key, actions)
             times = [action.at for action in actions if isinstance(action, Requeue)]
             memory.run.requeue = again = min(times, default=None)
-            outcome = self.executor.act(case, actions)
+            acted = self.executor.act(case, actions)
             if any(isinstance(action, RemoveJob) for action in actions):
                 memory.run.paused = run.uid, None
-            if outcome == "nothing":
+            if not acted:
                 if previous is None and self.runs.is_lost(key):
                     # Its Pods are of a run that nobody can read any more.
                     memory.ledger.unsupervised(ANOTHER_RUN)
@@ -202,8 +202,6 @@ class Reconciler(Struct, frozen=True):
                 elif memory.ledger.wait() is None:
                     self.notices.of_supervision(key, run)
                 return again
-            if outcome == "some":
-                return self.cluster.now()
         # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
         raise OutdatedError
 

@@ -46,11 +46,6 @@ class WorkQueue:
         with self._condition:
             return len(self._wanted)
 
-    def others_wait(self, key: JobKey) -> bool:
-        """Whether a job other than this one waits for a look."""
-        with self._condition:
-            return len(self._wanted) > (key in self._wanted)
-
     @property
     def idle(self) -> bool:
         """Whether no job wants a look now, and none is in hand."""

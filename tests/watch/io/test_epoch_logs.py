@@ -84,7 +84,7 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
     stub: Any = SimpleNamespace()
     control = ObjectControl(logs, store, lambda: True, stub)
     reader = LogReader(logs, store, events, beside)
-    executor = ActionExecutor(control, events, reader, beside, lambda key: False, Memory())
+    executor = ActionExecutor(control, events, reader, beside, Memory())
 
     def look() -> PodLog:
         known = log()
