@@ -33,8 +33,6 @@ class _GenerateOptions(CompileOptions, frozen=True, kw_only=True):
 class _Plugin(CompilingCommand):
     """A command that takes options from the variables of Argo CD, too."""
 
-    for_others = True
-
     def repository(self) -> str:
         from etcompile.integrations.argocd_plugin import repository
 

@@ -98,16 +98,14 @@ class Configured(Struct, frozen=True):
 class CompilingCommand(SectionedCommand):
     """A command that compiles, whose options have their defaults from the configuration file."""
 
-    for_others = False
-    """It runs for whoever can write to a repository, on a machine of somebody else.
-
-    `argocd generate` and `krm` do. They open nothing outside of the repository, except what their
-    own command line names by absolute paths, since whoever installed them wrote that. A relative
-    path lies in the repository, and may be a link of somebody else's.
-    """
-
     def repository(self) -> str | None:
-        """The folder at which the search ends; None if it is the repository of the input."""
+        """The folder that the command runs for; None if that is the repository of the input.
+
+        `argocd generate` and `krm` run for whoever can write to a repository, on a machine of
+        somebody else. They open nothing outside of that folder, except what their own command line
+        names by absolute paths, since whoever installed them wrote that. A relative path lies in
+        the repository, and may be a link of somebody else's.
+        """
         return None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -149,7 +147,6 @@ class CompilingCommand(SectionedCommand):
             file=files[0] if files else None,
             isolated=bool(given.get("isolated")),
             root=self.repository(),
-            for_others=self.for_others,
         )
         ctx.default_map = {
             str(settings_here[key].name): value.default
@@ -186,15 +183,14 @@ def configured(
     file: str | None = None,
     isolated: bool = False,
     root: str | None = None,
-    for_others: bool = False,
 ) -> Configured:
     """What the configuration file says of a run.
 
     Args:
         paths: The inputs, as on the command line; the working directory if there are none.
         file: The file; the nearest to the inputs if None.
-        root: The folder at which the search ends; the root of the repository of the input if None.
-        for_others: Settings that run programs or let Secrets pass are refused.
+        root: The folder at which the search ends, of a command that runs for others: settings that
+            run programs or let Secrets pass are refused. None: the root of the input's repository.
     """
     result: Configuration | Diagnostic | None = None
     if file is not None:
@@ -208,7 +204,7 @@ def configured(
     elif not isolated:
         result = _nearest(paths or (".",), root)
     if isinstance(result, Configuration):
-        return _read(result, environment, for_others=for_others)
+        return _read(result, environment, for_others=root is not None)
     if isinstance(result, Diagnostic):
         return Configured(diagnostics=(result,))
     if environment is None:

@@ -13,8 +13,6 @@ from etcompile.exitcodes import REFUSED
 
 
 class _Function(CompilingCommand):
-    for_others = True
-
     def repository(self) -> str:
         return _root()
 
