@@ -1,10 +1,11 @@
-"""The order in which people list names: digits count as numbers, so scale-2 is before scale-10.
+"""How people list names: digits count as numbers, so scale-2 is before scale-10.
 
 At the bottom, because files are read in this order and objects are written in it.
 """
 
 import re
 import sys
+from collections.abc import Iterable
 
 _DIGITS = re.compile(r"[0-9]+")
 
@@ -28,3 +29,10 @@ def _number(match: re.Match[str]) -> str:
     # puts it before all letters, as if the text ended there.
     digits = match[0].lstrip("0")
     return f"\0{chr(min(len(digits), sys.maxunicode))}{digits}"
+
+
+def some(names: Iterable[str], most: int = 3) -> str:
+    """Names in a line, each once; the first few stand for all."""
+    known = [*dict.fromkeys(names)]
+    first = ", ".join(known[:most])
+    return f"{first} and {len(known) - most} more" if len(known) > most else first

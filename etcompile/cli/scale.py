@@ -11,13 +11,11 @@ from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import JOB, OPTIONAL_PATHS, CompileOptions, compiler_options
 from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.exitcodes import REFUSED
+from etcompile.naming import some
 
 if TYPE_CHECKING:
     from etcompile.scaling import Proposal
     from etcompile.scaling.scaled_files import Request
-
-_NAMES = 4
-"""So many of the Pods that come or go are named."""
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -129,6 +127,5 @@ def _summary(job: str, change: "Proposal", *, dry_run: bool) -> "list[str]":
     ]
     for sign, pods in (("+", change.come), ("-", change.go)):
         if pods:
-            more = f" and {len(pods) - _NAMES} more" if len(pods) > _NAMES else ""
-            lines.append(f"  {sign} {', '.join(pods[:_NAMES])}{more}")
+            lines.append(f"  {sign} {some(pods)}")
     return lines

@@ -14,14 +14,13 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at
 from etcompile.k8s.references import references
 from etcompile.model.protocol import JOB_LABEL
+from etcompile.naming import some
 from etcompile.plan.schedule import Draft
 from etcompile.plan.step import DESTROYS, ObjectKey, Reason, conflict
 
 _CLAIM = "PersistentVolumeClaim"
 _SHARED = frozenset({"ConfigMap", _CLAIM, "Secret", "ServiceAccount"})
 """The kinds of objects that Pods of several jobs may use."""
-_SHOWN = 3
-"""How many Pods a message names."""
 
 ReadPods = Callable[[str], Iterable[Object]]
 """Reads all Pods of a namespace."""
@@ -86,8 +85,7 @@ def _users(live: Iterable[Object]) -> _Users:
 
 def _reason(names: Sequence[str], *, is_replaced: bool) -> str:
     what, verb = ("Pods", "use") if len(names) > 1 else ("Pod", "uses")
-    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    users = f"{what} {', '.join(names[:_SHOWN])}{rest}"
+    users = f"{what} {some(names)}"
     if is_replaced:
         return (
             f"{users} would keep it: Kubernetes deletes a claim when no Pod uses it; suspend the"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from etcompile.status.text import some
+from etcompile.naming import some
 from etcompile.status.values import JobStatus
 
 

@@ -8,8 +8,9 @@ from msgspec import Struct
 from etcompile.diagnostics.redaction import shown
 from etcompile.failures.log import Failure
 from etcompile.model.protocol import PREFLIGHT
+from etcompile.naming import some
 from etcompile.status.explanations import Attempt, Explanation
-from etcompile.status.text import age, in_training, some
+from etcompile.status.text import age, in_training
 
 LINES = 20
 """So many of the last lines are shown."""
@@ -147,9 +148,8 @@ def _known(attempt: Attempt, now: datetime) -> list[str]:
     if cause.is_vague:
         lines.append("The cause is unknown: this is all that was seen.")
     if attempt.tied:
-        others = [_failure_line(other, now) for other in attempt.tied[:_MOST]]
-        more = f" and {len(attempt.tied) - _MOST} more" if len(attempt.tied) > _MOST else ""
-        lines.append(f"Failed in the same second: {'; '.join(others)}{more}.")
+        others = [_failure_line(other, now) for other in attempt.tied]
+        lines.append(f"Failed in the same second: {some(others)}.")
         lines.append("Which of them was first is not known.")
     if cause.is_consequence:
         lines.append("Which rank failed first is not known: all that failed had lost another one.")

@@ -36,8 +36,8 @@ from etcompile.model import Job
 from etcompile.model.protocol import PREFLIGHT, SPEC_HASH
 from etcompile.model.run_record import RunRecord, written_record
 from etcompile.model.supervision import UNSUPERVISED_EVENT
+from etcompile.naming import some
 from etcompile.status.job_status import JobObjects, jobs_among, status_of_job
-from etcompile.status.text import some
 from etcompile.status.values import ENDED, JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
@@ -327,10 +327,8 @@ def _held(
     for event in events:
         about = event.get("involvedObject") or {}
         words = " ".join((event.get("message") or "").split())
+        # By its UID: another Pod may have had the name before.
         name = names.get(about.get("uid") or "", "")
-        if not name and not about.get("uid") and about.get("namespace") == status.namespace:
-            name = str(about.get("name"))
-        # Others are of a Pod that had the name before.
         if name and event.get("reason") == UNSUPERVISED_EVENT:
             unsupervised[name] = f"unsupervised: {words}"
         elif name and event.get("type") == "Warning":

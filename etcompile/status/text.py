@@ -6,13 +6,11 @@ from datetime import UTC, datetime
 
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
+from etcompile.naming import some
 from etcompile.status.values import JobStatus, Phase, grouped
 
 _GREEN, _RED, _YELLOW = "32", "31", "33"
 _COLORS: dict[Phase, str] = {"Succeeded": _GREEN, "Running": _GREEN, "Failed": _RED}
-_NAMES = 3
-"""So many of those that have the same to say are named."""
-_HOSTS = 8
 _DURATIONS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -113,10 +111,8 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
     if job.goodput is not None:
         yield f"Goodput:   {in_training(job.goodput)}"
     if (hosts := job.hosts) is not None:
-        names = ", ".join(hosts.names[:_HOSTS])
-        more = f" and {len(hosts.names) - _HOSTS} more" if len(hosts.names) > _HOSTS else ""
         source = "live" if hosts.live else "from Git"
-        yield f"Hosts:     {len(hosts.names)} ({source}) {names}{more}".rstrip()
+        yield f"Hosts:     {len(hosts.names)} ({source}) {some(hosts.names, 8)}".rstrip()
     yield ""
     rows: list[tuple[str, ...]] = [
         ("ROLE", "DESIRED", "RUNNING", "READY", "SUCCEEDED", "FAILED", "RESTARTS")
@@ -145,12 +141,6 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
         where = f"{job.name} -n {job.namespace}"
         yield from ("", f"Why it failed:    etcompile why {where}")
         yield f"To run it again:  etcompile restart {where}"
-
-
-def some(names: Sequence[str]) -> str:
-    """Names in a line, of which the first few stand for all."""
-    shown = ", ".join(names[:_NAMES])
-    return f"{shown} and {len(names) - _NAMES} more" if len(names) > _NAMES else shown
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from etcompile.k8s.objects import Object
 from etcompile.load import Document
 from etcompile.model import Job
+from etcompile.naming import some
 from etcompile.plan.classes import matched
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import ObjectRef, reference
@@ -128,21 +129,21 @@ def _matched(desired: Object, live: Object, owner: Document) -> Fate:
     if step.action == "unchanged":
         return Fate(step.ref, "same")
     if step.action == "replace":
-        fields = _listed(change.path for change in step.changes if change.immutable)
+        fields = some(change.path for change in step.changes if change.immutable)
         return Fate(step.ref, "runs on", f"may not change: {fields}")
     if step.action == "conflict" and not step.changes:
         return Fate(step.ref, "at the end", "; ".join(step.reasons))
     changes = [change for change in step.changes if change.steps[0] != "metadata"]
     if live["kind"] in ("Pod", "Job") and changes:
         # What may change, such as an image, restarts a container half-way through the run.
-        return Fate(step.ref, "runs on", f"changes {_listed(change.path for change in changes)}")
+        return Fate(step.ref, "runs on", f"changes {some(change.path for change in changes)}")
     noticed = [change for change in changes if change.path not in _UNNOTICED]
     if live["kind"] == "ConfigMap":
         noticed = [change for change in noticed if change.how != "added"]
     if noticed:
-        return Fate(step.ref, "at the end", f"changes {_listed(change.path for change in noticed)}")
+        return Fate(step.ref, "at the end", f"changes {some(change.path for change in noticed)}")
     marks = ["labels"] if len(changes) < len(step.changes) else []
-    return Fate(step.ref, "any time", _listed([*marks, *(change.path for change in changes)]))
+    return Fate(step.ref, "any time", some([*marks, *(change.path for change in changes)]))
 
 
 # Whose is it ------------------------------------------------------------------------------------
@@ -175,8 +176,3 @@ def _owners(value: Object) -> Sequence[Mapping[str, Any]]:
 
 def _name(value: Object) -> str:
     return str(value["metadata"].get("name") or "")
-
-
-def _listed(paths: Iterable[str]) -> str:
-    names = list(dict.fromkeys(paths))
-    return ", ".join(names if len(names) <= 4 else [*names[:3], f"and {len(names) - 3} more"])
