@@ -13,7 +13,7 @@ from etcompile.check import kubernetes
 from etcompile.check.document_rules import Rules, Template, findings
 from etcompile.check.job_rules import check_spec
 from etcompile.check.pod_rules import check_object
-from etcompile.compiler.olderapis import outdated_version, placed
+from etcompile.compiler.olderapis import placed
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.spelling import closest
 from etcompile.frontends import Kind
@@ -126,8 +126,6 @@ def _lowered(
 def _unknown_version(document: Document) -> list[Diagnostic]:
     """An error for a document of a group of ours, but of no version or kind of it that is known."""
     version, name = document.api_version or "", document.kind or ""
-    if problems := outdated_version(document):
-        return problems
     facts = {"kind": name, "version": version}
     advice = _AS_PYTORCHJOB if version.startswith(_TORCHELASTIC) else ""
     if not advice and (known := frontends.served_versions(version, name)):

@@ -1,8 +1,8 @@
 """Documents as older operators had them, to documents as their kind reads them today.
 
 The API versions are those of tf-operator, pytorch-operator, mxnet-operator, xgboost-operator and
-mpi-operator before their kinds became `kubeflow.org/v1`. A document that has today's fields is
-compiled, with a warning of its version. Any other is an error, which names the fields that moved.
+mpi-operator before their kinds became `kubeflow.org/v1`. A document of one is read as one of today,
+with a warning; its schema refuses the fields that there are no more.
 
 Older operators, and tools that still write for them, have the run policy's fields directly under
 `spec`. The Training Operator's API drops them there. Here they are moved, with a warning.
@@ -11,7 +11,6 @@ Older operators, and tools that still write for them, have the run policy's fiel
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, structs
 
@@ -27,38 +26,7 @@ from etcompile.load.document import relocated
 _V1 = "kubeflow.org/v1"
 _V2 = "kubeflow.org/v2beta1"
 _XGBOOST = "xgboostjob.kubeflow.org"
-_TYPES = {
-    "TFJob": "tfReplicaSpecs",
-    "PyTorchJob": "pytorchReplicaSpecs",
-    "MXJob": "mxReplicaSpecs",
-    "XGBoostJob": "xgbReplicaSpecs",
-    "MPIJob": "mpiReplicaSpecs",
-}
-"""The field that has the replica types of each kind."""
-_WORKERS = "write it as mpiReplicaSpecs.Worker.replicas and a limit of the Worker's container"
-_NOTHING = "remove it: it means nothing any more"
-_MOVED: Mapping[str, str] = {
-    "replicaSpecs": "write it as {types}, a mapping by type, with each restartPolicy beside its"
-    " template",
-    "template": "write it as mpiReplicaSpecs.Launcher.template, and as Worker.template without its"
-    " command",
-    "gpus": _WORKERS,
-    "gpusPerNode": _WORKERS,
-    "processingUnits": _WORKERS,
-    "processingUnitsPerNode": _WORKERS,
-    "processingResourceType": _WORKERS,
-    "replicas": "write it as mpiReplicaSpecs.Worker.replicas",
-    "schedulerName": "write it into the templates",
-    "terminationPolicy": "remove it: the end of the Master decides, or else that of worker 0",
-    "ttlSecondsAfterFinishing": "write it as runPolicy.ttlSecondsAfterFinished",
-    "masterPort": "write it as the port pytorchjob-port of the container",
-    "mpiDistribution": f"remove it: {_V1} suits Open MPI and Intel MPI; for MPICH write a job of"
-    f" {_V2}, with mpiImplementation: MPICH",
-    "launcherOnMaster": "write a nodeSelector and a toleration into the Launcher's template",
-    **dict.fromkeys(("RuntimeId", "runtimeId", "backend", "tensorboard"), _NOTHING),
-    **dict.fromkeys(("tfImage", "pytorchImage", "mxImage"), _NOTHING),
-}
-"""The fields of `spec` that former versions had, and what they are today."""
+_KINDS = frozenset({"TFJob", "PyTorchJob", "MXJob", "XGBoostJob", "MPIJob"})
 
 
 class Placed(Struct, frozen=True):
@@ -75,79 +43,31 @@ class Placed(Struct, frozen=True):
 
 
 def current(document: Document) -> Placed:
-    """A document as it is written today, for a hand-over.
-
-    Its diagnostics have an error if it is of a former version with other fields.
-    """
+    """A document as it is written today, for a hand-over."""
     today, _ = in_current_version(document)
     kind = frontends.find(today.api_version, today.kind)
-    if kind is None:
-        return Placed(today, diagnostics=tuple(outdated_version(today)))
-    in_place = placed(today, kind)
+    in_place = Placed(today) if kind is None else placed(today, kind)
     if today is document:
         return in_place
     renamed = f"apiVersion {document.api_version} becomes {today.api_version}"
     return structs.replace(in_place, changes=(renamed, *in_place.changes))
 
 
-# Versions -----------------------------------------------------------------------------------------
-
-
 def in_current_version(document: Document) -> tuple[Document, list[Diagnostic]]:
-    """A document that differs from today's only by its API version, as a document of today.
-
-    Any other stays as it is. An operator of today would not look at the one that changes, so that
-    there is a warning of it.
-    """
-    if not _is_outdated(document) or _moved_fields(document):
-        return document, []
-    today, place = _version_today(document), document.locate(("apiVersion",))
-    facts = {"kind": document.kind, "version": document.api_version, "today": today}
-    warning = diagnose(codes.FORMER_VERSION, place, **facts)
-    fix = Fix(f"write apiVersion: {today}", (Replace(place, today),), is_safe=True)
-    renamed = relocated(document, {**document.data, "apiVersion": today}, {})
-    return renamed, [structs.replace(warning, fix=fix)]
-
-
-def outdated_version(document: Document) -> list[Diagnostic]:
-    """An error for a document of a former version, which says how to write it today."""
-    if not _is_outdated(document):
-        return []
-    changes = "; ".join(("", *_moved_fields(document)))
-    facts = {"kind": document.kind, "version": document.api_version}
-    facts["advice"] = f"write apiVersion: {_version_today(document)}{changes}"
-    return [diagnose(codes.UNKNOWN_VERSION, document.locate(("apiVersion",)), **facts)]
-
-
-def _is_outdated(document: Document) -> bool:
-    """Whether an API version is one that a Kubeflow kind had once, or may have had."""
-    if document.kind not in _TYPES:
-        return False
-    group, _, version = (document.api_version or "").partition("/")
-    if group == _XGBOOST:
-        return document.kind == "XGBoostJob" and version != ""
+    """A document of a former version as one of today, and a warning: no operator looks at it."""
+    before = document.api_version or ""
+    group, _, version = before.partition("/")
+    is_xgboost = group == _XGBOOST and document.kind == "XGBoostJob"
     served = (_V1, _V2) if document.kind == "MPIJob" else (_V1,)
-    return group == "kubeflow.org" and version != "" and document.api_version not in served
-
-
-def _version_today(document: Document) -> str:
-    is_v2 = (document.api_version or "").partition("/")[2].startswith("v2")
-    return _V2 if document.kind == "MPIJob" and is_v2 else _V1
-
-
-def _moved_fields(document: Document) -> list[str]:
-    """What has to be written in another way; empty if only the version differs."""
-    spec: Any = document.data.get("spec")
-    types = _TYPES[document.kind or ""]
-    if not isinstance(spec, Mapping):
-        return [f"spec: write {types}"]
-    fields = [name for name in _MOVED if name in spec]
-    if not isinstance(spec.get(types), Mapping) and not fields:
-        return [f"spec.{types} is missing"]
-    return [f"spec.{name}: {_MOVED[name].format(types=types)}" for name in fields]
-
-
-# Fields -------------------------------------------------------------------------------------------
+    is_outdated = document.kind in _KINDS and group == "kubeflow.org" and before not in served
+    if not version or not (is_outdated or is_xgboost):
+        return document, []
+    today = _V2 if document.kind == "MPIJob" and version.startswith("v2") else _V1
+    place = document.locate(("apiVersion",))
+    facts = {"kind": document.kind, "version": before, "today": today}
+    fix = Fix(f"write apiVersion: {today}", (Replace(place, today),), is_safe=True)
+    warning = structs.replace(diagnose(codes.FORMER_VERSION, place, **facts), fix=fix)
+    return relocated(document, {**document.data, "apiVersion": today}, {}), [warning]
 
 
 def placed(document: Document, kind: Kind) -> Placed:
