@@ -30,30 +30,26 @@ _HEADERS = frozenset({"for", "case", "select", "function"})
 _TESTS = frozenset({"[", "[[", "test", "grep", "command", "which", "type", "!"})
 """Commands that decide whether what stands behind `&&` runs."""
 
-_WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {
-    # Program: its options with a value of their own, and its arguments before the command.
-    "env": (frozenset({"-u", "--unset", "-C", "--chdir"}), 0),
-    "exec": (frozenset({"-a"}), 0),
-    "time": (frozenset({"-f", "-o", "--format", "--output"}), 0),
-    "nohup": (frozenset(), 0),
-    "setsid": (frozenset(), 0),
-    "command": (frozenset(), 0),
-    "builtin": (frozenset(), 0),
-    "unbuffer": (frozenset(), 0),
-    "catchsegv": (frozenset(), 0),
-    "stdbuf": (frozenset({"-i", "-o", "-e"}), 0),
-    "nice": (frozenset({"-n", "--adjustment"}), 0),
-    "ionice": (frozenset({"-c", "-n", "--class", "--classdata"}), 0),
-    "sudo": (frozenset({"-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "--user", "--group"}), 0),
-    "timeout": (frozenset({"-k", "-s", "--kill-after", "--signal"}), 1),
-    "tini": (frozenset({"-p", "-e"}), 0),
-    "docker-init": (frozenset({"-p", "-e"}), 0),
-    "dumb-init": (frozenset({"-r", "--rewrite"}), 0),
-    "gosu": (frozenset(), 1),
-    "su-exec": (frozenset(), 1),
-    "numactl": (frozenset({"-i", "-m", "-N", "-C", "-p"}), 0),
-    "xvfb-run": (frozenset({"-n", "-e", "-f", "-s", "-w", "-p"}), 0),
+_WRAPPERS = {
+    # Program: its options with a value of their own.
+    "env": "-u --unset -C --chdir",
+    "exec": "-a",
+    "time": "-f -o --format --output",
+    "stdbuf": "-i -o -e",
+    "nice": "-n --adjustment",
+    "ionice": "-c -n --class --classdata",
+    "sudo": "-u -g -h -p -C -D -R -T --user --group",
+    "timeout": "-k -s --kill-after --signal",
+    "tini": "-p -e",
+    "docker-init": "-p -e",
+    "dumb-init": "-r --rewrite",
+    "numactl": "-i -m -N -C -p",
+    "xvfb-run": "-n -e -f -s -w -p",
+    **dict.fromkeys(("nohup", "setsid", "command", "builtin", "unbuffer", "catchsegv"), ""),
+    **dict.fromkeys(("gosu", "su-exec"), ""),
 }
+_ARGUMENTS = {"timeout": 1, "gosu": 1, "su-exec": 1}
+"""How many arguments stand between a wrapper and the command."""
 _LOOKS_UP = {"command": ("-v", "-V"), "env": ("-S", "--split-string")}
 """Options with which a wrapper runs no command that could be read."""
 
@@ -183,16 +179,15 @@ def _nested(words: Sequence[Word]) -> Word | None:
 
 def _behind(wrapper: str, words: tuple[Word, ...]) -> tuple[Word, ...] | None:
     """What a wrapper runs; None if it runs nothing that can be read."""
-    valued, arguments = _WRAPPERS[wrapper]
     place = 0
     while place < len(words) and words[place].text.startswith("-"):
         text = words[place].text
         if text in _LOOKS_UP.get(wrapper, ()):
             return None
-        place += 2 if text in valued else 1
+        place += 2 if text in _WRAPPERS[wrapper].split() else 1
         if text == "--":
             break
-    place += arguments
+    place += _ARGUMENTS.get(wrapper, 0)
     while place < len(words) and wrapper in ("env", "sudo") and _is_assignment(words[place].text):
         place += 1
     return words[place:]
