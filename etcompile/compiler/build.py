@@ -89,10 +89,6 @@ def build(
     """The objects by job, those that belong to none first, and what is wrong with them.
 
     Args:
-        jobs: The jobs after their intents.
-        lowered: What the documents are.
-        patched: The documents after overlays.
-        sources: What the run has read.
         whole: No document was refused so far: what is said of several documents holds.
     """
     options, environment, others = sources.options, sources.environment, lowered.others
@@ -139,9 +135,6 @@ def job_objects(
     """The objects of a job.
 
     Args:
-        folded: The job after its intents.
-        texts: The templates of scripts.
-        environment: Settings, and edits of objects.
         changed_by: The overlays that changed a document, by their relative names.
         keys: What fills objects with what only the outside has; they stay as they are if None.
         advice: What is to be said of a job in which nothing is wrong; None for nothing.
@@ -220,13 +213,7 @@ def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> l
 def _other_objects(
     documents: Sequence[Document], options: Options, changed_by: Mapping[Document, Sequence[str]]
 ) -> tuple[JobObjects, list[Diagnostic]]:
-    """The objects of the input that belong to no job, so that one folder holds all of a job.
-
-    Args:
-        documents: The documents that are of no kind of ours.
-        options: How to compile.
-        changed_by: The overlays that changed a document, by their relative names.
-    """
+    """The objects of the input that belong to no job, so that one folder holds all of a job."""
     values, problems = [], []
     for document in documents:
         value, notes = _without_live_fields(document)

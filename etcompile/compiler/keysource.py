@@ -40,7 +40,6 @@ class KeySource(Struct, frozen=True):
     Args:
         fill: What fills an open object; None if this run leaves them as they are.
         inputs: The name and the SHA-256 of each file that was read for it.
-        diagnostics: What is wrong with it.
     """
 
     fill: Fill | None = None
@@ -52,7 +51,6 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
     """What fills the objects of a run whose secret mode encrypts, or names a file.
 
     Args:
-        options: How to compile, after overlays.
         place: Where an overlay names the secret mode; None if whoever runs the program did.
     """
     mode = options.settings.secret

@@ -33,7 +33,6 @@ class Environment(Struct, frozen=True):
     """What the overlays of a run come to.
 
     Args:
-        settings: The settings after overlays.
         deciding: By the name of a setting, the overlay that decides it.
         settled_by: The relative names of the overlays that have settings.
         edits: What they do to documents and objects, in order.
@@ -41,7 +40,6 @@ class Environment(Struct, frozen=True):
         documents: The overlays; none if they cannot be used.
         files: Their files, as the user named them.
         comments: The comments of their files that suppress warnings.
-        diagnostics: What is wrong with them.
     """
 
     settings: Settings
@@ -65,13 +63,10 @@ class Sources(Struct, frozen=True):
 
     Args:
         options: How to compile, with the settings that overlays leave.
-        documents: The documents of the input.
         library: The runtimes of `--runtimes`.
         environment: What the overlays come to.
-        texts: The templates of scripts.
         keys: What fills objects with what only the outside has; None if nothing does.
         comments: The comments of all files that suppress warnings.
-        diagnostics: What is wrong with any of it.
     """
 
     options: Options
@@ -95,7 +90,6 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
 
     Args:
         inputs: Files, directories, globs, `-` for standard input, or documents.
-        options: How to compile.
         stdin: What `-` reads; the process's standard input if None.
     """
     read = loaded(inputs, options, stdin)
@@ -226,7 +220,6 @@ def _undeclared(
     """An error for a gang scheduler that another version of Kubernetes ignores, if none is said.
 
     Args:
-        settings: The settings after overlays.
         explicit: The names of those that somebody chose; None if a program chose all.
         place: Where an overlay names the gang scheduler.
     """

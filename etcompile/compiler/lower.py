@@ -32,9 +32,7 @@ class LoweredDocuments(Struct, frozen=True):
     """What the documents of a run are, each in the order of the input.
 
     Args:
-        intents: The scale intents.
         others: Documents that are neither: other Kubernetes objects.
-        diagnostics: What is wrong with any of them.
         skipped: The documents of jobs that are left to their own controller.
     """
 
@@ -51,9 +49,7 @@ def lower(
     """The jobs, intents and other objects that documents hold.
 
     Args:
-        documents: The documents, after overlays.
         kubernetes_version: The version whose schema Pod templates and objects must satisfy.
-        managed: What to do with jobs that `managedBy` gives to another controller.
     """
     skipped: list[Document] = []
     values: list[Job | Intent] = []

@@ -44,9 +44,6 @@ def patch(
     """The documents in their namespace, as the environment's overlays leave them.
 
     Args:
-        documents: The documents of the input.
-        options: How to compile.
-        environment: What the overlays come to.
         library: The runtimes of `--runtimes`; the overlays change those that jobs name.
     """
     problems: list[Diagnostic] = []

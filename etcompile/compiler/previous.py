@@ -44,8 +44,6 @@ def replacements(
     """What is to be said about the objects that rendering over a folder changes.
 
     Args:
-        directory: The output folder.
-        comparison: How it differs from what is to be written.
         files: What is to be written: texts by path.
         version: The Kubernetes version. What it does not accept cannot be a live object.
         replaced: Somebody deletes the objects that cannot change: warn about these only.

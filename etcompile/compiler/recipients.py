@@ -98,12 +98,7 @@ class Recipient(Struct, frozen=True):
 
 
 def recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequence[Diagnostic]]:
-    """Who can read what a mode encrypts, and what is wrong with it.
-
-    Args:
-        mode: A mode that encrypts.
-        content: The bytes of its file, if it has one.
-    """
+    """Who can read what a mode encrypts, and what is wrong with it."""
     try:
         if mode.kind == "sealed":
             return Recipient(mode, sealed.certificate(content)), ()

@@ -52,12 +52,6 @@ def objects(
     What overlays change of its Pods and Services is part of the stored job, and what changes the
     Pods is part of the run's identity: so these edits must be known before the objects are made.
 
-    Args:
-        job: The job, after its intents.
-        settings: How to compile it.
-        texts: The templates of scripts.
-        edits: The edits of all overlays, in order.
-
     Raises:
         TemplateError: a template that the user gave does not render.
     """
@@ -103,11 +97,8 @@ def pods(
     Only these are made: one Pod of a job of a thousand costs what one Pod costs.
 
     Args:
-        run: The run, from `objects` or `run_of`.
-        role: The name of a role that it has.
         members: Replicas of that role; one that the job does not have takes the place of the one
             whose place it has.
-        edits: The edits that the run is stored with.
 
     Returns:
         A Pod for each replica, in the same order.
@@ -131,12 +122,7 @@ def _patched(
 
 
 def situation(run: Run, declared: Job) -> backend.Situation:
-    """What the annotations of a run's objects depend on, besides these.
-
-    Args:
-        run: The run, from `objects` or `run_of`.
-        declared: The job as its document describes it: before its intents.
-    """
+    """What the annotations of a run's objects depend on, besides these."""
     around = backend.Situation.around(run.job, declared)
     if run.settings.gang == "none":
         return around
@@ -145,13 +131,7 @@ def situation(run: Run, declared: Job) -> backend.Situation:
 
 
 def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -> backend.Situation:
-    """The same where only some of a run's objects are annotated, with the waves of the others.
-
-    Args:
-        run: The run, from `objects` or `run_of`.
-        declared: The job as its document describes it: before its intents.
-        edits: The edits that the run is stored with.
-    """
+    """The same where only some of a run's objects are annotated, with the waves of the others."""
     around = situation(run, declared)
     if "kapp" not in run.settings.profiles:
         return around  # nobody else asks for them

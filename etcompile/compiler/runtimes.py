@@ -58,9 +58,7 @@ def with_runtimes(
     """The documents with each TrainJob merged with its runtime.
 
     Args:
-        documents: The documents, after overlays.
         changed_by: The overlays that changed a document, by their relative names.
-        kubernetes_version: The version whose schema objects must satisfy.
         library: Runtimes of `--runtimes` that jobs name, after overlays. One of the documents
             counts before them.
         is_left: Whether a job is left to another controller, which finds its runtime itself.

@@ -22,8 +22,6 @@ def apply_plan(
     """The replicas of a role after a plan.
 
     Args:
-        role: The role as the job declares it.
-        members: Its replicas before, by index.
         sizes: What earlier plans said that main containers of replicas to come are to have.
         plan: What comes, goes and moves; it may name other roles, too.
 
@@ -86,9 +84,6 @@ def joining(role: Role, members: Members, count: int, labels: Labels) -> Iterato
 
     Args:
         role: The role; ranks are its replicas' numbers unless it tells them apart.
-        members: Its replicas before.
-        count: How many come.
-        labels: Labels of their Pods.
     """
     first = next_index(members)
     if role.labels.rank is None:

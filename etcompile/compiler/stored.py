@@ -44,7 +44,6 @@ class Stored(Struct, frozen=True):
     Args:
         value: The stored form, JSON.
         job: The job, as the run that it is.
-        settings: How it was compiled.
     """
 
     value: Mapping[str, Any]
@@ -56,7 +55,6 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
     """The job that a text is: `job.yaml` of a ConfigMap, which anybody may have written.
 
     Args:
-        text: What the key holds, YAML.
         most: Replicas that the job may have, at most: more are refused before any is created.
 
     Raises:

@@ -57,8 +57,6 @@ def least_workers(
     """How many workers a launcher needs to begin.
 
     Args:
-        launcher: The container that starts the training on its workers.
-        replicas: The workers that the document declares.
         slots: Processes for each.
         others: Hosts besides the workers.
         stated: The fewest workers, where the document says so.

@@ -42,7 +42,6 @@ class SshPort(Struct, frozen=True):
     """A port that a container names for ssh.
 
     Args:
-        number: The port.
         where: What says so, in words.
         path: The field of the container that says so.
     """

@@ -379,10 +379,8 @@ class PodAdditions(Struct, frozen=True):
     """What the Pods of a role get beside their template.
 
     Args:
-        main_ports: Added to the ports of the main container.
         env: Added to the main container; replaces an entry of the same name.
         env_everywhere: The sidecars get these variables, too.
-        mounts: Added to the main container.
         reads_hosts: The main container sees the live host lists.
         scripts: Keys of the job's ConfigMap that the main container needs among the scripts.
         setup: Init containers that run before the template's own.
@@ -546,8 +544,6 @@ class SshCredentials(Struct, frozen=True):
         owned: The job's own: created with it. Else somebody else manages it.
         copied: The main containers do not run as root, so the keys are copied for their user.
         config: The client configuration that belongs into a created Secret; None for none.
-        private_key: The key in the Secret of the private half.
-        public_key: The key in the Secret of the public half.
         volume: The volume's name, if the kind has one; else the Secret's.
         whole: The volume is mounted as a whole, not a folder of it.
         mode: The mode of its files; None for Kubernetes' own default.

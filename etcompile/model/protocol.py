@@ -87,7 +87,6 @@ def config_name(job: str, *, of_operator: bool = False) -> str:
     """The ConfigMap that declares a job.
 
     Args:
-        job: The job's name.
         of_operator: The operator of the kind creates `J-config`, so ours takes its place. For all
             other kinds `J-config` is a name that users choose for their own objects.
     """

@@ -22,7 +22,6 @@ class Decider(Struct, frozen=True):
 
     Args:
         first: It is the first of its role, or the only one.
-        outcome: What has become of it.
     """
 
     name: str
@@ -34,7 +33,6 @@ class Completion(Struct, frozen=True):
     """Whether a run is complete.
 
     Args:
-        end: How it has ended, if it has.
         why: By what it has succeeded, in words; empty if it has not.
         names: The replicas that decided it.
     """

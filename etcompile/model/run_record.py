@@ -122,7 +122,6 @@ class Leaving(Struct, frozen=True, omit_defaults=True):
     """A worker that the job does not have any more.
 
     Args:
-        uid: Its Pod's.
         since: When its host left the list, in seconds since 1970.
     """
 
@@ -165,7 +164,6 @@ class RunRecord(_Run, frozen=True):
         reason: Why, in one word; empty while nothing happens.
         message: The same in a sentence.
         started: When its first Pod was created, in seconds since 1970; anew after each restart.
-        finished: When it ended.
         restarts: How often all of its Pods were made anew together, and their commands restarted
             in place after a failure.
         restarted_at: When that was last, or when the last epoch began.

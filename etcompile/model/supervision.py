@@ -104,10 +104,8 @@ class EpochLine(Struct, frozen=True, gc=False):
 
     Args:
         epoch: The epoch that begins, or the one that has ended.
-        verb: What becomes of it.
         restarts: How often commands were restarted after failures, so far.
         in_a_row: The same since the last long epoch.
-        why: Why, in a sentence.
         at: When it was written, in seconds since 1970; 0 if that is not known.
         failed_first: Role, index and exit code of the replica whose command failed first, if one
             did.

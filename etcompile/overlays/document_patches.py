@@ -37,7 +37,6 @@ class PatchedDocument(Struct, frozen=True):
         document: It; as it was before an edit that failed on it.
         matched: The edits that are for it.
         changed_by: The relative names of the overlays that changed it.
-        diagnostics: The edits that failed.
     """
 
     document: Document
@@ -55,8 +54,6 @@ def patched_document(
     """A document of the input after the edits of all overlays that are for it, in order.
 
     Args:
-        document: A document of any kind.
-        edits: The edits of all overlays.
         templates: The paths of its Pod templates by role; None if its kind is not compiled.
         namespace: The namespace of documents that name none, if one was chosen.
     """
@@ -87,9 +84,6 @@ def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced
     """A value after a patch of either sort; it is still the object it was.
 
     Args:
-        value: What is patched.
-        edit: A strategic merge patch, or a JSON patch.
-        kind: The kind of the whole object.
         at: Where in the object `value` stands.
 
     Raises:

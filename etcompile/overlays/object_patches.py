@@ -54,8 +54,6 @@ def patched_objects(
     """The objects of a job after all edits that are for objects.
 
     Args:
-        objects: What the backend made.
-        edits: The edits of all overlays, in order.
         own_labels: Keys of labels that objects of the job are found by.
     """
     patches = {edit: edit.change.patch for edit in edits if isinstance(edit.change, Patch)}

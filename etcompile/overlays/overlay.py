@@ -60,7 +60,6 @@ class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_def
         """Whether it selects a document, whatever roles that has.
 
         Args:
-            value: The document.
             default: The namespace of a document that names none.
         """
         metadata = mapping_at(value, ("metadata",))
@@ -128,10 +127,7 @@ class Edit(Struct, frozen=True, eq=False):
     """One entry of an overlay; two are the same only if they are one.
 
     Args:
-        origin: Where it stands.
         reach: What it is for when its target names no kind.
-        target: What it applies to.
-        change: What it does.
         optional: It may match nothing.
     """
 
@@ -174,7 +170,6 @@ class Overlay(Struct, frozen=True):
     """An overlay.
 
     Args:
-        source: Its document.
         settings: Compiler settings, by the name they have in the file.
         edits: What it does to documents and objects, in the order in which it is done.
     """

@@ -27,10 +27,7 @@ def settled(
     """The settings after overlays.
 
     Args:
-        before: The settings of the run.
         explicit: The names of those that somebody chose, which no overlay changes.
-        overlays: The overlays, in order.
-        versions: The Kubernetes versions there are.
 
     Returns:
         The settings; by the name of a setting, the overlay that decides it; the edits that
