@@ -23,13 +23,13 @@ class _Options(Struct, frozen=True, kw_only=True):
 @subcommand("kinds", _Options)
 def command(_ctx: click.Context, options: _Options) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs need no file for."""
-    from etcompile.compiler.runtimes import TRAINER_VERSION, not_compiled, shipped
+    from etcompile.compiler.runtimes import NOT_COMPILED, TRAINER_VERSION, shipped
 
     runtime = options.runtime
     if runtime is not None:
         runtimes = {document.name or "": document for document in shipped()}
-        if runtime in not_compiled():
-            problem = f"'{runtime}' is not compiled: {not_compiled()[runtime]}"
+        if runtime in NOT_COMPILED:
+            problem = f"'{runtime}' is not compiled: {NOT_COMPILED[runtime]}"
             raise click.BadParameter(problem, param_hint="--runtime")
         if runtime not in runtimes:
             near = did_you_mean(runtime, [*runtimes])
@@ -46,7 +46,7 @@ def command(_ctx: click.Context, options: _Options) -> None:
             for kind in frontends.kinds()
         ]
         named = [{"name": document.name} for document in shipped()]
-        named += [{"name": name, "refused": why} for name, why in not_compiled().items()]
+        named += [{"name": name, "refused": why} for name, why in NOT_COMPILED.items()]
         click.echo(json.dumps({"kinds": kinds, "runtimes": named}, indent=2))
         return
     group = None
@@ -59,6 +59,6 @@ def command(_ctx: click.Context, options: _Options) -> None:
     click.echo(f"Runtimes that TrainJobs may name without a file, as of Trainer {TRAINER_VERSION}:")
     for document in shipped():
         click.echo(f"  {document.name}")
-    for name, reason in not_compiled().items():
+    for name, reason in NOT_COMPILED.items():
         click.echo(f"  {name}, refused: {reason}")
     click.echo("Every other Kubernetes object among the inputs passes through, checked.")

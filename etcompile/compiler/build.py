@@ -191,11 +191,13 @@ def job_objects(
         job.run_id,
         {role.name: role.bounds.minimum for role in job.roles if role.bounds},
     )
-    name = job.origin.locate("metadata", "name") if problems else None
-    located = [
-        problem if problem.location else structs.replace(problem, location=name)
-        for problem in problems
-    ]
+    located = []
+    for problem in problems:
+        place = problem.location or job.origin.locate("metadata", "name")
+        if place.file == SHIPPED_FILE:
+            # Nobody can change a runtime that Trainer ships, only name another one.
+            place = job.origin.locate("spec", "runtimeRef", "name")
+        located.append(structs.replace(problem, location=place))
     return group, matched, located
 
 
@@ -254,16 +256,6 @@ def _advice(others: Sequence[Document]) -> Advice:
     """The advice that a run wants, with the other objects of the input in mind."""
     from etcompile import lint  # noqa: PLC0415 - only check gives advice
 
-    def problems(
-        job: Job, settings: Settings, objects: Sequence[Mapping[str, Any]]
-    ) -> list[Diagnostic]:
-        located = []
-        for problem in lint.problems(lint.linted_job(job, settings, objects, others)):
-            if problem.location is not None and problem.location.file == SHIPPED_FILE:
-                # Nobody can change a runtime that Trainer ships, only name another one.
-                place = job.origin.locate("spec", "runtimeRef", "name")
-                problem = structs.replace(problem, location=place)  # noqa: PLW2901
-            located.append(problem)
-        return located
-
-    return problems
+    return lambda job, settings, objects: lint.problems(
+        lint.linted_job(job, settings, objects, others)
+    )

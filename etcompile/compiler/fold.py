@@ -221,18 +221,15 @@ def _with_intents(
 
 
 def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
-    place = intent.origin.locate("spec", "selector", "name")
-    facts = {"intent": intent.title, "job": job.name}
-    if job.role("worker") is None and job.fixed is None:
-        return diagnose(
-            codes.NOT_SCALABLE, place, **facts, problem="has no workers", advice="remove it"
-        )
     problem = "is not elastic" + (f": {job.fixed}" if job.fixed else "")
     advice = (
         "make it elastic, if its kind allows that; "
         "or change its replicas in a new run (etcompile.dev/run)"
     )
-    return diagnose(codes.NOT_SCALABLE, place, **facts, problem=problem, advice=advice)
+    if job.role("worker") is None and job.fixed is None:
+        problem, advice = "has no workers", "remove it"
+    facts = {"intent": intent.title, "job": job.name, "problem": problem, "advice": advice}
+    return diagnose(codes.NOT_SCALABLE, intent.origin.locate("spec", "selector", "name"), **facts)
 
 
 def _scale_out(workers: _Workers, intent: ScaleOut) -> list[Diagnostic]:

@@ -27,7 +27,7 @@ TRAINER_VERSION = "2.3.0"
 _SHIPPED = "trainer/runtimes.yaml"
 SHIPPED_FILE = f"Trainer v{TRAINER_VERSION}"
 """What messages call the file of the runtimes that Trainer ships, which nobody can change."""
-_NOT_COMPILED = {
+NOT_COMPILED = {
     "torch-distributed-with-cache": "its cache asks Trainer's API, and starts a LeaderWorkerSet",
 }
 """The other runtimes that Trainer v2.3.0 ships, and why they are not compiled."""
@@ -203,8 +203,8 @@ def _runtime_of(
     if kind not in RUNTIME_KINDS:
         return None, []
     place = job.locate(("spec", "runtimeRef", "name"))
-    if kind == RUNTIME_KINDS[1] and name in _NOT_COMPILED:
-        facts = {"where": f"runtime {name}", "reason": _NOT_COMPILED[name], "advice": ""}
+    if kind == RUNTIME_KINDS[1] and name in NOT_COMPILED:
+        facts = {"where": f"runtime {name}", "reason": NOT_COMPILED[name], "advice": ""}
         return None, [diagnose(codes.NOT_COMPILED, place, **facts)]
     names = sorted({runtime.name or "" for runtime in known})
     advice = f"known are {', '.join(names)}" if names else "there is none in the input"
@@ -228,11 +228,6 @@ def shipped() -> tuple[Document, ...]:
     """The runtimes that Trainer installs, as far as they are compiled."""
     file = data.folder("schemas") / _SHIPPED
     return parse(file.read_text("utf-8"), file=SHIPPED_FILE).documents
-
-
-def not_compiled() -> Mapping[str, str]:
-    """The names of the other runtimes that Trainer installs, each with why it is not compiled."""
-    return _NOT_COMPILED
 
 
 def _merged(job: Document, runtime: Document, version: str) -> tuple[Document, list[Diagnostic]]:
