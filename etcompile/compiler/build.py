@@ -153,7 +153,15 @@ def job_objects(
         patched, its_run = run.objects(job, settings, texts, environment.edits)
         job = its_run.job
         matched = frozenset(patched.edits)
-        refused = _patched_problems(patched, settings)
+        refused = [
+            fault
+            for value in patched.changed
+            for fault in check_object(
+                value, settings.kubernetes_version, namespaced=may_have_namespace(value.data)
+            )
+            # The user cannot help it that we write objects of other programs' kinds.
+            if fault.code != codes.KUBERNETES_UNKNOWN_KIND
+        ]
         problems += [*patched.diagnostics, *refused]
         if not has_errors(refused):
             compiled = patched.objects
@@ -199,17 +207,6 @@ def job_objects(
             place = job.origin.locate("spec", "runtimeRef", "name")
         located.append(structs.replace(problem, location=place))
     return group, matched, located
-
-
-def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> list[Diagnostic]:
-    """What Kubernetes has against patched objects."""
-    problems: list[Diagnostic] = []
-    for value in patched.changed:
-        namespaced = may_have_namespace(value.data)
-        faults = check_object(value, settings.kubernetes_version, namespaced=namespaced)
-        # The user cannot help it that we write objects of other programs' kinds.
-        problems += (fault for fault in faults if fault.code != codes.KUBERNETES_UNKNOWN_KIND)
-    return problems
 
 
 def _other_objects(
