@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
 
-from etcompile import overlays
 from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.load import Document, Limits
@@ -19,8 +18,6 @@ from etcompile.model import PROFILES, Services, Settings, schedulers
 
 Input = str | os.PathLike[str] | Mapping[str, Any] | Document
 """A path as on the command line, or a document: as a mapping, or as one that was loaded."""
-OverlayInput = overlays.OverlayInput
-"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document."""
 
 
 class Options(Struct, frozen=True):
@@ -57,7 +54,7 @@ class Options(Struct, frozen=True):
 
     namespace: str | None = None
     settings: Settings = field(default_factory=Settings)
-    overlays: tuple[OverlayInput, ...] = ()
+    overlays: tuple[Input, ...] = ()
     runtimes: tuple[Input, ...] = ()
     explicit: frozenset[str] | None = None
     templates: Path | None = None

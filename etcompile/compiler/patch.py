@@ -58,13 +58,14 @@ def patch(
 
         kind = frontends.find(document.api_version, document.kind)
         templates = kind.templates_by_role(document.data) if kind else None
-        result = document_patches.patched_document(document, edits, templates, options.namespace)
-        matched.update(result.matched)
-        problems.extend(result.diagnostics)
-        changed_by = (*sources.get(document, ()), *result.changed_by)
-        if changed_by:
-            sources[result.document] = tuple(dict.fromkeys(changed_by))
-        return result.document
+        after, its_edits, changed_by, failed = document_patches.patched_document(
+            document, edits, templates, options.namespace
+        )
+        matched.update(its_edits)
+        problems.extend(failed)
+        if names := (*sources.get(document, ()), *changed_by):
+            sources[after] = tuple(dict.fromkeys(names))
+        return after
 
     prepared = [
         _prepared(document, options, problems)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.k8s.objects import CONTAINERS, is_namespaced, without_nulls
@@ -30,32 +30,21 @@ _IDENTITY: tuple[ValuePath, ...] = (
 _SUFFIX = re.compile(r"(:[^/:@]*)?(@.*)?\Z")
 
 
-class PatchedDocument(Struct, frozen=True):
-    """A document after overlays.
-
-    Args:
-        document: It; as it was before an edit that failed on it.
-        matched: The edits that are for it.
-        changed_by: The relative names of the overlays that changed it.
-    """
-
-    document: Document
-    matched: tuple[Edit, ...]
-    changed_by: tuple[str, ...]
-    diagnostics: tuple[Diagnostic, ...]
-
-
 def patched_document(
     document: Document,
     edits: Sequence[Edit],
     templates: Mapping[str, ValuePath] | None,
     namespace: str | None,
-) -> PatchedDocument:
+) -> tuple[Document, list[Edit], list[str], list[Diagnostic]]:
     """A document of the input after the edits of all overlays that are for it, in order.
 
     Args:
         templates: The paths of its Pod templates by role; None if its kind is not compiled.
         namespace: The namespace of documents that name none, if one was chosen.
+
+    Returns:
+        The document, as it was before an edit that failed on it; the edits that are for it; the
+        relative names of the overlays that changed it; and the edits that failed.
     """
     value = Traced(document.data, document)
     matched: list[Edit] = []
@@ -76,8 +65,7 @@ def patched_document(
     if changed_by:
         data = without_nulls(value.value)
         document = structs.replace(document, data=data, origin=value, path=())
-    names = tuple(dict.fromkeys(changed_by))
-    return PatchedDocument(document, tuple(matched), names, tuple(problems))
+    return document, matched, changed_by, problems
 
 
 def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced:

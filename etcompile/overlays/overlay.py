@@ -14,7 +14,7 @@ from msgspec import Struct, field, structs, to_builtins
 
 from etcompile.diagnostics import Diagnostic, Source
 from etcompile.k8s.objects import Object
-from etcompile.k8s.path import mapping_at, value_at
+from etcompile.k8s.path import dotted, mapping_at, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.load import Document
 from etcompile.model import Origin
@@ -140,10 +140,7 @@ class Edit(Struct, frozen=True, eq=False):
     @property
     def title(self) -> str:
         """What messages call it: `patches[0]`."""
-        words = ""
-        for step in self.origin.path:
-            words += f"[{step}]" if isinstance(step, int) else f".{step}"
-        return words.removeprefix(".")
+        return dotted(self.origin.path)
 
     @property
     def is_for_templates(self) -> bool:
