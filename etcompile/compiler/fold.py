@@ -22,7 +22,6 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.model import (
     MOST_PODS,
-    Bounds,
     Intent,
     Job,
     Labels,
@@ -167,10 +166,6 @@ class _Workers(Struct, frozen=True):
     run_names: re.Pattern[str] | None
     """How the Pods of a run are named, if their names count."""
 
-    @property
-    def bounds(self) -> Bounds:
-        return self.role.bounds or Bounds()
-
     def host_of(self, member: Member) -> str:
         """A replica as people call it: by its number, also where its Service is its rank's."""
         return self.role.host_name(structs.replace(member, rank=None))
@@ -238,18 +233,8 @@ def _scale_out(workers: _Workers, intent: ScaleOut) -> list[Diagnostic]:
     if replicas > MOST_PODS:
         what = f"the number of workers after {intent.title}"
         return [diagnose(codes.TOO_MANY_PODS, place(), what=what, count=replicas, limit=MOST_PODS)]
-    bounds = workers.bounds
-    if bounds.maximum is not None and replicas > bounds.maximum:
-        return [
-            diagnose(
-                codes.ABOVE_MAX,
-                place(),
-                intent=intent.title,
-                replicas=replicas + bounds.others,
-                limit=bounds.names[1],
-                maximum=bounds.maximum + bounds.others,
-            )
-        ]
+    if problems := [*scaleplans.beyond_bounds(workers.role, replicas, intent, place)]:
+        return problems
     first = scaleplans.next_index(workers.members)
     # A generated name is only known to a cluster; the first index makes it unique here.
     name = f"{intent.name}{first}" if intent.generated else intent.name
@@ -273,19 +258,9 @@ def _scale_in(workers: _Workers, intent: ScaleIn) -> list[Diagnostic]:
         chosen, problems = sorted(workers.members, reverse=True)[:count], []
         place = partial(intent.origin.locate, "spec", "toDelete", "count")
     problems += _anchored(workers, intent, chosen)
-    bounds = workers.bounds
-    left = len(workers.members) - count
-    if not problems and left < bounds.minimum:
-        least, lowest = bounds.names[0], bounds.minimum + bounds.others
-        if lowest > 1:
-            most = max(len(workers.members) - bounds.minimum, 0)
-            floor = f"{least} is {lowest}"
-            advice = f"remove at most {most}, or lower {least}"
-        else:
-            floor, advice = "at least one must stay", "delete the job instead, or remove fewer"
-        replicas = max(left, 0) + bounds.others
-        facts = {"intent": intent.title, "replicas": replicas, "floor": floor}
-        problems = [diagnose(codes.BELOW_MIN, place(), **facts, advice=advice)]
+    if not problems:
+        left = len(workers.members) - count
+        problems += scaleplans.beyond_bounds(workers.role, left, intent, place)
     if problems:
         return problems
     for index in chosen:
@@ -324,7 +299,8 @@ def _anchored(workers: _Workers, intent: ScaleIn, chosen: Sequence[int]) -> list
     if not chosen:
         return []
     free = [index for index in sorted(workers.members) if index >= anchored]
-    most = min(len(free), len(workers.members) - workers.bounds.minimum)
+    minimum = workers.role.bounds.minimum if workers.role.bounds else 1
+    most = min(len(free), len(workers.members) - minimum)
     if most < 1:
         advice = "no other worker can go either: delete the job instead"
     elif not intent.pods:

@@ -6,12 +6,13 @@ a master of the job's own reads plans, they are not folded but checked and passe
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
-from etcompile.model import Job, Labels, Member, Planned, Role, ScalePlan
+from etcompile.model import Bounds, Intent, Job, Labels, Member, Planned, Role, ScalePlan
 
 Members = Mapping[int, Member]
 
@@ -75,7 +76,10 @@ def apply_plan(
         first, more = next_index(after), max(count - len(after), 0)
         for number, rank in zip(range(first, first + more), _free_ranks(after), strict=False):
             join(number, rank, new_sizes)
-    problems += _beyond(role, after, members, plan)
+    if len(after) != len(members):
+        # One that joins beyond the bounds makes all others start again.
+        path = ("spec", "replicaResourceSpecs", role.name, "replicas")
+        problems += beyond_bounds(role, len(after), plan, partial(plan.origin.locate, *path))
     return (members, sizes, problems) if problems else (after, new_sizes, [])
 
 
@@ -91,6 +95,24 @@ def joining(role: Role, members: Members, count: int, labels: Labels) -> Iterato
         return
     for index, rank in zip(range(first, first + count), _free_ranks(members), strict=False):
         yield Member(index, labels, rank=None if rank == index else rank)
+
+
+def beyond_bounds(
+    role: Role, count: int, intent: Intent, place: Callable[[], Location]
+) -> Iterator[Diagnostic]:
+    """An error if an intent leaves a role more or fewer replicas than it may have."""
+    bounds = role.bounds or Bounds()
+    least, most = bounds.names
+    facts = {"intent": intent.title, "replicas": max(count, 0) + bounds.others}
+    if bounds.maximum is not None and count > bounds.maximum:
+        maximum = bounds.maximum + bounds.others
+        yield diagnose(codes.ABOVE_MAX, place(), **facts, limit=most, maximum=maximum)
+    elif count < bounds.minimum:
+        lowest = bounds.minimum + bounds.others
+        floor, advice = f"{least} is {lowest}", f"leave {lowest} at least, or lower {least}"
+        if lowest <= 1:
+            floor, advice = "at least one must stay", "delete the job instead, or remove fewer"
+        yield diagnose(codes.BELOW_MIN, place(), **facts, floor=floor, advice=advice)
 
 
 def next_index(members: Members) -> int:
@@ -138,24 +160,6 @@ def _unknown(role: Role, members: Members, pod: Planned, plan: ScalePlan) -> Dia
     names = ", ".join(_title(role, members[index]) for index in sorted(members))
     reason = f"'{pod.name or f'{pod.role} {pod.index}'}' is none of the job's Pods then"
     return _refused(plan, pod.origin.locate(), reason, f"name one of {names}")
-
-
-def _beyond(role: Role, after: Members, before: Members, plan: ScalePlan) -> Iterator[Diagnostic]:
-    """Bounds that a plan breaks: one that joins beyond them makes all others start again."""
-    bounds, count = role.bounds, len(after)
-    if bounds is None or count == len(before):
-        return
-    path = ("spec", "replicaResourceSpecs", role.name, "replicas")
-    least, most = bounds.names
-    facts = {"intent": plan.title, "replicas": count}
-    if bounds.maximum is not None and count > bounds.maximum:
-        place = plan.origin.locate(*path)
-        yield diagnose(codes.ABOVE_MAX, place, **facts, limit=most, maximum=bounds.maximum)
-    elif count < bounds.minimum:
-        floor = f"{least} is {bounds.minimum}"
-        advice = f"leave {bounds.minimum} at least, or lower {least}"
-        place = plan.origin.locate(*path)
-        yield diagnose(codes.BELOW_MIN, place, **facts, floor=floor, advice=advice)
 
 
 def _refused(plan: ScalePlan, place: Location, reason: str, advice: str) -> Diagnostic:
