@@ -13,7 +13,6 @@ from typing import Any, get_args
 from msgspec import Struct, structs
 
 from etcompile import frontends, overlays
-from etcompile.check.counts import check_counts
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.k8s.names import is_run, is_subdomain
 from etcompile.k8s.objects import without_nulls
@@ -179,9 +178,6 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
     )
     job = structs.replace(lowered, roles=roles, namespace=value.get("namespace"))
     settings = settings_of(value["settings"])
-    total = sum(len(role.members) for role in roles)
-    if total > MOST_PODS:
-        raise StoredJobError(f"it has {total} replicas; at most {MOST_PODS} are possible")
     job = with_settings(with_patches(job, read_patches(value)), settings)
     return in_run(job, settings.run), settings
 
@@ -196,12 +192,7 @@ def read_declared(value: Mapping[str, Any]) -> Job:
         raise StoredJobError(f"not a {KIND} of {API_VERSION}")
     document = value["document"]
     kind = frontends.find(document.get("apiVersion"), document.get("kind"))
-    lowered = None
-    if kind is not None:
-        source = _Unlocated(document)
-        if problems := check_counts(source, kind.counts_of(document), ()):
-            raise StoredJobError(problems[0][1].message)
-        lowered = kind.lower(source).value
+    lowered = kind.lower(_Unlocated(document)).value if kind is not None else None
     if not isinstance(lowered, Job):
         raise StoredJobError(f"its {document.get('kind')} does not compile")
     return lowered
@@ -290,5 +281,6 @@ def _check_replicas(value: Mapping[str, Any], most: int) -> None:
     declared = sum(count for count in counts_in if isinstance(count, int) and count > 0)
     runs = [run for of_role in value["members"].values() for run in of_role]
     total = max(declared, sum(max(0, run["to"] - run["from"] + 1) for run in runs))
+    most = max(0, min(most, MOST_PODS))
     if total > most:
-        raise StoredJobError(f"it has {total} replicas; there is memory for {max(0, most)}")
+        raise StoredJobError(f"it has {total} replicas; at most {most} are possible")
