@@ -64,11 +64,9 @@ def _loaded(overlay: OverlayInput, limits: Limits) -> Loaded:
         return from_values([overlay])
     name = os.fsdecode(overlay)
     path = Path(name)
-    known = ", ".join(shipped())
-    if not _can_be(name):
-        place = Location(shown_path(name))
-        return Loaded((), (diagnose(codes.NO_SUCH_OVERLAY, place, known=known, near=""),))
-    if path.is_dir() and (path / _FILE).is_file():
+    # Unlike those of Path, these take names that no file can have.
+    is_folder = os.path.isdir(name)  # noqa: PTH112
+    if is_folder and (path / _FILE).is_file():
         return load([path / _FILE], limits=limits)
     if name in shipped() and not path.is_file():
         own = structs.replace(limits, boundary=None)  # it is in our package, not among the inputs
@@ -76,23 +74,13 @@ def _loaded(overlay: OverlayInput, limits: Limits) -> Loaded:
         relative = f"overlays/{name}/{_FILE}"
         named = (structs.replace(document, relative=relative) for document in loaded.documents)
         return structs.replace(loaded, documents=tuple(named))
-    for kustomization in _KUSTOMIZATIONS if path.is_dir() else ():
+    for kustomization in _KUSTOMIZATIONS if is_folder else ():
         if (path / kustomization).is_file():
             return load([path / kustomization], limits=limits)
-    if name == "-" or path.is_dir() or not os.path.lexists(path):
+    if name == "-" or is_folder or not os.path.lexists(name):
         near = probably(name, shipped())
         meant = f"did you mean {near}? Otherwise " if near else ""
-        facts = {"known": known, "near": meant}
-        return Loaded((), (diagnose(codes.NO_SUCH_OVERLAY, Location(name), **facts),))
+        facts = {"known": ", ".join(shipped()), "near": meant}
+        place = Location(shown_path(name))
+        return Loaded((), (diagnose(codes.NO_SUCH_OVERLAY, place, **facts),))
     return load([path], limits=limits)
-
-
-def _can_be(name: str) -> bool:
-    """Whether a file can have this name: too long a name, for example, is an error to ask for."""
-    try:
-        os.lstat(name)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return True
-    except (OSError, ValueError):
-        return False
-    return True
