@@ -90,15 +90,11 @@ def _with_placeholder_hint(diagnostic: Diagnostic) -> Diagnostic:
                 return structs.replace(diagnostic, hint=hint)
         return diagnostic
     text = place.text[start : start + place.width]
-    placeholder = re.search(_VARIABLE, text)
-    if placeholder is None:
-        placeholder, command = (
-            re.search(_EXPRESSION, text),
-            "helm template CHART | etcompile render -",
-        )
+    if (placeholder := re.search(_VARIABLE, text)) is None:
+        placeholder = re.search(_EXPRESSION, text)
+        command = "helm template CHART | etcompile render -"
     if placeholder is None:
         return diagnostic
-    hint = (
-        f"{placeholder[0]} is a placeholder of a template: fill it in first, for example {command}"
-    )
+    name = placeholder[0]
+    hint = f"{name} is a placeholder of a template: fill it in first, for example {command}"
     return structs.replace(diagnostic, hint=hint)

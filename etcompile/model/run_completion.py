@@ -44,11 +44,10 @@ class Completion(Struct, frozen=True):
 
 def completion(success: Success, deciders: Sequence[Decider]) -> Completion:
     """Whether a run has succeeded, or cannot any more (reference/training-operator.md 7, 32)."""
-    done, out = (
-        [decider for decider in deciders if decider.outcome == outcome]
-        for outcome in ("done", "out")
-    )
-    first_done, first_out = ([decider for decider in some if decider.first] for some in (done, out))
+    done = [decider for decider in deciders if decider.outcome == "done"]
+    out = [decider for decider in deciders if decider.outcome == "out"]
+    first_done = [decider for decider in done if decider.first]
+    first_out = [decider for decider in out if decider.first]
     everybody, least = len(deciders), success.least
     by_first = success.needs == "first"
     why = ""
