@@ -4,7 +4,7 @@ What the job relies on at run time (names, selectors, the gate, the run-once gua
 compiled. Replicas that share a spec share the patched one, too: a patch is applied to it once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -146,11 +146,12 @@ def _broken(
 ) -> Iterator[Diagnostic]:
     """What an edit of a compiled object changed that must stay as it is."""
     value, new = before.value, after.value
-    for path, reason in _fixed(value, own_labels):
-        if not _is_same(value, new, path) and _value(value, path) != _value(new, path):
+    changed = {*_changed(value, new)}
+    for path, reason in _fixed(value, own_labels, changed):
+        if _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
     for group in ("containers", "initContainers", "volumes") if value["kind"] == "Pod" else ():
-        if not _is_same(value, new, ("spec", group)):
+        if ("spec", group) in changed:
             left = {item.get("name") for _, item in mappings_of(new.get("spec"), group)}
             for name in (item.get("name") for _, item in mappings_of(value["spec"], group)):
                 if name and name not in left:
@@ -158,34 +159,40 @@ def _broken(
                     yield _refused(value, after, ("spec", group), edit, reason)
 
 
-def _is_same(before: Any, after: Any, path: KeyedPath) -> bool:
-    """Whether a field, or the one that it is in, is the same value: nothing in it has changed."""
-    for step in path[:2]:
-        if before is after:
-            return True
-        before, after = (
-            part.get(step) if isinstance(part, dict) else None for part in (before, after)
-        )
-    return before is after
+def _changed(before: Object, after: Object) -> Iterator[KeyedPath]:
+    """The fields, and the fields in these, that may differ: they are not the same value."""
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        if old is new:
+            continue
+        yield (name,)
+        old, new = (part if isinstance(part, dict) else {} for part in (old, new))
+        yield from ((name, key) for key in {**old, **new} if old.get(key) is not new.get(key))
 
 
-def _fixed(value: Object, own_labels: frozenset[str]) -> Iterator[tuple[KeyedPath, str]]:
-    """The paths that must not change, each with the reason."""
-    yield from _FIXED.get(value["kind"], ())
-    for key in sorted(own_labels):
-        yield ("metadata", "labels", key), "its Service and the watcher find it by this"
-    if value["kind"] != "Pod":
+def _fixed(
+    value: Object, own_labels: frozenset[str], changed: Collection[KeyedPath]
+) -> Iterator[tuple[KeyedPath, str]]:
+    """The paths that must not change, each with the reason; none in what has not changed."""
+    for path, reason in _FIXED.get(value["kind"], ()):
+        if path[:2] in changed:
+            yield path, reason
+    if ("metadata", "labels") in changed:
+        for key in sorted(own_labels):
+            yield ("metadata", "labels", key), "its Service and the watcher find it by this"
+    if value["kind"] != "Pod" or ("spec",) not in changed:
         return
     spec = value["spec"]
     for group in ("containers", "initContainers"):
-        for container in spec.get(group, ()):
+        for container in spec.get(group, ()) if ("spec", group) in changed else ():
             if any(str(word).startswith(SCRIPTS_PATH) for word in container.get("command", ())):
                 path = ("spec", group, f"[{container['name']}]", "command")
                 yield path, "it is wrapped in a script of the job"
-    mounts = (m["name"] for c in spec["containers"] for m in c.get("volumeMounts", ()))
-    if RUN_STATE in mounts:
-        for field in ("shareProcessNamespace", "hostPID"):
-            yield ("spec", field), "who restarts a command in place must be process 1"
+    for field in ("shareProcessNamespace", "hostPID"):
+        if ("spec", field) in changed:
+            mounts = (m["name"] for c in spec["containers"] for m in c.get("volumeMounts", ()))
+            if RUN_STATE in mounts:
+                yield ("spec", field), "who restarts a command in place must be process 1"
 
 
 def _value(value: Object, path: KeyedPath) -> Any:
