@@ -26,7 +26,7 @@ from etcompile.compiler.lower import LoweredDocuments
 from etcompile.compiler.patch import PatchedDocuments
 from etcompile.compiler.runtimes import SHIPPED_FILE
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose, has_errors
-from etcompile.k8s.bookkeeping import LAST_APPLIED
+from etcompile.k8s.bookkeeping import LAST_APPLIED, STORED_LIMIT
 from etcompile.k8s.objects import SERVER_METADATA, may_have_namespace
 from etcompile.load import Document
 from etcompile.model import Job, Origin, Settings
@@ -34,6 +34,8 @@ from etcompile.model import Job, Origin, Settings
 if TYPE_CHECKING:
     from etcompile.compiler.keysource import KeySource
 
+_LARGE = 2_000
+"""Replicas of a job whose objects are not made if there is an error: nothing is rendered then."""
 _LIVE_METADATA = sorted({*SERVER_METADATA, "ownerReferences"})
 
 Advice = Callable[[Job, Settings, Sequence[Mapping[str, Any]]], list[Diagnostic]]
@@ -97,6 +99,8 @@ def build(
     matched = environment.matched | patched.matched
     problems: list[Diagnostic] = []
     for folded in jobs:
+        if not whole and sum(len(role.members) for role in folded.job.roles) > _LARGE:
+            continue
         group, edits, its_problems = job_objects(
             folded, sources.texts, environment, patched.sources, sources.keys, advice=advice
         )
@@ -148,6 +152,7 @@ def job_objects(
     matched: frozenset[overlays.Edit] = frozenset()
     too_large = check_lists(job)
     try:
+        too_large += _large_config(job, settings, texts)
         if too_large or has_errors(problems):
             job = run.with_first_replicas(job)  # what else is wrong is reported all the same
         patched, its_run = run.objects(job, settings, texts, environment.edits)
@@ -207,6 +212,23 @@ def job_objects(
             place = job.origin.locate("spec", "runtimeRef", "name")
         located.append(structs.replace(problem, location=place))
     return group, matched, located
+
+
+def _large_config(job: Job, settings: Settings, texts: backend.Texts) -> list[Diagnostic]:
+    """What is wrong with the ConfigMap, whose host lists grow with the job.
+
+    Checked before anything is made for each replica of a large job.
+    """
+    roles = [role for hosts in job.host_lists for name in hosts.roles if (role := job.role(name))]
+    size = sum(
+        len(role.members) * len(role.host_name(role.members[-1])) for role in roles if role.members
+    )
+    if size <= STORED_LIMIT / 2:
+        return []
+    config = (run.config_map(job, settings, texts),)
+    problems = check_compiled(job, config, settings.profiles)
+    # Warnings are reported with those of the other objects.
+    return problems if has_errors(problems) else []
 
 
 def _other_objects(

@@ -89,6 +89,17 @@ def _touching(job: Job, settings: Settings, edits: Sequence[overlays.Edit]) -> l
     return [edit for edit, kinds in touched.items() if kinds & _REPLICAS]
 
 
+def config_map(job: Job, settings: Settings, texts: backend.Texts) -> Object:
+    """The ConfigMap of a job alone, before overlays.
+
+    Raises:
+        TemplateError: a template that the user gave does not render.
+    """
+    run = run_of(job, settings)
+    stored = emit.to_yaml(stored_value(run.job, run.settings, ()))
+    return backend.config_map(run.job, run.settings, texts, stored)
+
+
 def pods(
     run: Run, role: str, members: Sequence[Member], edits: Sequence[overlays.Edit]
 ) -> tuple[Object, ...]:
