@@ -28,8 +28,8 @@ def command(ctx: click.Context, options: _Options) -> None:
     Exit codes: 0 the signal was sent, 2 usage error, 6 the cluster cannot be reached or refuses,
     7 there is no such job, it names no signal, or none of its commands is running.
     """
+    from etcompile.naming import some
     from etcompile.operations import ImpossibleError, request_checkpoint
-    from etcompile.status.text import some
 
     try:
         with (
@@ -45,19 +45,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         value = structs.asdict(request)
         value["notRunning"] = value.pop("not_running")
         write(json.dumps(value) + "\n")
-<<<<<<< Updated upstream
     elif notices(options) and request.earlier:
-=======
-    elif notices(options):
-        write("".join(f"{line}\n" for line in outcome(request)))
-
-
-def outcome(request: "CheckpointRequest") -> list[str]:
-    """What came of a request, for people, line by line."""
-    from etcompile.naming import some
-
-    if request.earlier:
->>>>>>> Stashed changes
         ago = f"{request.ago:.0f} s ago"
         write(f"{request.job}: was asked {ago}, and is not asked again: {request.earlier}\n")
     elif notices(options):
