@@ -12,7 +12,6 @@ from msgspec import structs
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
-    AdviceOptions,
     CapacityOptions,
     CompileOptions,
     compiler_options,
@@ -34,7 +33,10 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
-    advice: AdviceOptions
+    with_folder: bool = option(
+        "--beside",
+        help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
+    )
     capacity: CapacityOptions
     fix: bool = option(
         help="Correct the files where only one correction is possible, such as a misspelt field,"
@@ -60,12 +62,13 @@ def command(ctx: click.Context, options: _Options) -> None:
     if not (options.fix or options.diff):
         refuse_without("--fix or --diff", "unsafe_fixes")
     paths: Sequence[str] = options.paths
-    if options.advice.with_folder:
+    if options.with_folder:
         # pre-commit names the files that changed, and leaves out the job of a new scale intent.
         paths = [*paths]
         for file in map(Path, options.paths):
             others = sorted(file.parent.iterdir()) if file.is_file() else ()
-            paths += (str(f) for f in others if f.suffix in _SUFFIXES and f.name[0] != ".")
+            files = (f for f in others if f.suffix in _SUFFIXES and f.is_file())
+            paths += (str(f) for f in files if f.name[0] != ".")
         paths = [*dict.fromkeys(paths)]
     chosen = structs.replace(compiler_options(options), without_keys=True, lint=True)
     is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)

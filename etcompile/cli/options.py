@@ -281,16 +281,6 @@ class CompileOptions(SettingOptions, frozen=True, kw_only=True):
     paths: tuple[str, ...] = PATHS
 
 
-class AdviceOptions(Struct, frozen=True, kw_only=True):
-    """What `check` looks at, and what for."""
-
-    with_folder: bool = setting(
-        "--beside",
-        per_call=True,
-        help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
-    )
-
-
 class LayoutOptions(Struct, frozen=True, kw_only=True):
     """What the output folder of `render` looks like."""
 
@@ -432,8 +422,8 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
 
 
 SETTINGS = (
-    *(CompileOptions, AdviceOptions, LayoutOptions, CapacityOptions),
-    *(ClusterOptions, RightsOptions, RepositoryOptions),
+    *(CompileOptions, LayoutOptions, CapacityOptions, ClusterOptions),
+    *(RightsOptions, RepositoryOptions),
 )
 """The groups of options in which every setting of the configuration file is."""
 

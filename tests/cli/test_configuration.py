@@ -298,7 +298,7 @@ def test_no_file_ends_in_a_traceback(tree, content):
 
 EACH_TIME = {
     *("output-dir", "output", "check", "force", "replace", "fix", "unsafe-fixes", "diff"),
-    *("environment", "config", "isolated"),
+    *("environment", "config", "isolated", "beside"),
 }
 
 
