@@ -6,6 +6,7 @@ operators append it: the user's template, what the kind promises (`Role`), then 
 own: gate, run-once guard, resident wrapper and the volumes of the run-time protocol.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -252,7 +253,7 @@ def _containers(
             source = {"fieldRef": {"fieldPath": env.field}}
             ours.append({"name": env.name, "valueFrom": source})
         else:
-            ours.append({"name": env.name, "value": env.value.replace(DOMAIN, domain)})
+            ours.append(_variable(env.name, env.value.replace(DOMAIN, domain)))
     known = [env for env in role.additions.env if not isinstance(env, FieldEnv)]
     defaults = {env.name for env in known if env.default}
     stamped = []
@@ -264,6 +265,12 @@ def _containers(
             container = {**container, "env": pod_fields.merged_variables(theirs, more)}  # noqa: PLW2901
         stamped.append(container)
     return stamped
+
+
+@functools.lru_cache(maxsize=256)
+def _variable(name: str, value: str) -> dict[str, Any]:
+    """A variable that all replicas have: one object, which is written once."""
+    return {"name": name, "value": value}
 
 
 def _with_own_sizes(role: Role, spec: dict[str, Any], member: Member) -> dict[str, Any]:

@@ -57,8 +57,10 @@ _READS_AS_ANOTHER_TYPE = re.compile(
 _SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-_Written = dict[tuple[str, ...], tuple[Any, str]]
-"""By place: the value that stood there in the last document, and its text."""
+_Written = dict[tuple[int, str, str], tuple[Any, str]]
+"""Values that have been written, by their identity and how they are indented, with their lines."""
+_MOST_WRITTEN = 1024
+"""So many are remembered: more than one object shares with the next."""
 
 
 def to_yaml(value: Any) -> str:
@@ -106,9 +108,9 @@ def _document(value: Any, written: _Written) -> str:
     if isinstance(value, dict) and value:
         first = [(key, value[key]) for key in _FIRST_KEYS if key in value]
         rest = [item for item in _sorted_items(value) if item[0] not in _FIRST_KEYS]
-        _upper_mapping(first + rest, (), out, written)
+        _mapping(first + rest, "", "", out, written)
     elif isinstance(value, list | tuple) and value:
-        _sequence(value, "", "", out)
+        _sequence(value, "", "", out, written)
     elif isinstance(value, str) and "\n" in value:
         # Readers disagree on what an indentation indicator counts from at the root.
         literal = None if _STARTS_BLANK.match(value) else _literal(value, "  ")
@@ -118,58 +120,52 @@ def _document(value: Any, written: _Written) -> str:
     return "".join(out)
 
 
-def _upper_mapping(
-    items: Iterable[tuple[str, Any]], place: tuple[str, ...], out: list[str], written: _Written
+def _mapping(
+    items: Iterable[tuple[str, Any]], indent: str, lead: str, out: list[str], written: _Written
 ) -> None:
-    """Writes the mapping at the root, or one below it, looking for what was written before.
-
-    Objects of a kind share values up there if they share any: a whole spec, or its containers.
-    """
-    indent = "  " * len(place)
-    for key, value in items:
-        if not (isinstance(value, _CONTAINERS) and value):
-            out.append(f"{indent}{_key(key, indent)}: {_leaf(value, indent)}")
-            continue
-        here = (*place, key)
-        last, text = written.get(here, (None, ""))
-        if last is not value:
-            part: list[str] = []
-            if isinstance(value, dict) and not place:
-                part.append(f"{_key(key, indent)}:\n")
-                _upper_mapping(_sorted_items(value), here, part, written)
-            else:
-                _mapping(((key, value),), indent, indent, part)
-            text = "".join(part)
-            written[here] = value, text
-        out.append(text)
-
-
-def _mapping(items: Iterable[tuple[str, Any]], indent: str, lead: str, out: list[str]) -> None:
     """Writes a block mapping; its first line starts with `lead`, as `- ` may precede it."""
     for key, value in items:
-        if not (isinstance(value, _CONTAINERS) and value):
-            out.append(f"{lead}{_key(key, indent)}: {_leaf(value, indent)}")
-        elif isinstance(value, dict):
-            out.append(f"{lead}{_key(key, indent)}:\n")
-            deeper = indent + "  "
-            _mapping(_sorted_items(value), deeper, deeper, out)
+        if type(value) is str and len(value) < _LONGEST_SIMPLE_KEY:
+            out.append(lead + _entry(key, value, indent))
+        elif isinstance(value, _CONTAINERS) and value:
+            deeper = indent + "  " if isinstance(value, dict) else indent
+            out += (f"{lead}{_key(key, indent)}:\n", _children(value, deeper, deeper, written))
         else:
-            out.append(f"{lead}{_key(key, indent)}:\n")
-            _sequence(value, indent, indent, out)
+            out.append(f"{lead}{_key(key, indent)}: {_leaf(value, indent)}")
         lead = indent
 
 
-def _sequence(values: Iterable[Any], indent: str, lead: str, out: list[str]) -> None:
+def _sequence(
+    values: Iterable[Any], indent: str, lead: str, out: list[str], written: _Written
+) -> None:
     """Writes a block sequence; its first line starts with `lead`, as `- ` may precede it."""
     for value in values:
-        out.append(f"{lead}- ")
-        lead = indent
-        if isinstance(value, dict) and value:
-            _mapping(_sorted_items(value), indent + "  ", "", out)
-        elif isinstance(value, list | tuple) and value:
-            _sequence(value, indent + "  ", "", out)
+        if isinstance(value, _CONTAINERS) and value:
+            out += (f"{lead}- ", _children(value, indent + "  ", "", written))
         else:
-            out.append(_leaf(value, indent))
+            out.append(f"{lead}- {_leaf(value, indent)}")
+        lead = indent
+
+
+def _children(value: Any, indent: str, lead: str, written: _Written) -> str:
+    """The lines of a mapping or sequence; a value that several objects share is written once."""
+    key = (id(value), indent, lead)
+    if key not in written:
+        out: list[str] = []
+        if isinstance(value, dict):
+            _mapping(_sorted_items(value), indent, lead, out, written)
+        else:
+            _sequence(value, indent, lead, out, written)
+        if len(written) >= _MOST_WRITTEN:
+            written.clear()
+        written[key] = value, "".join(out)  # as long as it is here, no other has its identity
+    return written[key][1]
+
+
+@functools.lru_cache(maxsize=8192)
+def _entry(key: str, text: str, indent: str) -> str:
+    """An entry of a mapping whose value is a short text, as most are."""
+    return f"{_key(key, indent)}: {_leaf(text, indent)}"
 
 
 def _key(key: str, indent: str) -> str:
