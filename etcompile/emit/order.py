@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
 from etcompile.k8s.objects import FOREMOST_KINDS, wave
+from etcompile.k8s.path import mapping_at
 from etcompile.naming import Natural, natural
 
 Manifest = Mapping[str, Any]
@@ -36,7 +37,7 @@ def identity(manifest: Manifest) -> tuple[str, str, str, str]:
     Nobody has checked objects of other kinds yet, so anything may stand in their metadata. What the
     API server makes a name from counts as a name.
     """
-    metadata = _mapping(manifest.get("metadata"))
+    metadata = mapping_at(manifest, ("metadata",))
     return (
         _text(manifest.get("apiVersion")),
         _text(manifest.get("kind")),
@@ -47,7 +48,7 @@ def identity(manifest: Manifest) -> tuple[str, str, str, str]:
 
 def label(manifest: Manifest, key: str) -> str:
     """One of the object's labels; empty if it is not there."""
-    return _text(_mapping(_mapping(manifest.get("metadata")).get("labels")).get(key))
+    return _text(mapping_at(manifest, ("metadata", "labels")).get(key))
 
 
 def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
@@ -70,11 +71,6 @@ def place(manifest: Manifest) -> Place:
     rank = FOREMOST_KINDS.index(kind) if kind in FOREMOST_KINDS else len(FOREMOST_KINDS)
     where = _natural_namespace(namespace)
     return (wave(manifest), rank, kind, where, natural(name), api_version)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    # A dict is told from the rest much sooner than a Mapping is.
-    return value if isinstance(value, dict | Mapping) else {}
 
 
 def _text(value: Any) -> str:
@@ -141,9 +137,6 @@ class Packed(Sequence[Manifest]):
 
     def __hash__(self) -> int:
         return hash(tuple(part[:3] for part in self.parts))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self)!r})"
 
 
 def merged(several: Iterable[Packed]) -> Iterator[Manifest]:

@@ -20,7 +20,7 @@ from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orpha
 from etcompile.plan.classes import PRUNE
 from etcompile.plan.owners import is_member, names_of_config
 from etcompile.plan.planner import plan
-from etcompile.plan.quotas import Read, within_quotas
+from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.scope import Rights, targeted, unknown_targets
 from etcompile.plan.step import (
@@ -192,7 +192,7 @@ def _proposal(
     proposed = structs.replace(
         proposed, steps=tuple(steps), cluster=cluster_identity(cluster), job_set=job_set
     )
-    proposed = within_quotas(proposed, beyond, _quotas(cluster))
+    proposed = within_quotas(proposed, beyond, partial(_quotas, cluster))
     if server.denied:
         where = cluster.context or cluster.server
         facts = {"cluster": where, "problem": server.denied}
@@ -326,18 +326,14 @@ def _operated(
         yield Step("conflict", ref, (why,), job=group.title, needs="adopt")
 
 
-def _quotas(cluster: Cluster) -> Read:
-    """Reads the ResourceQuotas of a namespace; none where that is not allowed."""
-
-    def read(namespace: str) -> Sequence[Object]:
-        try:
-            return cluster.list(cluster.resource("v1", "ResourceQuota"), namespace).items
-        except ClusterError as error:
-            if error.status not in (403, 404):
-                raise
-            return []
-
-    return read
+def _quotas(cluster: Cluster, namespace: str) -> Sequence[Object]:
+    """The ResourceQuotas of a namespace; none where they may not be read."""
+    try:
+        return cluster.list(cluster.resource("v1", "ResourceQuota"), namespace).items
+    except ClusterError as error:
+        if error.status not in (403, 404):
+            raise
+        return []
 
 
 def _orphaned(
