@@ -138,7 +138,13 @@ def _matched(
         desired, group = wanted[key]
         ref = reference(desired)
         if ref.key in group.create_only and not is_going(value):
-            matches[key] = [_left_as_it_is(desired, value, ref)]
+            # It is left as it is, but must have what it exists for.
+            step, missing = unchanged(value, ref), owners.missing_keys(desired, value)
+            reason = (
+                f"it has no {' and no '.join(missing)}, which the Pods of the job mount: delete"
+                " it, or give the job another Secret with --secret existing:NAME"
+            )
+            matches[key] = [conflict(step, Reason(reason)) if missing else step]
         elif not rights.whole and is_going(value):
             matches[key] = _recreated(desired, value, ref)
         else:
@@ -155,19 +161,6 @@ def _matched(
     for (key, seeming), answer in zip(differences.items(), answers, strict=True):
         matches[key] = [resolved(seeming, answer, rights, inventories)]
     return matches, list(left.values()), unready, others
-
-
-def _left_as_it_is(desired: Object, live: Object, ref: ObjectRef) -> Step:
-    """The step for an object that is left as it is, if it has the keys that it exists for."""
-    step = unchanged(live, ref)
-    missing = owners.missing_keys(desired, live)
-    if not missing:
-        return step
-    reason = (
-        f"it has no {' and no '.join(missing)}, which the Pods of the job mount: delete it, or give"
-        " the job another Secret with --secret existing:NAME"
-    )
-    return conflict(step, Reason(reason))
 
 
 def _of_another(step: Step, others: Mapping[str, str]) -> Step:

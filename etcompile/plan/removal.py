@@ -179,14 +179,13 @@ def restart(
         step = created(value, ref, _RUN_AGAIN if ref in present else "it does not exist")
         drafts.append(Draft(structs.replace(step, job=member), value))
 
-    def planned(steps: Iterable[Step]) -> Plan:
-        return Plan(tuple(steps), context=context, namespace=namespace)
-
-    return (
-        planned((*removed, *left)),
-        planned(_of_record(record, job) for record in records),
-        planned(in_turn(ordered(drafts, {member: waits}))),
+    parts = (
+        (*removed, *left),
+        tuple(_of_record(record, job) for record in records),
+        tuple(in_turn(ordered(drafts, {member: waits}))),
     )
+    first, second, third = (Plan(part, context=context, namespace=namespace) for part in parts)
+    return first, second, third
 
 
 def _of_record(value: Object, job: str) -> Step:

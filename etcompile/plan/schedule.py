@@ -151,21 +151,15 @@ class _Training:
             if (draft.value["metadata"].get("labels") or {}).get(ROLE_LABEL) == "launcher"
         ]
         for pod in self.gone:
-            drained = Step(
-                "wait",
-                pod.step.ref,
-                (Reason(drains(DRAIN)),),
-                after=tuple(
-                    name
-                    for name, (_, _, removed) in self.lists.items()
-                    if not removed.isdisjoint(_hosts(pod))
-                ),
-                job=pod.step.job,
-                until="drained",
-                limit=DRAIN,
-                uid=pod.step.uid,
+            lists = tuple(
+                name
+                for name, (_, _, removed) in self.lists.items()
+                if not removed.isdisjoint(_hosts(pod))
             )
-            if drained.after:
+            if lists:
+                why, own = (Reason(drains(DRAIN)),), {"job": pod.step.job, "uid": pod.step.uid}
+                wait = Step("wait", pod.step.ref, why, until="drained", limit=DRAIN)
+                drained = structs.replace(wait, after=lists, **own)
                 after[pod.step.id].append(drained.id)
                 yield drained
             if pod.step.id not in launchers:
