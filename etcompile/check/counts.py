@@ -27,11 +27,6 @@ def check_counts(
 
     It may be called whether or not the document passed its schema.
 
-    Args:
-        source: The document.
-        counts: Where it says how many Pods there are to be, if it does (`Kind.counts_of`).
-        templates: Where its Pod templates stand.
-
     Returns:
         An error for each number of Pods above `MOST_PODS`, else one for their sum, else one for
         the output that they would make.
@@ -69,9 +64,6 @@ def check_lists(job: Job) -> list[Diagnostic]:
     """An error for a job whose Pods would each hold a list of all others, if these are too many.
 
     Such a list, as in TF_CONFIG, grows with the number of Pods, and is written once for each.
-
-    Args:
-        job: The job, after its intents.
     """
     sizes: dict[str, int] = {}
     for role in job.roles:

@@ -145,11 +145,7 @@ def check_schema(source: Source, schema: str | Path) -> list[Diagnostic]:
     A field that is null counts as absent, as it does to the API server.
 
     Args:
-        source: The document.
         schema: The schema (draft 2020-12): a file name in `schemas/`, or the path of one.
-
-    Returns:
-        An error for each fault, at the place of the field; none for a valid document.
 
     Raises:
         OSError: the schema cannot be read.

@@ -93,13 +93,8 @@ def faults(validator: Validator, value: object, *, root: str, at: ValuePath = ()
     """Everything the validator has against a value.
 
     Args:
-        validator: The schema.
-        value: A JSON value.
         root: What to call the document itself, such as its kind.
         at: Where the value stands in its document.
-
-    Returns:
-        The faults, in the validator's order; none if the value is valid.
     """
     errors = list(itertools.islice(_errors(validator.compiled, value), MOST_FAULTS + 1))
     # A value of the wrong type breaks other rules too; only the type is worth saying.
@@ -119,11 +114,7 @@ def faults(validator: Validator, value: object, *, root: str, at: ValuePath = ()
 
 
 def without_echoes(all_faults: Sequence[Fault]) -> list[Fault]:
-    """Faults without those that are another one, seen again.
-
-    Args:
-        all_faults: Those of one document, by one schema or several that describe parts of it.
-    """
+    """Faults without those that are another one, seen again."""
     # A misspelt field is missing too, under its right name; only the misspelling is worth saying.
     misspelt = {
         (fault.path[:-1], field)

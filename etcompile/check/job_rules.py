@@ -59,7 +59,6 @@ def check_longest_name(job: Job, highest_index: int) -> list[Diagnostic]:
     """One error for the longest of all names, so that who shortens it does so once.
 
     Args:
-        job: The job with its final members.
         highest_index: The highest index a scale-out ever gave out.
     """
     longest: dict[str, Role] = {}
@@ -90,7 +89,6 @@ def check_run(run: str | None, place: Location | None) -> list[Diagnostic]:
     """What is wrong with the ID of a run.
 
     Args:
-        run: The ID; None if there is none.
         place: Where an overlay says it; None if whoever runs the program did.
     """
     if run is None or is_run(run):

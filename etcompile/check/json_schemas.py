@@ -50,9 +50,6 @@ def bundled_schema(path: str | Path) -> dict[str, Any]:
     Args:
         path: The schema: a file name in `schemas/`, or the path of one.
 
-    Returns:
-        The schema, newly read: the caller's to keep.
-
     Raises:
         OSError: the schema, or a file it refers to, cannot be read.
         ValueError: one is not JSON, a reference leads nowhere, or two files have a definition
@@ -94,10 +91,6 @@ def _normal(file: Path) -> Path:
 
 def needed_definitions(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     """The definitions that a schema leads to, through others too, in their order.
-
-    Args:
-        schema: A schema; the `$defs` in it count as its own parts.
-        definitions: By name, all that there are.
 
     Raises:
         ValueError: a reference leads nowhere.

@@ -40,16 +40,7 @@ def versions() -> tuple[str, ...]:
 
 
 def template_faults(value: Any, path: ValuePath, version: str) -> list[Fault]:
-    """What a Kubernetes version has against a Pod template.
-
-    Args:
-        value: The document that holds it, JSON.
-        path: Where; a template that is not there has no faults.
-        version: One of `versions()`.
-
-    Raises:
-        ValueError: the version is unknown.
-    """
+    """What a Kubernetes version has against a Pod template."""
     template = value_at(value, path)
     if template is None:
         return []
@@ -60,12 +51,7 @@ def check_claim_template(source: Source, path: ValuePath, version: str) -> list[
     """What the API server would have against a claim that is made of a template.
 
     Args:
-        source: The document that holds it.
         path: Where it has the template: a PersistentVolumeClaim without apiVersion and kind.
-        version: One of `versions()`.
-
-    Raises:
-        ValueError: the version is unknown.
     """
     definition = _definition(version, "v1", "PersistentVolumeClaim")
     template = value_at(source.data, path)
@@ -78,16 +64,9 @@ def check_claim_template(source: Source, path: ValuePath, version: str) -> list[
 def check_object(source: Source, version: str) -> list[Diagnostic]:
     """What a Kubernetes version has against an object, whatever its status says.
 
-    Args:
-        source: The object: a mapping with apiVersion and kind.
-        version: One of `versions()`.
-
     Returns:
         An error for each fault, at its place; for a kind that this version does not have, in
         this apiVersion, one warning.
-
-    Raises:
-        ValueError: the version is unknown.
     """
     value = source.data
     kind = value["kind"]
@@ -124,26 +103,17 @@ def check_types(source: Source, version: str) -> list[Diagnostic]:
     """Where an object of a cluster has values of other types than the API gives them.
 
     What a server of any version gave out has none, though it may have fields and choices that
-    this version does not know.
-
-    Args:
-        source: The object: a mapping with apiVersion and kind.
-        version: One of `versions()`.
-
-    Returns:
-        An error for each fault, at its place; none for a kind that this version does not have.
+    this version does not know; nor is a kind known to which this version has no schema.
     """
-    value: dict[str, Any] = dict(source.data)
-    status = value.pop("status", None)
-    problems: list[Diagnostic] = []
-    if status is not None and not isinstance(status, dict):
+    value = source.data
+    status = value.get("status") or {}
+    if not isinstance(status, dict):
         facts = {"where": "status", "problem": "must be a mapping", "advice": ""}
-        problems.append(diagnose(codes.KUBERNETES_INVALID, source.locate(("status",)), **facts))
-    if definition := _definition(version, value["apiVersion"], value["kind"]):
-        by_schema = _faults(value, version, definition, root=value["kind"])
-        mistyped = (fault for fault in by_schema if fault.problem == "type")
-        problems += (diagnostic(source, fault, version) for fault in mistyped)
-    return problems
+        return [diagnose(codes.KUBERNETES_INVALID, source.locate(("status",)), **facts)]
+    definition = _definition(version, value["apiVersion"], value["kind"])
+    declared = {field: part for field, part in value.items() if field != "status"}
+    problems = _faults(declared, version, definition, root=value["kind"]) if definition else ()
+    return [diagnostic(source, fault, version) for fault in problems if fault.problem == "type"]
 
 
 def diagnostic(source: Source, fault: Fault, version: str) -> Diagnostic:

@@ -21,6 +21,7 @@ from etcompile.k8s.bookkeeping import (
     stored_size,
 )
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import containers_of, mappings_of
 from etcompile.k8s.references import references
 from etcompile.model import Job, Origin, Profile
 from etcompile.model.protocol import ROLE_LABEL, config_name, hosts_name, status_name
@@ -53,13 +54,7 @@ def identity(value: Object) -> Identity:
 def check_compiled(
     job: Job, objects: Sequence[Object], profiles: Sequence[Profile]
 ) -> list[Diagnostic]:
-    """What must not leave, or should not, of a job's objects.
-
-    Args:
-        job: The job that they are made of.
-        objects: Its compiled objects.
-        profiles: The tools that they are for.
-    """
+    """What must not leave, or should not, of a job's objects."""
     place = partial(job.origin.locate, "metadata", "name")
     return [
         *_pod_waves(job, objects),
@@ -151,15 +146,13 @@ def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]
 
 def _too_long(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The first variable of a Pod that is longer than Linux hands to a program."""
-    for field in ("initContainers", "containers"):
-        for container in spec.get(field) or ():
-            for variable in container.get("env") or ():
-                text = variable.get("value")
-                if not isinstance(text, str):
-                    continue
-                if len(variable["name"].encode()) + len(text.encode()) + 2 > _VARIABLE_LIMIT:
-                    long_variable: Mapping[str, Any] = variable
-                    return long_variable
+    for _, container in containers_of(spec):
+        for _, variable in mappings_of(container, "env"):
+            text = variable.get("value")
+            if isinstance(text, str):
+                size = len(variable["name"].encode()) + len(text.encode()) + 2
+                if size > _VARIABLE_LIMIT:
+                    return variable
     return None
 
 
@@ -208,14 +201,7 @@ def check_others(
     *,
     allow_plain_secrets: bool,
 ) -> list[Diagnostic]:
-    """What must not leave, or should not, of the other objects of the input.
-
-    Args:
-        others: These objects.
-        compiled: Each job with its compiled objects.
-        profiles: The tools that they are for.
-        allow_plain_secrets: Let Secrets with data pass.
-    """
+    """What must not leave, or should not, of the other objects of the input."""
     problems = [
         *_name_clashes(compiled, others),
         *_generated_names([job for job, _ in compiled], others),
@@ -313,9 +299,6 @@ def check_jobs(compiled: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnos
 
     All that a job makes is named like it, or by its name and more. So only jobs with related
     names are looked at: thousands of others cost nothing.
-
-    Args:
-        compiled: Each job with its compiled objects, in the order of the input.
     """
     names = Counter(job.name for job, _ in compiled)
     related = {name for name, count in names.items() if count > 1}
@@ -344,12 +327,7 @@ def check_jobs(compiled: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnos
 
 
 def check_autoscalers(others: Sequence[Source], jobs: Sequence[Job]) -> list[Diagnostic]:
-    """A warning for each autoscaler of a job, which is no object that could be scaled any more.
-
-    Args:
-        others: The other objects of the input.
-        jobs: The jobs of the input.
-    """
+    """A warning for each autoscaler of a job, which is no object that could be scaled any more."""
     by_name = {(job.kind, job.name, job.namespace or "default"): job for job in jobs}
     problems = []
     for source in others:
@@ -378,9 +356,6 @@ def check_flux_stage(
 
     Flux dry-runs all objects of a stage before it applies the first of them, and accounts and Pods
     are in one stage (reference/gitops.md 2.2, 2.3).
-
-    Args:
-        groups: What is rendered into the folder, by the job that it is made of.
     """
     accounts = {
         _account(value, value["metadata"]["name"])

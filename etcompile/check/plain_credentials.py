@@ -27,11 +27,7 @@ _KEYED = ("annotations", "data")
 
 
 def check_credentials(sources: Iterable[Source]) -> Iterator[Diagnostic]:
-    """A warning for each credential in plain text.
-
-    Args:
-        sources: Documents as they are written, overlays among them.
-    """
+    """A warning for each credential in plain text."""
     search = _Search()
     for source in sources:
         if source.data.get("kind") in _ENCRYPTED or "sops" in source.data:

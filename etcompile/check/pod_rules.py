@@ -12,7 +12,7 @@ from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.diagnostics.spelling import closest
 from etcompile.k8s import images
-from etcompile.k8s.path import dotted, mappings_of, value_at
+from etcompile.k8s.path import containers_of, dotted, mappings_of, value_at
 from etcompile.k8s.validation import Problem, Subject, object_problems, pod_problems, templates_of
 
 _Value = Mapping[str, Any]
@@ -25,11 +25,6 @@ def check_object(source: Source, version: str, *, namespaced: bool = True) -> li
     """What the API server would refuse for certain in an object that is no job.
 
     The templates of a controller are looked at less closely than a Pod itself.
-
-    Args:
-        source: The object, with apiVersion and kind.
-        version: The version of Kubernetes: `1.34`.
-        namespaced: Whether its namespace means anything.
 
     Returns:
         What its schema says, then what the rules say of other fields.
@@ -66,10 +61,7 @@ def check_pod_template(
     wrong type.
 
     Args:
-        source: The document that holds the template.
-        path: Where.
         version: The version of Kubernetes, `1.34`; None for what every version refuses.
-        known_volumes: Volumes that the Pod will have besides the template's own.
         partial: The job fills in what is missing.
         pod: Whether Pods are made of it as it is; False for the template of a controller.
     """
@@ -84,7 +76,8 @@ def check_pod_template(
             if partial or closest("image", container.keys() - {"image"}) is not None:
                 continue
         yield _refusal(source, path, problem)
-    for at, container in _containers(template, path):
+    for below, container in containers_of(template.get("spec")):
+        at = (*path, "spec", *below)
         seen: set[str] = set()
         for index, env in mappings_of(container, "env"):
             if isinstance(name := env.get("name"), str):
@@ -96,22 +89,15 @@ def check_pod_template(
 
 
 def check_images(source: Source, path: ValuePath) -> Iterator[PlacedDiagnostic]:
-    """A warning for each image that no runtime can pull, or that may be another one tomorrow.
-
-    Args:
-        source: The document that holds a Pod template.
-        path: Where.
-    """
+    """A warning for each image that no runtime can pull, or that may be another one tomorrow."""
     template = value_at(source.data, path)
-    for at, container in _containers(template, path):
+    for at, container in containers_of(value_at(template, ("spec",))):
         image = container.get("image")
         if not isinstance(image, str) or not image or image.strip() != image:
             continue
-        place = (*at, "image")
+        place = (*path, "spec", *at, "image")
         if problem := images.reference_problem(image):
-            meant = images.probably(image)
-            advice = f"did you mean '{meant}'?" if meant else "write [REGISTRY/]PATH[:TAG][@DIGEST]"
-            facts = {"image": image, "problem": problem, "advice": advice}
+            facts = {"image": image, "problem": problem}
             yield place, diagnose(codes.IMAGE_NOT_PULLABLE, source.locate(place), **facts)
         elif "@" not in image:
             tag = image.rpartition("/")[2].partition(":")[2]
@@ -133,10 +119,3 @@ def _refusal(source: Source, path: ValuePath, problem: Problem) -> PlacedDiagnos
         advice=problem.hint,
     )
     return whole, diagnostic
-
-
-def _containers(template: Any, at: ValuePath) -> Iterator[tuple[ValuePath, _Value]]:
-    spec = value_at(template, ("spec",))
-    for field in ("initContainers", "containers"):
-        for index, container in mappings_of(spec, field):
-            yield (*at, "spec", field, index), container

@@ -22,8 +22,6 @@ class FixedFile(Struct, frozen=True):
     """A file with the fixes of its problems.
 
     Args:
-        file: Its path, as diagnostics name it.
-        before: Its content.
         after: The content that it is to have.
         fixed: The diagnostics that are corrected in it, in the order in which they came up.
     """
@@ -44,7 +42,6 @@ def fixed_files(
 
     Args:
         check: Makes the run, and reads its files as it always does.
-        unsafe: Carry out unsafe fixes, too.
         without: Diagnostics whose fixes are left out.
 
     Returns:
@@ -110,12 +107,7 @@ def with_edits(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def with_fix(content: str, fix: Fix) -> str | None:
-    """A text with one fix; None if it cannot be carried out there.
-
-    Args:
-        content: The text for which the fix was made, without a byte order mark.
-        fix: One whose changes are all in this text.
-    """
+    """A text with one fix; None if it cannot be carried out there."""
     parts = splices(content, fix.changes)
     return None if parts is None else spliced(content, parts)
 

@@ -6,7 +6,6 @@ means the same wherever it stands.
 """
 
 import bisect
-import difflib
 import functools
 import json
 import re
@@ -39,9 +38,6 @@ class Splice(Struct, frozen=True):
     """A part of a text, and what replaces it.
 
     Args:
-        start: The offset of its first character.
-        end: The offset after its last one.
-        text: What replaces it.
         claims: Two splices that share one of these exclude each other.
     """
 
@@ -121,12 +117,7 @@ def _indexed(content: str) -> _Text | None:
 
 
 def splices(content: str, changes: Sequence[Change]) -> list[Splice] | None:
-    """What of a text changes; None if one of the changes cannot be made.
-
-    Args:
-        content: The text for which the changes were made, without a byte order mark.
-        changes: What is to be done, in any order.
-    """
+    """What of a text changes; None if one of the changes cannot be made."""
     if (text := _indexed(content)) is None:
         return None
     parts: list[Splice] = []
@@ -206,30 +197,18 @@ def lines_of(text: str) -> list[str]:
 
 
 def text_edits(before: str, after: str) -> Iterator[TextEdit]:
-    """What is to be replaced in a text, from its start to its end, to make it another one."""
+    """What makes a text another one: the lines from the first that differs to the last, if any."""
     old, new = _LINE.findall(before), _LINE.findall(after)
-    # Most of a long text is the same, and nothing need be looked for there.
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
-    matcher = difflib.SequenceMatcher(
-        None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False
-    )
-    for tag, *within in matcher.get_opcodes():
-        if tag == "equal":
-            continue
-        first, last, new_first, new_last = (head + number for number in within)
-        part, wanted = "".join(old[first:last]), "".join(new[new_first:new_last])
-        # Of a line that changes, only the part that does.
-        alone = last == first + 1
-        same = _common(part, wanted) if alone else 0
-        rest = _common(part[same:][::-1], wanted[same:][::-1]) if alone else 0
-        end = last + 1, 1
-        if last and (alone or (last == len(old) and not before.endswith("\n"))):
-            end = last, len(old[last - 1]) - rest + 1
-        yield TextEdit(first + 1, same + 1, *end, wanted[same : len(wanted) - rest])
+    last = len(old) - tail
+    if head < max(last, len(new) - tail):
+        is_open = last == len(old) > 0 and not old[-1].endswith(("\n", "\r"))
+        end = (last, len(old[-1]) + 1) if is_open else (last + 1, 1)
+        yield TextEdit(head + 1, 1, *end, "".join(new[head : len(new) - tail]))
 
 
-def _common(text: Sequence[str], other: Sequence[str]) -> int:
-    """How many characters two texts, or lines two lists, begin with in common."""
-    pairs = enumerate(zip(text, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(text), len(other)))
+def _common(lines: Sequence[str], others: Sequence[str]) -> int:
+    """How many lines two texts begin with in common."""
+    pairs = enumerate(zip(lines, others, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(lines), len(others)))

@@ -7,12 +7,7 @@ from etcompile.k8s.objects import Object
 
 
 def condition(status: Object, wanted: str) -> Mapping[str, Any]:
-    """The condition of a type, whether true or not; an empty mapping if there is none.
-
-    Args:
-        status: The field `status` of an object, JSON.
-        wanted: The type: `Ready`.
-    """
+    """The condition of a type, whether true or not; an empty mapping if there is none."""
     reported: Mapping[str, Any]
     for reported in status.get("conditions") or ():
         if reported.get("type") == wanted:
@@ -21,20 +16,10 @@ def condition(status: Object, wanted: str) -> Mapping[str, Any]:
 
 
 def is_true(status: Object, wanted: str) -> bool:
-    """Whether the condition of a type is true.
-
-    Args:
-        status: The field `status` of an object, JSON.
-        wanted: The type: `Ready`.
-    """
+    """Whether the condition of a type is true."""
     return condition(status, wanted).get("status") == "True"
 
 
 def is_false(status: Object, wanted: str) -> bool:
-    """Whether the condition of a type is false: neither true, nor unknown, nor missing.
-
-    Args:
-        status: The field `status` of an object, JSON.
-        wanted: The type: `PodScheduled`.
-    """
+    """Whether the condition of a type is false: neither true, nor unknown, nor missing."""
     return condition(status, wanted).get("status") == "False"

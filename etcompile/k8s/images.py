@@ -1,4 +1,4 @@
-"""Names of container images: whether a runtime can pull them at all, and what was probably meant.
+"""Names of container images: whether a runtime can pull them at all, and why not.
 
 The grammar is that of the reference package of the CNCF project Distribution, which containerd,
 CRI-O and Docker share. Kubernetes itself takes any text: a Pod with a name that is none is
@@ -21,9 +21,6 @@ _LONGEST = 255
 def reference_problem(image: str) -> str | None:
     """Why no runtime can pull an image of this name.
 
-    Args:
-        image: The name, as in the field `image`.
-
     Returns:
         What is wrong with it; None if nothing is.
     """
@@ -38,23 +35,6 @@ def reference_problem(image: str) -> str | None:
     if tag is not None and not re.fullmatch(_TAG, tag):
         return "its tag is empty" if not tag else f"'{tag}' is not a tag"
     return _name_problem(name)
-
-
-def probably(image: str) -> str | None:
-    """The name that was probably meant by one that no runtime can pull.
-
-    Args:
-        image: A name with a `reference_problem`.
-
-    Returns:
-        A name without any; None if there is no good guess.
-    """
-    text = re.sub(_SCHEME, "", "".join(image.split()), count=1)
-    rest, at, digest = text.partition("@")
-    name, tag = _tagged(rest)
-    name = re.sub(r"/{2,}", "/", name).strip("/").lower()
-    guess = name + (f":{tag}" if tag else "") + at + digest
-    return guess if name and reference_problem(guess) is None else None
 
 
 def _tagged(text: str) -> tuple[str, str | None]:

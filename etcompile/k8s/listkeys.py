@@ -71,8 +71,6 @@ def keys(
     """The fields that identify the items of a list.
 
     Args:
-        path: Where the list stands.
-        items: Its items, JSON.
         owned: What managers own of the list: the API server itself says there how it merges.
 
     Returns:
@@ -108,13 +106,6 @@ def patch_key(kind: str, at: ValuePath) -> str | None:
     """The field by which a strategic merge patch identifies the items of a list.
 
     Pod templates inside other objects are known by where they stand, whatever the kind.
-
-    Args:
-        kind: The kind of the object that has the list.
-        at: The list's path in it.
-
-    Returns:
-        The name of the field; None if the list is replaced as a whole.
     """
     if field := _PATCHED.get((kind, at)):
         return field
@@ -160,7 +151,6 @@ def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
 
     Args:
         path: To the item: it ends in `[its key]`, or `[its index]`.
-        items: The list.
     """
     step = path[-1]
     names = keys(path[:-1], items)

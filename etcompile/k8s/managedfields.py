@@ -33,12 +33,7 @@ class Ownership(Struct, frozen=True):
 
 
 def ownership(live: Object, manager: str) -> Ownership:
-    """Who owns the fields of a live object.
-
-    Args:
-        live: The object as the API server gives it, with its `managedFields`.
-        manager: Our field manager.
-    """
+    """Who owns the fields of a live object."""
     ours: Fields | None = None
     others: list[tuple[str, Fields]] = []
     entries = live["metadata"].get("managedFields") or ()

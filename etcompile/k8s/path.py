@@ -44,16 +44,17 @@ def mappings_of(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]
             yield index, item
 
 
+def containers_of(spec: Any) -> Iterator[tuple[tuple[str, int], Mapping[str, Any]]]:
+    """The init containers and containers of a PodSpec, and where they stand in it."""
+    for name in ("initContainers", "containers"):
+        for index, container in mappings_of(spec, name):
+            yield (name, index), container
+
+
 def changed_at(
     value: Mapping[str, Any], path: ValuePath, change: Callable[..., Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """A copy in which the mapping at a path of keys is changed, if there is one.
-
-    Args:
-        value: A JSON value; it is not changed.
-        path: Keys.
-        change: From the mapping that is there to the one that is to be.
-    """
+    """A copy in which the mapping at a path of keys is changed, if there is one."""
     if not path:
         return dict(change(value))
     step = str(path[0])

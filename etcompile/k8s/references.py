@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.k8s.path import mapping_at, mappings_of
+from etcompile.k8s.path import containers_of, mapping_at, mappings_of
 
 RBAC = "rbac.authorization.k8s.io"
 _EXTERNAL = "external-secrets.io"
@@ -86,8 +86,7 @@ def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
     yield Reference("runs as", "ServiceAccount", account)
     for _, volume in mappings_of(spec, "volumes"):
         yield from _of_volume(volume)
-    inits, containers = mappings_of(spec, "initContainers"), mappings_of(spec, "containers")
-    for _, container in (*inits, *containers):
+    for _, container in containers_of(spec):
         for _, env in mappings_of(container, "env"):
             if "valueFrom" in env:
                 yield from _of_source(mapping_at(env, ("valueFrom",)), "reads", "Key")

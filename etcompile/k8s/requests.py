@@ -34,7 +34,6 @@ def requested(
     """The effective request of a Pod.
 
     Args:
-        spec: Its PodSpec, JSON.
         of: What counts of a container: `limits_of` gives the effective limits.
     """
     sidecars: Amounts = {}
@@ -108,7 +107,6 @@ def gpus(container: Mapping[str, Any], *, slices: bool = False) -> int:
     reference/training-operator.md 2). An amount of 0 is no GPU.
 
     Args:
-        container: The container, JSON.
         slices: Whether `nvidia.com/mig-*` counts: CUDA sees a GPU, the operators do not.
     """
     for field in ("requests", "limits"):

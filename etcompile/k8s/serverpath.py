@@ -40,7 +40,6 @@ def place(value: Any, path: str) -> Place | None:
     """Where a path leads in an object; None if there is no such field.
 
     Args:
-        value: The object, JSON.
         path: As the API server writes it. It does not mark keys with dots, so the longest that
             exists counts.
     """

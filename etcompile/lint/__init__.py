@@ -15,9 +15,6 @@ __all__ = ["LintedJob", "linted_job", "problems"]
 def problems(job: LintedJob) -> list[Diagnostic]:
     """The advice about a job, in the order of the codes.
 
-    Args:
-        job: The job, and its Pods as they are applied.
-
     Returns:
         A warning for each place that a rule speaks of. Templates that share their lines, by an
         anchor of YAML, are reported once.

@@ -181,13 +181,7 @@ def _terms(spec: Value, field: str) -> Iterator[Value]:
 
 
 class Mounted(Struct, frozen=True):
-    """The volume that holds a path of a container.
-
-    Args:
-        index: The mount's number in the container.
-        mount: The volumeMount, JSON.
-        volume: The volume, JSON.
-    """
+    """The volume that holds a path of a container."""
 
     index: int
     mount: Value

@@ -29,7 +29,6 @@ class Option(NamedTuple):
 
     Args:
         name: Without its dashes, words joined by `_`.
-        value: As it is written; None without one.
         written: The option as it stands in the command line, with its dashes.
         role: The role in whose template it is written.
     """
@@ -50,8 +49,6 @@ class Started(Struct, frozen=True):
 
     Args:
         words: Its words, those with a value that only the shell knows left out.
-        program: The file name of its program.
-        options: Its options, in order.
         role: The role in whose template it is written.
     """
 
@@ -99,13 +96,7 @@ class RolePods(Struct, frozen=True):
         return self.role.template.origin.locate("spec", *below, key=key)
 
     def place_in(self, container: Value, *below: str | int, key: bool = False) -> Location:
-        """The same below a container; its name if the value is absent.
-
-        Args:
-            container: One of the Pod's containers.
-            below: The path in the container.
-            key: The place of the key instead.
-        """
+        """The same below a container; its name if the value is absent."""
         written = self.role.template.spec["containers"]
         names = [other["name"] for other in written]
         if container["name"] not in names:
@@ -120,8 +111,6 @@ class LintedJob(Struct, frozen=True):
     """A job, and what is compiled of it.
 
     Args:
-        job: The job after its scale intents.
-        settings: How it is compiled.
         pods: The roles that have replicas.
         others: The other objects of the input, which may be claims or budgets of the job.
     """
@@ -152,10 +141,7 @@ def linted_job(
     """A job as rules see it.
 
     Args:
-        job: The job after its scale intents.
-        settings: How it is compiled.
         objects: What it is compiled to, after overlays.
-        others: The other objects of the input.
     """
     first: dict[str, Value] = {}
     for value in objects:
@@ -186,7 +172,6 @@ def place_of(role: Role, text: str) -> Location:
     """The word that has a text, in the command line of a role's main container.
 
     Args:
-        role: The role in whose template it is written.
         text: An option, or a part of a script.
     """
     main = role.template.main_container

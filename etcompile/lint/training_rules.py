@@ -11,6 +11,7 @@ from typing import Any
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.path import value_at
 from etcompile.k8s.quantity import number
+from etcompile.k8s.references import claim_of
 from etcompile.k8s.requests import gpus
 from etcompile.launch.shell import whole_number
 from etcompile.lint.facts import (
@@ -125,7 +126,12 @@ def claim_of_one_node(job: LintedJob) -> Iterator[Diagnostic]:
     claims |= {claim.name: claim.spec for claim in job.job.claims}
     for name, spec in claims.items():
         modes = spec.get("accessModes") or ()
-        users = [(pods, at) for pods in job.pods if (at := _volume_of(pods, name)) is not None]
+        users = [
+            (pods, index)
+            for pods in job.pods
+            for index, volume in enumerate(pods.spec.get("volumes", ()))
+            if claim_of(volume) == name
+        ]
         count = sum(pods.count for pods, _ in users)
         if not modes or not set(modes) <= _SINGLE.keys() or count < 2:
             continue
@@ -136,14 +142,6 @@ def claim_of_one_node(job: LintedJob) -> Iterator[Diagnostic]:
         place = pods.place("volumes", at, "persistentVolumeClaim", "claimName")
         facts = {"claim": name, "mode": mode, "where": _SINGLE[mode], "pods": count}
         yield diagnose(codes.CLAIM_OF_ONE_NODE, place, **facts)
-
-
-def _volume_of(pods: RolePods, claim: str) -> int | None:
-    """The number of the volume by which Pods use a claim."""
-    for index, volume in enumerate(pods.spec.get("volumes", ())):
-        if (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim:
-            return index
-    return None
 
 
 # Devices and processors -------------------------------------------------------------------------
@@ -359,38 +357,30 @@ _SLEEP = re.compile(r"\bsleep\s+(\d{1,6})\b")
 
 def short_grace_period(job: LintedJob) -> Iterator[Diagnostic]:
     """Too little time between the signal to end and the end, for a checkpoint."""
+    in_place = job.job.run.in_place
+    # Before TERM, a supervisor sends a signal for a checkpoint.
+    signalled = in_place if in_place and in_place.checkpoint_signal else None
     for pods in job.pods:
         seconds = pods.spec.get("terminationGracePeriodSeconds")
         grace = _GRACE if seconds is None else int(seconds)
-        if problem := _signal_problem(job, pods, grace) or _hook_problem(pods, grace):
-            place = pods.place("terminationGracePeriodSeconds")
-            if seconds is None:
-                place = pods.place_in(pods.main, "name")
-            facts = {"grace": grace, "problem": problem}
-            yield diagnose(codes.SHORT_GRACE_PERIOD, place, role=pods.role.name, **facts)
-
-
-def _signal_problem(job: LintedJob, pods: RolePods, grace: int) -> str | None:
-    """What is wrong where the supervisor sends a signal for a checkpoint before TERM."""
-    in_place = job.job.run.in_place
-    if in_place is None or not in_place.checkpoint_signal or pods.role.name not in in_place.roles:
-        return None
-    half = grace // 2
-    if half >= in_place.stop:
-        return None
-    return (
-        f"{half} s of it are for the checkpoint, but etcompile.dev/stop-timeout gives the command"
-        f" {in_place.stop} s to end"
-    )
-
-
-def _hook_problem(pods: RolePods, grace: int) -> str | None:
-    """What is wrong where the preStop hook takes all the time that there is."""
-    hook = ((pods.main.get("lifecycle") or {}).get("preStop") or {}).get("exec") or {}
-    slept = [int(seconds) for seconds in _SLEEP.findall(" ".join(hook.get("command", ())))]
-    if not slept or sum(slept) < grace:
-        return None
-    return f"its preStop hook sleeps {sum(slept)} s, so nothing is left for the command to end"
+        hook = value_at(pods.main, ("lifecycle", "preStop", "exec", "command")) or ()
+        slept = sum(int(each) for each in _SLEEP.findall(" ".join(hook)))
+        if signalled and pods.role.name in signalled.roles and grace // 2 < signalled.stop:
+            problem = (
+                f"{grace // 2} s of it are for the checkpoint, but etcompile.dev/stop-timeout gives"
+                f" the command {signalled.stop} s to end"
+            )
+        elif slept and slept >= grace:
+            problem = (
+                f"its preStop hook sleeps {slept} s, so nothing is left for the command to end"
+            )
+        else:
+            continue
+        place = pods.place("terminationGracePeriodSeconds")
+        if seconds is None:
+            place = pods.place_in(pods.main, "name")
+        facts = {"grace": grace, "problem": problem}
+        yield diagnose(codes.SHORT_GRACE_PERIOD, place, role=pods.role.name, **facts)
 
 
 _SPOT = {
@@ -412,24 +402,20 @@ def spot_without_checkpoint_signal(job: LintedJob) -> Iterator[Diagnostic]:
     if job.count < 2 or elastic or (in_place and in_place.checkpoint_signal):
         return
     for pods in job.pods:
-        if (spot := _spot(pods)) is not None:
-            label, *where = spot
+        # By which labels the Pods go to spot nodes, each with the path that says so.
+        spots: list[tuple[str, tuple[str | int, ...]]] = []
+        for name, values in required_labels(pods):
+            if _SPOT.get(name) in values:
+                in_selector = name in pods.spec.get("nodeSelector", {})
+                spots.append((name, ("nodeSelector", name) if in_selector else ("affinity",)))
+        for index, toleration in enumerate(pods.spec.get("tolerations", ())):
+            name = toleration.get("key")
+            if name in _SPOT and toleration.get("value", _SPOT[name]) == _SPOT[name]:
+                spots.append((name, ("tolerations", index)))
+        if spots:
+            label, where = spots[0]
             facts = {"role": pods.role.name, "label": label}
             yield diagnose(codes.SPOT_WITHOUT_CHECKPOINT_SIGNAL, pods.place(*where), **facts)
-
-
-def _spot(pods: RolePods) -> tuple[str | int, ...] | None:
-    """By which key the Pods go to spot nodes, and the path below the PodSpec that says so."""
-    for name, values in required_labels(pods):
-        if name in _SPOT and _SPOT[name] in values:
-            in_selector = name in pods.spec.get("nodeSelector", {})
-            where = ("nodeSelector", name) if in_selector else ("affinity",)
-            return (name, *where)
-    for index, toleration in enumerate(pods.spec.get("tolerations", ())):
-        name = toleration.get("key")
-        if name in _SPOT and toleration.get("value", _SPOT[name]) == _SPOT[name]:
-            return (name, "tolerations", index)
-    return None
 
 
 # Gangs and launchers ----------------------------------------------------------------------------

@@ -31,7 +31,6 @@ class Boundary(Struct, frozen=True):
     """Where everything must lie that a run opens.
 
     Args:
-        root: A folder, such as the working tree of a repository.
         besides: Files and folders elsewhere that whoever runs the program has named.
     """
 
@@ -68,11 +67,7 @@ class OutsideError(PermissionError):
 
 
 class SpecialFileError(OSError):
-    """A path names something that is no regular file.
-
-    Args:
-        what: What it is, in words.
-    """
+    """A path names something that is no regular file."""
 
     def __init__(self, what: str) -> None:
         super().__init__(errno.EINVAL, f"it is {what}")
@@ -81,13 +76,6 @@ class SpecialFileError(OSError):
 
 def resolved(path: str, boundary: Boundary | None) -> str:
     """Where a path leads, if that may be opened: the decision itself.
-
-    Args:
-        path: A path; it need not exist.
-        boundary: Where it must lie; None if any place will do.
-
-    Returns:
-        The path without links; the path as it is if there is no boundary.
 
     Raises:
         OutsideError: it leads out of the boundary, or into the `.git` folder of its root.
@@ -157,10 +145,6 @@ def _identity(path: str) -> str:
 @contextmanager
 def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
     """A regular file, open for reading.
-
-    Args:
-        path: What to open.
-        boundary: Where it must lie; None if any place will do.
 
     Raises:
         OutsideError: it leads out of the boundary.
@@ -253,10 +237,6 @@ class TemplateFolder(Struct, frozen=True):
     """A folder of the user's templates, which are read as any other input.
 
     What renders them sees texts by name and never a file system.
-
-    Args:
-        path: The folder.
-        limits: How much to read of each, and where it must lie.
     """
 
     path: str
@@ -273,9 +253,6 @@ class TemplateFolder(Struct, frozen=True):
 
     def content(self, name: str) -> bytes:
         """The bytes of a template.
-
-        Args:
-            name: Its path in the folder, with `/`.
 
         Raises:
             OSError: it is not there, cannot be read, is too large, or leads out of the folder.

@@ -53,11 +53,7 @@ class Configuration(Struct, frozen=True):
         return sha256(repr(_sorted(self.values)).encode())
 
     def location(self, place: Place) -> Location:
-        """Where a setting stands, or an item of its list.
-
-        Args:
-            place: The keys and indices that lead to it, from the table of the settings on.
-        """
+        """Where a setting stands, or an item of its list."""
         return _location(self.file, self.text, (*self.table, *place))
 
 
@@ -67,7 +63,6 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
     Args:
         path: An `etcompile.toml`, a `pyproject.toml`, or a file of another name in the form of the
             first.
-        root: The folder that it must not lead out of.
 
     Returns:
         The configuration; the problem if the file cannot be read; None if it is a
@@ -117,10 +112,6 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
 def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:
     """The configuration that counts for what lies in a folder.
 
-    Args:
-        folder: The folder, without links.
-        root: The folder above it at which the search ends, without links.
-
     Returns:
         The nearest one; the problem if that cannot be read; None if there is none.
     """
@@ -138,12 +129,7 @@ def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:
 
 
 def folder_of(path: str) -> str:
-    """The folder, without links, whose configuration counts for an input.
-
-    Args:
-        path: A file, a folder or a glob, as on the command line; `-` stands in the working
-            directory.
-    """
+    """The folder, without links, whose configuration counts for an input."""
     if path == "-":
         return os.path.realpath(".")
     if not os.path.exists(path):  # noqa: PTH110
@@ -155,9 +141,6 @@ def folder_of(path: str) -> str:
 
 def folders_of(path: str) -> Iterator[str]:
     """The folders, without links, whose configuration may count for files of an input.
-
-    Args:
-        path: As for `folder_of`.
 
     Yields:
         That of the input; then, of a folder, each below it that has a file of a configuration's

@@ -52,10 +52,6 @@ class Document(Struct, frozen=True, eq=False):
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of the value at `path`.
 
-        Args:
-            path: Keys and indexes from this document's root.
-            key: Point at the value's key instead.
-
         Returns:
             Its place, or that of the nearest parent that exists; the file alone for a document
             that never was text.
@@ -122,8 +118,6 @@ def relocated(
     points at the line that somebody wrote.
 
     Args:
-        document: What was read.
-        data: What it says, with its fields where they belong.
         moved: The path of each field that has moved, to its path in the text.
     """
     if document.origin is None:

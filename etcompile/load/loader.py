@@ -100,10 +100,7 @@ def parse(
     """The documents of one text; never raises for bad input.
 
     Args:
-        text: YAML, or JSON objects one after another.
-        file: What diagnostics call it.
         relative: Its name independent of the working directory; `file` if None.
-        limits: How much to accept.
     """
     loaded = _parsed(text, file, file if relative is None else relative, limits)
     if loaded.documents or has_errors(loaded.diagnostics):
@@ -116,7 +113,6 @@ def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") 
     """The documents that Python mappings are; never raises for bad values.
 
     Args:
-        values: Kubernetes objects; they are copied.
         file: What diagnostics call their origin; there are no lines to name.
     """
     nodes: list[_Node] = []

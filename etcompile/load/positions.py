@@ -58,13 +58,7 @@ class Place(Struct, eq=False):
 
 
 class Origin(Struct, eq=False):
-    """The part of a text that holds one document.
-
-    Args:
-        text: The file's text, shared by all its documents.
-        start: Offset of the document's first character.
-        end: Offset after its last one.
-    """
+    """The part of a text that holds one document, from an offset to that after its end."""
 
     text: Text
     start: int
@@ -73,10 +67,6 @@ class Origin(Struct, eq=False):
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of a value.
-
-        Args:
-            path: Keys and indexes from the document's root.
-            key: Point at the value's key instead, where it has one.
 
         Returns:
             The place of the value, or of the nearest parent that exists. A list or mapping

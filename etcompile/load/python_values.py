@@ -20,14 +20,6 @@ def json_value(value: object, file: str, limits: Limits) -> tuple[Any, Diagnosti
     """A value as JSON.
 
     A whole number is an integer even when it is a float, as in a file (`2.0` is 2).
-
-    Args:
-        value: Mappings, lists, tuples, text, numbers, booleans and None.
-        file: What diagnostics call its origin.
-        limits: A bound on nesting.
-
-    Returns:
-        The copy and None, or None and what is wrong.
     """
     try:
         return _copied(value, "", limits.depth), None

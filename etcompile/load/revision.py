@@ -26,13 +26,7 @@ class RevisionError(Exception):
 
 
 class Revision(Struct, frozen=True):
-    """A commit of a repository.
-
-    Args:
-        name: What the user called it.
-        commit: Its full id.
-        top: The repository's folder.
-    """
+    """A commit of a repository."""
 
     name: str
     commit: str
@@ -49,10 +43,6 @@ class Revision(Struct, frozen=True):
 
 def revision(name: str, directory: Path) -> Revision:
     """The commit that a name means: a branch, a tag, an id, `HEAD~3`.
-
-    Args:
-        name: Such a name.
-        directory: A folder in the repository.
 
     Raises:
         RevisionError: there is no git, no repository, or no such commit.

@@ -50,9 +50,6 @@ _TAG_PREFIX = "tag:yaml.org,2002:"
 def plain(text: str) -> Scalar:
     """The value of an unquoted scalar.
 
-    Args:
-        text: The scalar as written.
-
     Returns:
         The value; a whole number is an int even when written `1.0` or `1e3`, because JSON text
         lies between kubectl's reading and the object (reference: sigs.k8s.io/yaml).
@@ -65,9 +62,6 @@ def plain(text: str) -> Scalar:
 
 def plain_key(text: str) -> str:
     """The JSON key of an unquoted mapping key.
-
-    Args:
-        text: The key as written.
 
     Returns:
         Text as it is, `true`, `8080` and so on for other scalars.
@@ -83,7 +77,6 @@ def tagged(tag: str, text: str) -> Scalar:
 
     Args:
         tag: The resolved tag, such as `tag:yaml.org,2002:int`; `!` means text.
-        text: The scalar's text, quoted or not.
 
     Raises:
         NotJsonError: the tag is not one of the JSON types, or the text does not fit it.
@@ -106,9 +99,6 @@ def short_tag(tag: str) -> str:
 
 def key_text(value: object) -> str:
     """The JSON key for a YAML key that is already a value.
-
-    Args:
-        value: Any JSON value, or a float that JSON lacks.
 
     Raises:
         NotJsonError: it is null, a list, a mapping, or a number of more than six digits.

@@ -25,12 +25,7 @@ _OF_SECRETS = r"""\bkind["']?[ \t]*:\s*["']?Secret(?![\w-])"""
 
 
 class Text(Struct, eq=False):
-    """The text of one file.
-
-    Args:
-        file: The file as the user named it.
-        content: The decoded text, without a byte order mark.
-    """
+    """The text of one file."""
 
     file: str
     content: str
@@ -48,7 +43,6 @@ class Text(Struct, eq=False):
         """The place of the characters from `start` to `end`.
 
         Args:
-            start: Offset of the first character.
             end: Offset after the last one; the caret stays on the line of `start`.
 
         Returns:
@@ -92,10 +86,6 @@ def _secret_documents(content: str) -> Iterator[tuple[int, int]]:
 
 def decoded(data: bytes, file: str) -> Text | Diagnostic:
     """The text of a file's bytes.
-
-    Args:
-        data: The whole file; a UTF-8 byte order mark is dropped.
-        file: The file as the user named it.
 
     Returns:
         The text, or ET1003 at the first byte that is not UTF-8.

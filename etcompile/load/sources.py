@@ -33,10 +33,7 @@ class SourceFile(Struct, frozen=True):
     """A regular file to read.
 
     Args:
-        path: What to open.
-        shown: What to call it in messages.
         relative: Its name independent of the working directory.
-        identity: Which file it really is.
     """
 
     path: str
@@ -46,12 +43,7 @@ class SourceFile(Struct, frozen=True):
 
 
 class Sources(Struct, frozen=True):
-    """What one argument names.
-
-    Args:
-        kind: What the argument is.
-        files: The files to read, in order; and what is wrong with others, in their place.
-    """
+    """What one argument names."""
 
     kind: Literal["file", "directory", "glob"]
     files: tuple[SourceFile | Diagnostic, ...]
@@ -82,14 +74,7 @@ def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
 def file_bytes(
     path: str, shown: str, limit: int, boundary: access.Boundary | None = None
 ) -> bytes | Diagnostic:
-    """The content of a regular file, or why it cannot be read.
-
-    Args:
-        path: What to open.
-        shown: What to call it in messages.
-        limit: Most bytes to accept.
-        boundary: Where it must lie; None if any place will do.
-    """
+    """The content of a regular file, or why it cannot be read."""
     try:
         with access.opened(path, boundary) as file:
             return stream_bytes(file, shown, limit)
@@ -98,13 +83,7 @@ def file_bytes(
 
 
 def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic:
-    """What a stream holds, or why it cannot be read.
-
-    Args:
-        stream: Read to its end, or to one byte past the limit.
-        shown: What to call it in messages.
-        limit: Most bytes to accept.
-    """
+    """What a stream holds, or why it cannot be read."""
     parts: list[bytes] = []
     left = limit + 1
     try:

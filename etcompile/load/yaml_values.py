@@ -44,8 +44,6 @@ class DocumentValue(Struct, frozen=True):
 
     Args:
         value: Its JSON value; aliases are shared objects, so treat it as immutable.
-        start: Offset of its first character.
-        end: Offset after its last one.
         sound: False if something in it has no JSON form, so that the value is not all of it.
     """
 
@@ -90,7 +88,6 @@ def read(text: Text, limits: Limits) -> Reading:
 
     Args:
         text: YAML, or JSON values one after another; printable characters only.
-        limits: Bounds on nesting, aliases and documents.
     """
     documents = _json_documents(text.content, limits) if _JSON.match(text.content) else None
     if isinstance(documents, list):

@@ -338,42 +338,30 @@ def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
 
 
 @pytest.mark.parametrize(
-    ("image", "problem", "hint"),
+    ("image", "problem"),
     [
-        (
-            "pytorch/pytorch: 2.5.1",
-            "it contains a blank",
-            "did you mean 'pytorch/pytorch:2.5.1'?",
-        ),
-        ("ghcr.io/x//y:1", "it has a '/' too many", "did you mean 'ghcr.io/x/y:1'?"),
-        (
-            "ghcr.io/Org/App:V1",
-            "'Org' has upper-case letters",
-            "did you mean 'ghcr.io/org/app:V1'?",
-        ),
-        (
-            "PyTorch/pytorch:2.5.1",
-            "has upper-case letters",
-            "did you mean 'pytorch/pytorch:2.5.1'?",
-        ),
-        ("https://ghcr.io/x/y:1", "it begins with 'https://'", "did you mean 'ghcr.io/x/y:1'?"),
-        ("trainer:", "its tag is empty", "did you mean 'trainer'?"),
-        ("trainer:v1,", "'v1,' is not a tag", "write [REGISTRY/]PATH[:TAG][@DIGEST]"),
-        ("trainer@sha256:0123", "'sha256:0123' is not a digest", "write [REGISTRY/]PATH"),
-        ("-trainer", "'-trainer' is not a name", "write [REGISTRY/]PATH"),
-        ("IMG_PLACEHOLDER", "has upper-case letters", "did you mean 'img_placeholder'?"),
-        ("${IMAGE}", "'${IMAGE}' is not a name", "write [REGISTRY/]PATH"),
-        ("<account>.dkr.ecr/x:1", "'<account>.dkr.ecr' is not a", "write [REGISTRY/]PATH"),
+        ("pytorch/pytorch: 2.5.1", "it contains a blank"),
+        ("ghcr.io/x//y:1", "it has a '/' too many"),
+        ("ghcr.io/Org/App:V1", "'Org' has upper-case letters"),
+        ("PyTorch/pytorch:2.5.1", "has upper-case letters"),
+        ("https://ghcr.io/x/y:1", "it begins with 'https://'"),
+        ("trainer:", "its tag is empty"),
+        ("trainer:v1,", "'v1,' is not a tag"),
+        ("trainer@sha256:0123", "'sha256:0123' is not a digest"),
+        ("-trainer", "'-trainer' is not a name"),
+        ("IMG_PLACEHOLDER", "has upper-case letters"),
+        ("${IMAGE}", "'${IMAGE}' is not a name"),
+        ("<account>.dkr.ecr/x:1", "'<account>.dkr.ecr' is not a"),
     ],
 )
-def test_an_image_that_no_runtime_can_pull_is_warned_about(image, problem, hint):
+def test_an_image_that_no_runtime_can_pull_is_warned_about(image, problem):
     (document,) = parse(TEMPLATE.replace("trainer:1", json.dumps(image))).documents
     found = only(image_problems(document))
     assert (found.code, found.location.line) == ("ET4020", 13)
     assert found.severity == Severity.WARNING
     assert found.message.startswith(f"image '{image}' can never be pulled: ")
     assert problem in found.message
-    assert found.hint.startswith(hint)
+    assert found.hint == "write [REGISTRY/]PATH[:TAG][@DIGEST]"
 
 
 @pytest.mark.parametrize(

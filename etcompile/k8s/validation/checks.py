@@ -12,7 +12,7 @@ from typing import Any
 from etcompile.diagnostics.spelling import closest
 from etcompile.k8s import quantity
 from etcompile.k8s.names import is_key, is_port_name
-from etcompile.k8s.path import mapping_at, mappings_of, value_at
+from etcompile.k8s.path import containers_of, mapping_at, mappings_of, value_at
 from etcompile.k8s.validation.forms import is_amount
 from etcompile.k8s.validation.subject import Broken, Path, Subject
 
@@ -37,17 +37,10 @@ def annotations_size(annotations: Value, _: Subject) -> Iterator[Broken]:
 # Containers ---------------------------------------------------------------------------------------
 
 
-def containers(spec: Any) -> Iterator[tuple[Path, Value]]:
-    """All containers of a Pod's spec, and where they stand in it."""
-    for name in ("initContainers", "containers"):
-        for index, container in mappings_of(spec, name):
-            yield (name, index), container
-
-
 def container_names(spec: Value, _: Subject) -> Iterator[Broken]:
     """Init containers and containers have names of their own."""
     seen: set[str] = set()
-    for at, container in containers(spec):
+    for at, container in containers_of(spec):
         name = container.get("name")
         if isinstance(name, str):
             if name in seen:
@@ -58,7 +51,7 @@ def container_names(spec: Value, _: Subject) -> Iterator[Broken]:
 def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
     """Two containers cannot have one port of the node; init containers run one after another."""
     seen: set[tuple[Any, ...]] = set()
-    for at, container in containers(spec):
+    for at, container in containers_of(spec):
         used = seen if at[0] == "containers" else set()
         for index, port in mappings_of(container, "ports"):
             number = port.get("hostPort")
@@ -96,7 +89,7 @@ def sleep_seconds(spec: Value, subject: Subject) -> Iterator[Broken]:
     grace = _DEFAULT_GRACE if grace is None else grace
     most = 1 if subject.pod and grace < 0 else grace  # the API server corrects that of a Pod
     least = 0 if (subject.minor or _SLEEP_OF_ZERO_SINCE) >= _SLEEP_OF_ZERO_SINCE else 1
-    for at, container in containers(spec):
+    for at, container in containers_of(spec):
         for hook in ("postStart", "preStop"):
             action = value_at(container, ("lifecycle", hook, "sleep"))
             seconds = action.get("seconds", 0) if isinstance(action, dict) else None
@@ -132,7 +125,7 @@ def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
     names = [name for name in (*own, *subject.known_volumes) if isinstance(name, str)]
     known = set(names)
     reported = 0
-    for at, container in containers(spec):
+    for at, container in containers_of(spec):
         for use in ("volumeMounts", "volumeDevices"):
             for index, mount in mappings_of(container, use):
                 name = mount.get("name")
@@ -303,7 +296,7 @@ def parts_of_huge_pages(resources: Value, _: Subject) -> Iterator[Broken]:
 def unknown_claims(spec: Value, _: Subject) -> Iterator[Broken]:
     """The resource claims of a container are claims of the Pod."""
     known = {str(claim.get("name")) for _, claim in mappings_of(spec, "resourceClaims")}
-    for at, container in containers(spec):
+    for at, container in containers_of(spec):
         for index, claim in mappings_of(container.get("resources"), "claims"):
             if str(claim.get("name")) not in known:
                 yield Broken((*at, "resources", "claims", index, "name"))

@@ -57,7 +57,6 @@ class Rule(Struct, frozen=True):
 
         Args:
             minor: Its minor version; None if all versions must have it.
-            pod: Whether it looks at a Pod, and not at the template of a controller.
         """
         if self.pods_only and not pod:
             return False
@@ -79,10 +78,7 @@ class Problem(Struct, frozen=True):
 
     Args:
         path: The place, from the value that was checked.
-        message: What is wrong.
-        hint: What to do; may be empty.
         at_key: The key is wrong, not its value.
-        rule: The rule that says so.
     """
 
     path: Path
@@ -118,12 +114,6 @@ def pod_problems(subject: Subject) -> Iterator[Problem]:
     """What the API server would refuse in a Pod, or in the template of one.
 
     What has the wrong type is passed over: the schema says so.
-
-    Args:
-        subject: The Pod or template: a mapping with metadata and spec.
-
-    Returns:
-        A problem for each place where a rule is broken.
     """
     return _problems("Pod template", subject)
 
@@ -137,12 +127,7 @@ def object_problems(
     rules of metadata only, and the API server says the rest.
 
     Args:
-        value: An object of any kind; what has the wrong type is passed over.
-        minor: The minor version of Kubernetes: 34 for 1.34.
         namespaced: Whether its namespace means anything.
-
-    Yields:
-        A problem for each place where a rule is broken.
     """
     kind, api_version = str(value.get("kind")), str(value.get("apiVersion"))
     if kind.endswith(("Review", "List")) or kind == "TokenRequest":
