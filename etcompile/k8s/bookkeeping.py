@@ -65,7 +65,7 @@ def copied_annotations(value: Mapping[str, Any]) -> int:
     text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
     escapes = sum(text.count(character) * (6 - len(character.encode())) for character in _ESCAPED)
     size = len(text.encode("utf-8", "surrogatepass")) + escapes + len("\n")
-    return size + len(LAST_APPLIED) + _text_size(annotations)
+    return size + len(LAST_APPLIED) + stored_size(annotations)
 
 
 def is_copied(value: Mapping[str, Any]) -> bool:
@@ -73,16 +73,12 @@ def is_copied(value: Mapping[str, Any]) -> bool:
     return copied_annotations(value) <= ANNOTATIONS_LIMIT
 
 
-def stored_size(value: Mapping[str, Any]) -> int:
-    """The least bytes that the API server needs to store an object: its texts alone."""
-    return _text_size(value)
-
-
-def _text_size(value: object) -> int:
+def stored_size(value: object) -> int:
+    """The least bytes that the API server needs to store a JSON value: its texts alone."""
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, Mapping):
-        return sum(_text_size(key) + _text_size(inner) for key, inner in value.items())
+        return sum(stored_size(key) + stored_size(inner) for key, inner in value.items())
     if isinstance(value, list | tuple):
-        return sum(map(_text_size, value))
+        return sum(map(stored_size, value))
     return 0

@@ -125,15 +125,6 @@ class LintedJob(Struct, frozen=True):
         """How many Pods the job has."""
         return sum(pods.count for pods in self.pods)
 
-    def of_kind(self, kind: str) -> list[Source]:
-        """The other objects of a kind that stand in the job's namespace."""
-        return [
-            source
-            for source in self.others
-            if source.data.get("kind") == kind
-            and source.data.get("metadata", {}).get("namespace") in (None, self.job.namespace)
-        ]
-
 
 def linted_job(
     job: Job, settings: Settings, objects: Sequence[Value], others: Sequence[Source]

@@ -118,11 +118,11 @@ _SINGLE = {"ReadWriteOnce": "one node", "ReadWriteOncePod": "one Pod"}
 
 def claim_of_one_node(job: LintedJob) -> Iterator[Diagnostic]:
     """A claim of the input or of the job that only one node can use, in Pods on several."""
-    claims: dict[str, Mapping[str, Any]] = {
-        source.data["metadata"]["name"]: source.data.get("spec") or {}
-        for source in job.of_kind("PersistentVolumeClaim")
-        if "name" in source.data["metadata"]
-    }
+    claims: dict[str, Mapping[str, Any]] = {}
+    for value in (source.data for source in job.others):
+        near = value["metadata"].get("namespace") in (None, job.job.namespace)
+        if value["kind"] == "PersistentVolumeClaim" and near and "name" in value["metadata"]:
+            claims[value["metadata"]["name"]] = value.get("spec") or {}
     claims |= {claim.name: claim.spec for claim in job.job.claims}
     for name, spec in claims.items():
         modes = spec.get("accessModes") or ()

@@ -5,7 +5,7 @@ file, a row a rule, each with an example that breaks it. The rows hold for serve
 feature gates of their version.
 """
 
+from etcompile.k8s.validation.checks import Subject
 from etcompile.k8s.validation.engine import Problem, object_problems, pod_problems, templates_of
-from etcompile.k8s.validation.subject import Subject
 
 __all__ = ["Problem", "Subject", "object_problems", "pod_problems", "templates_of"]

@@ -5,16 +5,52 @@ that break the rule, or says with True that the value as a whole does. A value o
 than it reads may end it: that is left to the schema.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from etcompile.diagnostics.spelling import closest
 from etcompile.k8s import quantity
 from etcompile.k8s.names import is_key, is_port_name
 from etcompile.k8s.path import containers_of, mapping_at, mappings_of, value_at
 from etcompile.k8s.validation.forms import is_amount
-from etcompile.k8s.validation.subject import Broken, Path, Subject
+
+Path = tuple[str | int, ...]
+"""Keys and list indexes, from the value that is checked."""
+
+
+class Subject(Struct, frozen=True):
+    """The value that is checked, with what a rule may have to know beyond its own place.
+
+    Args:
+        value: The whole of it: a Pod, a Pod template or another object.
+        minor: The minor version of Kubernetes, 34 for 1.34; None for rules that all versions have.
+        known_volumes: Volumes that the Pod will have besides those in the value.
+        pod: Whether Pods are made of the value as it is; False for the template of a controller,
+            where the API server looks at less.
+    """
+
+    value: Mapping[str, Any]
+    minor: int | None = None
+    known_volumes: Collection[str] = ()
+    pod: bool = True
+
+
+class Broken(Struct, frozen=True):
+    """A place where a rule is broken.
+
+    Args:
+        path: The place, from the value that the rule looked at.
+        facts: What the message and the hint name besides `{value}`.
+        at_key: The key is wrong, not its value.
+    """
+
+    path: Path = ()
+    facts: Mapping[str, Any] = {}
+    at_key: bool = False
+
 
 Value = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from etcompile import data
 from etcompile.k8s.listkeys import key_values
 from etcompile.k8s.path import value_at
 from etcompile.k8s.validation import checks, forms
-from etcompile.k8s.validation.subject import Broken, Path, Subject
+from etcompile.k8s.validation.checks import Broken, Path, Subject
 
 NEWEST = 999
 """The minor version of a rule that is still in force."""
