@@ -161,15 +161,17 @@ def _replicas(view: JobView, own: Sequence[PodView]) -> Iterator[Replica]:
             continue
         supervised = is_supervised(view.job, role)
         ranks = role.recovery.relaunch is not None
-        members: Iterable[_Holder] = ((member, member, ()) for member in role.members)
-        for declared, member, of_rank in _ranks(role, own, record) if ranks else members:
+        holders: Iterable[_Holder] = [(member, member, ()) for member in role.members]
+        for declared, member, of_rank in _ranks(role, own, record) if ranks else holders:
             name = role.pod_name(member)
             number = (declared.place if ranks else member.index) or 0
             pod, gone = view.pods.get(name), view.gone.get(name)
-            ours = pod if pod is not None and pod.spec_hash == run else None
-            if ranks and ours is not None and ours.rank not in (None, number):
-                ours = None
-            if pod is not None or (gone is not None and gone.pod.spec_hash != run):
+            ours = pod
+            if pod is not None:
+                gone = None
+                is_of_rank = not ranks or pod.rank in (None, number)
+                ours = pod if is_of_rank and pod.spec_hash == run else None
+            elif gone is not None and gone.pod.spec_hash != run:
                 gone = None
             yield Replica(
                 role,
@@ -181,7 +183,9 @@ def _replicas(view: JobView, own: Sequence[PodView]) -> Iterator[Replica]:
                 blocked=pod is not ours,
                 rank=number if ranks else None,
                 follower=None if member is declared else member,
-                others=tuple(pod for pod in of_rank if pod.name != name and not pod.ended),
+                others=tuple(pod for pod in of_rank if pod.name != name and not pod.ended)
+                if of_rank
+                else (),
                 supervised=supervised,
             )
 

@@ -258,9 +258,10 @@ def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
         return "once" if limit == 1 else f"{limit} times"
 
     for role in job.roles:
-        limit = role.recovery.failures
+        if (limit := role.recovery.failures) is None:
+            continue
         restarts = sum(r.restarts for r in state.replicas if r.role.name == role.name)
-        if limit is not None and is_exceeded(limit, [role.name], 0, restarts):
+        if is_exceeded(limit, [role.name], 0, restarts):
             many = f"replicas of {role.name} failed more than {times(limit)}"
             return many if limit else f"a replica of {role.name} failed"
     limit = job.run.backoff_limit
