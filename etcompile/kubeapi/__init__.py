@@ -13,19 +13,15 @@ server promises about it.
 Only commands that talk to a cluster import this package.
 """
 
-from etcompile.kubeapi.client import Cluster, Page, connect
-from etcompile.kubeapi.errors import Cause, ClusterError, FieldConflict
+from etcompile.kubeapi.client import Cluster, connect
+from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
 from etcompile.kubeapi.session import Repeat, Retries
-from etcompile.kubeapi.watch_stream import Event, Watch
+from etcompile.kubeapi.watch_stream import Watch
 
 __all__ = [
-    "Cause",
     "Cluster",
     "ClusterError",
-    "Event",
-    "FieldConflict",
-    "Page",
     "Repeat",
     "Resource",
     "Retries",

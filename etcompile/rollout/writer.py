@@ -90,19 +90,17 @@ class Writer:
                 if not error.not_found or time.monotonic() > last:
                     raise
             time.sleep(_POLL)
-        for _ in range(_TRIES):
-            try:
-                live = self._cluster.server_side_apply(_with(body, resourceVersion=_NOTHING_YET))
-                return Written("created", live)
-            except ClusterError as error:
-                # Also one of field managers: the object is there, made by somebody else meanwhile,
-                # and perhaps as we would have made it, as the watcher makes Pods.
-                if not error.conflict:
-                    raise
-            there = self._get(step.ref)
-            if there is not None:
-                return self._judge(step, body, there)
-        raise _unsteady(step.ref)
+        try:
+            live = self._cluster.server_side_apply(_with(body, resourceVersion=_NOTHING_YET))
+        except ClusterError as error:
+            # Also one of field managers: the object is there, made by somebody else meanwhile, and
+            # perhaps as we would have made it, as the watcher makes Pods.
+            if not error.conflict:
+                raise
+            if (there := self._get(step.ref)) is None:
+                raise _unsteady(step.ref) from None
+            return self._judge(step, body, there)
+        return Written("created", live)
 
     def update(self, step: Step) -> Written:
         """Changes an object that the plan has seen, or takes it over."""

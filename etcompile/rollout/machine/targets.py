@@ -6,7 +6,6 @@ failed. So the rules about limits can be read, and tested, without a cluster.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
@@ -164,10 +163,6 @@ class Targets:
         self._deleted: dict[str | None, ObjectState] = {}
         self._uids: dict[Key, str] = {}
         self._after = {step.id: step.after for step in plan.steps if step.action in MAKES}
-        self._dependents: dict[str, list[str]] = defaultdict(list)
-        for step, befores in self._after.items():
-            for before in befores:
-                self._dependents[before].append(step)
 
     def key(self, ref: ObjectRef) -> Key:
         """The key of an object."""
@@ -258,9 +253,14 @@ class Targets:
                 self._look(target, READY, now)
 
     def tick(self, now: float) -> None:
-        """Ends waits that have lasted long enough, and reports reasons that last."""
+        """Ends waits that have lasted long enough or are in vain, and reports reasons that last."""
         for target in [*self._targets.values()]:
-            if (words := target.over_limit(now)) is not None:
+            words = target.over_limit(now)
+            if words is None and target.state == "waiting":
+                befores = map(self._of_step.get, self._after.get(target.step, ()))
+                if failed := next((one for one in befores if one and one.state == "failed"), None):
+                    words = f"it depends on {failed.ref.kind} {failed.ref.name}, which failed"
+            if words is not None:
                 self._look(target, ObjectState("failed", words), now)
         for target in self._targets.values():
             lasts = target.state == "waiting" and now - target.since >= _LASTING
@@ -300,38 +300,17 @@ class Targets:
     def _look(self, target: Target, observed: ObjectState, now: float) -> None:
         if target.job in self._over and target.ref.kind in _WORKLOADS:
             return
-        was_failed = target.state == "failed"
-        turned = target.see(observed, now)
-        failed = None
-        if target.state == "waiting":
-            befores = map(self._of_step.get, self._after.get(target.step, ()))
-            failed = next((other for other in befores if other and other.state == "failed"), None)
-        if failed is not None:
-            self._fail_after(target, failed, again=was_failed)
-        elif turned:
+        if target.see(observed, now):
             if target.state == "good":
                 ended = target.observed.state == "ended"
                 self._say(target, "succeeded" if ended else "ready")
-            elif target.state == "failed":
+            elif target.state == "failed" and target.why != target.reported:
+                target.reported = target.why
                 self._say(target, "failed", target.why)
-                self._fail_dependents(target)
             self._settle_runs()  # what it settles is reported at the end
         elif target.state == "waiting":
             self._command(Follow(target.ref))
         self._changed(target)
-
-    def _fail_dependents(self, failed: Target) -> None:
-        """What was to come after an object that failed is not going to be ready either."""
-        for target in map(self._of_step.get, self._dependents.get(failed.step, ())):
-            if target is not None and target.state == "waiting":
-                self._fail_after(target, failed)
-
-    def _fail_after(self, target: Target, failed: Target, *, again: bool = False) -> None:
-        target.state = "failed"
-        target.reason = f"it depends on {failed.ref.kind} {failed.ref.name}, which failed"
-        if not again:
-            self._say(target, "failed", target.reason)
-            self._fail_dependents(target)
 
     def _settle_runs(self) -> None:
         """Ends runs that are over: all their other Pods count as good then, or as failed."""
