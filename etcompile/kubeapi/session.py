@@ -35,8 +35,6 @@ JSON = "application/json"
 TEXT = "text/plain, */*"
 _AGENT = f"etcompile/{__version__}"
 
-_REFUSED_UNREAD = frozenset({429})
-"""Statuses that say: not carried out. 503 is not among them: a proxy gives it for lost answers."""
 _PASSING = frozenset({429, 500, 502, 503, 504})
 """Statuses that another attempt may not meet."""
 
@@ -219,7 +217,7 @@ class Session:
                         if self._credentials.renewed(credential):
                             attempt -= 1
                             continue
-                unread = answer.status in _REFUSED_UNREAD
+                unread = answer.status == 429  # not 503: a proxy gives it for lost answers
                 passing = answer.status in _PASSING and not error.invalid
                 problem, retry_after = f"{answer.status} {error.reason}", error.retry_after
             error.attempts, error.uncertain = attempt, uncertain

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
@@ -47,12 +47,6 @@ _PATIENCE = 10.0
 """Seconds that requests under way may take once the rollout is stopped."""
 
 
-class _Mistake(Struct, frozen=True):
-    """A mistake of ours that ended a write; it is raised again where the rollout is run."""
-
-    error: BaseException
-
-
 class Rollout:
     """Does a plan, once.
 
@@ -84,7 +78,7 @@ class Rollout:
         self._sets = sets
         self._tell = tell
         self._remaining = members_left(plan) if remaining is None else remaining
-        self._queue: queue.SimpleQueue[Event | _Mistake] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
         self._machine = Machine(plan, choices, cluster.namespace, seen=seen, deciding=deciding)
         self._watches = Watches(cluster, plan, self._queue.put)
         self._writer = writer
@@ -132,8 +126,8 @@ class Rollout:
         try:
             event = self._queue.get(timeout=_TICK)
             while True:
-                if isinstance(event, _Mistake):
-                    raise event.error
+                if isinstance(event, BaseException):
+                    raise event  # a mistake of ours
                 if isinstance(event, Wrote | NotWritten):
                     self._under_way -= 1
                 self._advance(event)
@@ -191,7 +185,7 @@ class Rollout:
             except (ClusterError, RefusedError) as error:
                 self._queue.put(NotWritten(step, write.phase, error))
             except BaseException as error:
-                self._queue.put(_Mistake(error))
+                self._queue.put(error)
             else:
                 self._queue.put(Wrote(step, write.phase, written))
 

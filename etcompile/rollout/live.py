@@ -41,15 +41,11 @@ class Live:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self.namespace = cluster.namespace
         self._versions: dict[str, str] = {}
         """The version in which objects of a group were read by name."""
         self._passed: dict[tuple[str, str, str], list[Object]] = {}
         """Of what was listed as a whole: members of an ApplySet that `get` did not look for."""
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of objects that name none."""
-        return self._cluster.namespace
 
     def get(self, references: Sequence[ObjectRef]) -> Iterator[Object]:
         """Those of these objects that exist, each in the version of its reference.
