@@ -139,7 +139,7 @@ class Cluster:
             if error.not_found:
                 return None
             raise
-        return live
+        return {**live, "apiVersion": resource.api_version, "kind": resource.kind}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -180,6 +180,7 @@ class Cluster:
             query["fieldSelector"] = fields
         path = resource.path(self.namespace if namespace == "" else namespace)
         accept = _METADATA.format("PartialObjectMetadataList") if metadata_only else JSON
+        of_kind = {"apiVersion": resource.api_version, "kind": resource.kind}
         seen: set[str] = set()
         while True:
             size = int(query["limit"])
@@ -200,12 +201,8 @@ class Cluster:
             if not one_moment:
                 items = [item for item in items if item["metadata"]["uid"] not in seen]
                 seen.update(item["metadata"]["uid"] for item in items)
-            if not metadata_only:
-                # An item of a list does not say what it is.
-                items = [
-                    {"apiVersion": resource.api_version, "kind": resource.kind, **item}
-                    for item in items
-                ]
+            # An item of a list does not say what it is, and metadata only says that it is metadata.
+            items = [{**of_kind, **item, **of_kind} for item in items]
             metadata = answer.get("metadata") or {}
             yield Page(items, metadata.get("resourceVersion") or "")
             if not metadata.get("continue"):

@@ -40,6 +40,7 @@ from etcompile.plan.applysets import (
 )
 from etcompile.plan.step import MAKES, WRITES, JobSet, ObjectRef, Plan
 from etcompile.rollout.lease import LEASE, JobLease, lease_of, new_lease, seen_version
+from etcompile.rollout.live import live_object
 from etcompile.rollout.refusals import Refusal, RefusedError, is_fatal, may_pass, refusal
 
 MANAGER = "etcompile-applyset"
@@ -340,11 +341,8 @@ class Inventories:
 
     def _live(self, job: str) -> Object | None:
         if job not in self._parents:
-            ref = self.parent(job)
-            resource = self._cluster.resource(ref.api_version, ref.kind)
-            live = self._cluster.get(resource, ref.name, ref.namespace, metadata_only=True)
-            kind = {"apiVersion": ref.api_version, "kind": ref.kind}
-            self._parents[job] = live and {**live, **kind}
+            parent = live_object(self._cluster, self.parent(job), metadata_only=True)
+            self._parents[job] = parent
         return self._parents[job]
 
     def _foreign(self, job: str) -> Refusal | None:

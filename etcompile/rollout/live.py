@@ -119,6 +119,12 @@ class Live:
             raise
 
 
+def live_object(cluster: Cluster, ref: ObjectRef, *, metadata_only: bool = False) -> Object | None:
+    """An object as it is now; None if there is none of that name."""
+    resource = cluster.resource(ref.api_version, ref.kind)
+    return cluster.get(resource, ref.name, ref.namespace or None, metadata_only=metadata_only)
+
+
 def pods_of(cluster: Cluster, namespace: str) -> Iterator[Object]:
     """All Pods of a namespace."""
     for page in cluster.pages(cluster.resource("v1", "Pod"), namespace):
@@ -167,11 +173,8 @@ _KINDS = (
 def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
     """The parent of a job's ApplySet, if etcompile, or kubectl for it, has applied the job."""
     ref = applysets.parent(job, namespace)
-    maps = cluster.resource("v1", "ConfigMap")
-    live = cluster.get(maps, ref.name, namespace, metadata_only=True)
-    if live is None or not applysets.is_parent(live, ref):
-        return None
-    return {**live, "apiVersion": ref.api_version, "kind": ref.kind}
+    live = live_object(cluster, ref, metadata_only=True)
+    return live if live is not None and applysets.is_parent(live, ref) else None
 
 
 def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
@@ -201,7 +204,6 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
     selectors = (f"{PART_OF}={set_id}", f"{JOB_LABEL}={job}")
     seen: set[str] = set()
     for resource, must in must_be_read.items():
-        of_kind = {"apiVersion": resource.api_version, "kind": resource.kind}
         for labels, place in itertools.product(selectors, dict.fromkeys(places)):
             where = (place or namespace) if resource.namespaced else None
             bare = resource.kind == "Secret"
@@ -212,7 +214,7 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
                     for item in page.items:
                         if (uid := item["metadata"]["uid"]) not in seen:
                             seen.add(uid)
-                            yield {**item, **of_kind}
+                            yield item
             except ClusterError as error:
                 if must or error.status not in (403, 404):
                     raise
@@ -243,7 +245,7 @@ def orphans(
     """
     places = set(namespaces)
     jobs = {
-        job: {**parent, "apiVersion": "v1", "kind": "ConfigMap"}
+        job: parent
         for parent in parents(cluster, job_set.id, places)
         if (job := orphan_job(parent, declared)) and is_covered(parent, places)
     }

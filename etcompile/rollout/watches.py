@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
-from etcompile.k8s.objects import Object, is_going
+from etcompile.k8s.objects import is_going
 from etcompile.k8s.pods import containers, restarts
 from etcompile.kubeapi import Cluster, ClusterError, Resource, Watch
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import ObjectRef, Plan
+from etcompile.rollout.live import live_object
 from etcompile.rollout.machine.messages import OURS, Hint, Listed, Lost, Place, Seen
 from etcompile.rollout.machine.reasons import READY, deleted, deleting, has_rule, object_state
 from etcompile.rollout.machine.targets import place_of
@@ -55,7 +56,7 @@ class Watches:
                 are not known.
         """
         if labels is None:
-            live = self._get(ref)
+            live = live_object(self._cluster, ref, metadata_only=True)
             labels = (live["metadata"].get("labels") or {}) if live else OURS
         place = place_of(ref, self._cluster.namespace)
         if JOB_LABEL not in labels and place not in self._bare:
@@ -66,7 +67,7 @@ class Watches:
     def is_there(self, ref: ObjectRef, uid: str | None) -> bool:
         """Whether an object that no list had is there nevertheless, without our labels."""
         place = place_of(ref, self._cluster.namespace)
-        live = None if place in self._bare else self._get(ref)
+        live = None if place in self._bare else live_object(self._cluster, ref, metadata_only=True)
         if live is None or uid not in (None, live["metadata"].get("uid")):
             return False
         self._look_for_all(place)
@@ -95,10 +96,6 @@ class Watches:
             watch = self._watches.get(place)
         if watch is not None:
             watch.close()
-
-    def _get(self, ref: ObjectRef) -> Object | None:
-        resource = self._cluster.resource(ref.api_version, ref.kind)
-        return self._cluster.get(resource, ref.name, ref.namespace or None, metadata_only=True)
 
     def _start(self, place: Place, run: Callable[[], None]) -> None:
         if place not in self._open:

@@ -24,6 +24,7 @@ from etcompile.plan.classes import matched
 from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
+from etcompile.rollout.live import live_object
 from etcompile.rollout.machine.messages import Effect, Written
 from etcompile.rollout.refusals import Refusal, RefusedError, refusal
 
@@ -97,7 +98,7 @@ class Writer:
             # perhaps as we would have made it, as the watcher makes Pods.
             if not error.conflict:
                 raise
-            if (there := self._get(step.ref)) is None:
+            if (there := live_object(self._cluster, step.ref)) is None:
                 raise _unsteady(step.ref) from None
             return self._judge(step, body, there)
         return Written("created", live)
@@ -148,7 +149,7 @@ class Writer:
         there becomes its second owner, and nothing is taken from the first. None if any conflict
         is about a real difference.
         """
-        live = self._get(step.ref) if error.conflicts else None
+        live = live_object(self._cluster, step.ref) if error.conflicts else None
         if live is None:
             return None
         differing = [changed.path for changed in compared(desired, live, NOBODY)]
@@ -169,7 +170,7 @@ class Writer:
         losers = self._rights.take_ownership
         if "*" in losers or all(conflict.manager in losers for conflict in error.conflicts):
             return None
-        live = self._get(step.ref) if step.ref.kind != "Secret" else None
+        live = live_object(self._cluster, step.ref) if step.ref.kind != "Secret" else None
         return refusal(step.ref, error, self.body(step), live)
 
     def _key_pair(self, step: Step, body: Object) -> Written:
@@ -179,7 +180,7 @@ class Writer:
             if not error.already_exists:
                 raise
             # Whoever was faster made one that will do; a second would cut off running Pods.
-            return Written("created", self._get(step.ref, metadata_only=True))
+            return Written("created", live_object(self._cluster, step.ref, metadata_only=True))
         return Written("created", {key: live[key] for key in ("apiVersion", "kind", "metadata")})
 
     def _judge(self, step: Step, body: Object, there: Object) -> Written:
@@ -208,7 +209,7 @@ class Writer:
                 raise left
             if left is not None:
                 raise RefusedError(left)
-            live = self._get(step.ref, metadata_only=True)
+            live = live_object(self._cluster, step.ref, metadata_only=True)
             if live is None or live["metadata"]["uid"] != step.uid:
                 raise _unsteady(step.ref)
             # Nobody else's fields: with that version, the conflicts are those just seen.
@@ -231,7 +232,7 @@ class Writer:
         As kubectl itself does when it goes over to server-side apply (reference/gitops.md 4.4).
         """
         for _ in range(_TRIES):
-            live = self._get(step.ref, metadata_only=True)
+            live = live_object(self._cluster, step.ref, metadata_only=True)
             if live is None or live["metadata"].get("uid") != step.uid:
                 return
             entries = live["metadata"].get("managedFields") or []
@@ -255,12 +256,6 @@ class Writer:
                     raise
             else:
                 return
-
-    def _get(self, ref: ObjectRef, *, metadata_only: bool = False) -> Object | None:
-        resource = self._cluster.resource(ref.api_version, ref.kind)
-        namespace = ref.namespace or None
-        live = self._cluster.get(resource, ref.name, namespace, metadata_only=metadata_only)
-        return live and {**live, "apiVersion": ref.api_version, "kind": ref.kind}
 
 
 def _with(body: Object, **metadata: str | None) -> dict[str, Any]:
