@@ -27,8 +27,6 @@ SET = "etcompile.dev/set"
 """The label of an ApplySet's parent: the id of the set that its job is in."""
 SOURCE = "etcompile.dev/set-source"
 """Its annotation: the name of the set for people."""
-SPREAD = "etcompile.dev/set-namespaces"
-"""Its annotation: all namespaces that jobs of the set are in, where these are several."""
 DEFAULT_NAMESPACE = "etcompile.dev/set-default-namespace"
 """Its annotation: the namespace of jobs that named none when the set was applied."""
 ORPHANED = "etcompile.dev/orphaned"
@@ -132,7 +130,7 @@ def belonging(live: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str,
     """The labels and annotations by which a parent says which set it is in."""
     metadata = (live or {}).get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    named = (SOURCE, SPREAD, DEFAULT_NAMESPACE, ORPHANED)
+    named = (SOURCE, DEFAULT_NAMESPACE, ORPHANED)
     return (
         {SET: labels[SET]} if SET in labels else {},
         {key: annotations[key] for key in named if key in annotations},

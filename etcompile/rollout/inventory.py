@@ -30,7 +30,6 @@ from etcompile.plan.applysets import (
     ORPHANED,
     SET,
     SOURCE,
-    SPREAD,
     applyset_id,
     belonging,
     is_parent,
@@ -77,8 +76,6 @@ class Inventories:
         self._adopt = adopt
         self._job_set = job_set
         self._orphans = orphans
-        jobs = {step.job for step in plan.steps if step.job is not None}
-        self._spread = {self.parent(job).namespace for job in jobs}
         self._lock = threading.Lock()
         self._versions = versions or {}
         self._lease = new_lease(cluster.now(), SECONDS)
@@ -335,8 +332,6 @@ class Inventories:
             SOURCE: self._job_set.source,
             DEFAULT_NAMESPACE: self._cluster.namespace,
         }
-        if len(self._spread) > 1:
-            annotations[SPREAD] = ",".join(sorted(self._spread))
         return {SET: self._job_set.id}, annotations
 
     def _live(self, job: str) -> Object | None:

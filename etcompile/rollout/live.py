@@ -25,9 +25,7 @@ from etcompile.plan.applysets import (
     DEFAULT_NAMESPACE,
     PART_OF,
     SET,
-    SPREAD,
     applyset_id,
-    listed,
     orphan_job,
 )
 from etcompile.plan.step import JobSet, ObjectRef
@@ -240,8 +238,7 @@ def orphans(
     """The orphans of a set.
 
     Args:
-        namespaces: Where to look if not all namespaces may be listed; those that jobs of the set
-            name are looked into as well.
+        namespaces: Where to look if not all namespaces may be listed.
     """
     places = set(namespaces)
     jobs = {
@@ -264,24 +261,14 @@ def is_covered(parent: Object, namespaces: Collection[str]) -> bool:
 
 def parents(cluster: Cluster, set_id: str, namespaces: Iterable[str]) -> Iterator[Object]:
     """The parents that carry the label of a set, where they may be listed."""
-    selector = f"{SET}={set_id}"
     maps = cluster.resource("v1", "ConfigMap")
-    try:
-        yield from cluster.list(maps, None, labels=selector, metadata_only=True).items
-    except ClusterError as error:
-        if error.status != 403:
-            raise
-    else:
-        return
-    places = list(dict.fromkeys(namespaces))
-    for namespace in places:  # it grows by those that parents name
+    for namespace in (None, *dict.fromkeys(namespaces)):
         try:
-            listing = cluster.list(maps, namespace, labels=selector, metadata_only=True)
+            listing = cluster.list(maps, namespace, labels=f"{SET}={set_id}", metadata_only=True)
         except ClusterError as error:
             if error.status != 403:
                 raise
-            continue
-        for value in listing.items:
-            spread = listed((value["metadata"].get("annotations") or {}).get(SPREAD))
-            places += [other for other in spread if other not in places]
-            yield value
+        else:
+            yield from listing.items
+            if namespace is None:
+                return  # all namespaces may be listed
