@@ -6,16 +6,16 @@ in that queue. Nothing is remembered between runs: the next run makes its plan f
 """
 
 import queue
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import structs
 
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.step import ObjectRef, Plan
+from etcompile.plan.step import ObjectRef, Plan, Step
 from etcompile.rollout.inventory import Inventories, members_left
 from etcompile.rollout.machine.messages import (
     Choices,
@@ -29,6 +29,7 @@ from etcompile.rollout.machine.messages import (
     Lost,
     NotWritten,
     Outcome,
+    Phase,
     StepEvent,
     Tick,
     Vanished,
@@ -83,8 +84,7 @@ class Rollout:
         self._watches = Watches(cluster, plan, self._queue.put)
         self._writer = writer
         self._concurrency = choices.concurrency
-        self._threads: list[threading.Thread] = []
-        self._writes: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(choices.concurrency, "etcompile-write")
         self._backlog: deque[Write] = deque()
         self._under_way = 0
         """Writes whose result did not come yet."""
@@ -118,8 +118,7 @@ class Rollout:
             return machine.outcome(self._refused or ())
         finally:
             self._watches.close()
-            for _ in self._threads:
-                self._writes.put(None)
+            self._pool.shutdown(wait=False)
 
     def _take_events(self) -> None:
         """Handles the events that are there, or waits a moment for one."""
@@ -163,31 +162,26 @@ class Rollout:
             self._advance(answer)
         while self._backlog and self._under_way < self._concurrency and not self._machine.stopping:
             self._under_way += 1
-            self._writes.put(self._backlog.popleft())
-            if len(self._threads) < self._concurrency:
-                thread = threading.Thread(target=self._write, name="etcompile-write")
-                self._threads.append(thread)
-                thread.start()
+            write = self._backlog.popleft()
+            self._pool.submit(self._write, write.step, write.phase)
 
-    def _write(self) -> None:
-        """Does parts of steps, in a thread of its own, and reports what each came to."""
-        while (write := self._writes.get()) is not None:
-            step = write.step
-            try:
-                if step.ref.kind != "Namespace":  # the inventory itself may need it
-                    self._sets.widen(step.job)
-                if write.phase == "delete":
-                    written = self._writer.delete(step.ref, step.uid)
-                elif write.phase == "create":
-                    written = self._writer.create(step)
-                else:
-                    written = self._writer.update(step)
-            except (ClusterError, RefusedError) as error:
-                self._queue.put(NotWritten(step, write.phase, error))
-            except BaseException as error:
-                self._queue.put(error)
+    def _write(self, step: Step, phase: Phase) -> None:
+        """Does a part of a step, in another thread, and reports what it came to."""
+        try:
+            if step.ref.kind != "Namespace":  # the inventory itself may need it
+                self._sets.widen(step.job)
+            if phase == "delete":
+                written = self._writer.delete(step.ref, step.uid)
+            elif phase == "create":
+                written = self._writer.create(step)
             else:
-                self._queue.put(Wrote(step, write.phase, written))
+                written = self._writer.update(step)
+        except (ClusterError, RefusedError) as error:
+            self._queue.put(NotWritten(step, phase, error))
+        except BaseException as error:
+            self._queue.put(error)
+        else:
+            self._queue.put(Wrote(step, phase, written))
 
     def _narrow(self) -> None:
         """Lets the inventories name what is there, of jobs all of whose steps are done."""

@@ -149,14 +149,14 @@ def refusals(
 
     chosen: list[Step] = []
     deletions: dict[object, Step] = {}
-    alike: set[object] = set()
+    likenesses: set[object] = set()
     for step in plan.steps:
         if step.action == "create":
             labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
             like = likeness(step.ref, step.job, labels)
-            if dry_run or like not in alike:
+            if dry_run or like not in likenesses:
                 chosen.append(step)
-            alike.add(like)
+            likenesses.add(like)
         elif step.action == "replace" or (
             step.action in ("update", "adopt", "release") and step.ref not in accepted
         ):
