@@ -147,6 +147,18 @@ def refusals(
             return None if no_dry_run(error) else refusal(step.ref, error)
         return None
 
+    chosen, deletions = _representatives(plan, accepted, every=dry_run)
+    with ThreadPoolExecutor(concurrency) as pool:
+        results = [*pool.map(tried, chosen), *pool.map(tried_deletion, deletions)]
+    problems = [refused for refused in results if refused]
+    fatal = [refused for refused in problems if refused.fatal]
+    return fatal[:1] or list(dict.fromkeys(problems))
+
+
+def _representatives(
+    plan: Plan, accepted: Collection[ObjectRef], *, every: bool
+) -> tuple[list[Step], list[Step]]:
+    """The writes to try, of new objects that are alike one if not every; and the deletions."""
     chosen: list[Step] = []
     deletions: dict[object, Step] = {}
     likenesses: set[object] = set()
@@ -154,7 +166,7 @@ def refusals(
         if step.action == "create":
             labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
             like = likeness(step.ref, step.job, labels)
-            if dry_run or like not in likenesses:
+            if every or like not in likenesses:
                 chosen.append(step)
             likenesses.add(like)
         elif step.action == "replace" or (
@@ -164,11 +176,7 @@ def refusals(
         if step.action in DESTROYS:
             kind = step.ref.api_version, step.ref.kind
             deletions.setdefault((step.job, *kind, step.ref.namespace), step)
-    with ThreadPoolExecutor(concurrency) as pool:
-        results = [*pool.map(tried, chosen), *pool.map(tried_deletion, deletions.values())]
-    problems = [refused for refused in results if refused]
-    fatal = [refused for refused in problems if refused.fatal]
-    return fatal[:1] or list(dict.fromkeys(problems))
+    return chosen, [*deletions.values()]
 
 
 def _tried(
