@@ -258,7 +258,7 @@ class Targets:
             words = target.over_limit(now)
             if words is None and target.state == "waiting":
                 befores = map(self._of_step.get, self._after.get(target.step, ()))
-                if failed := next((one for one in befores if one and one.state == "failed"), None):
+                if failed := next((t for t in befores if t and t.state == "failed"), None):
                     words = f"it depends on {failed.ref.kind} {failed.ref.name}, which failed"
             if words is not None:
                 self._look(target, ObjectState("failed", words), now)
