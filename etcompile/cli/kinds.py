@@ -32,10 +32,9 @@ def command(_ctx: click.Context, options: _Options) -> None:
             problem = f"'{runtime}' is not compiled: {NOT_COMPILED[runtime]}"
             raise click.BadParameter(problem, param_hint="--runtime")
         if runtime not in runtimes:
-            near = did_you_mean(runtime, [*runtimes])
+            near = did_you_mean(runtime, runtimes) or f" It ships {', '.join(runtimes)}"
             problem = f"Trainer {TRAINER_VERSION} ships no runtime '{runtime}'.{near}"
-            known = f" It ships {', '.join(runtimes)}" if not near else ""
-            raise click.BadParameter(f"{problem}{known}", param_hint="--runtime")
+            raise click.BadParameter(problem, param_hint="--runtime")
         click.echo(f"# As Kubeflow Trainer {TRAINER_VERSION} ships it. A file of the input, or of")
         click.echo("# --runtimes, counts before the shipped one of its name.")
         click.echo(emit.to_yaml(runtimes[runtime].data), nl=False)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from etcompile.plan.scope import Rights
 
 _DEFAULTS = Settings()
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Duration(click.ParamType[float]):
@@ -37,13 +37,10 @@ class Duration(click.ParamType[float]):
         """The seconds."""
         if isinstance(value, int | float):
             return float(value)
-        if re.fullmatch(r"\d+", value):
-            return float(value)
-        if not re.fullmatch(r"(\d+[smhd])+", value):
+        if not re.fullmatch(r"\d+|(\d+[smhd])+", value):
             self.fail(f"'{value}' is not a duration; write 90s, 10m or 1h30m", param, ctx)
-        return float(
-            sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(.)", value))
-        )
+        parts = re.findall(r"(\d+)(\D?)", value)
+        return float(sum(int(number) * _UNITS[unit] for number, unit in parts))
 
 
 def namespace_name(value: str) -> str:
