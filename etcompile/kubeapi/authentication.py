@@ -7,8 +7,7 @@ them is renewed, once, by whichever thread is first.
 A credential plugin is a program that prints a token or a client certificate. The protocol is
 `client.authentication.k8s.io`: the program reads the request from the variable
 KUBERNETES_EXEC_INFO and prints an ExecCredential. Its standard error is ours, as with kubectl: it
-may ask people to log in. A plugin that fails ends the command; going on without credentials would
-show people a Forbidden instead.
+may ask people to log in. A plugin that fails ends the command.
 """
 
 import base64

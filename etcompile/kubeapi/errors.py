@@ -135,11 +135,7 @@ class ClusterError(Exception):
 def refusal(
     status: int, body: bytes, headers: Mapping[str, str], request: str = ""
 ) -> ClusterError:
-    """The error that an answer of 400 or above means.
-
-    Args:
-        body: A `Status` object, or whatever a proxy in between wrote.
-    """
+    """The error that an answer of 400 or above means, of a server or of a proxy in between."""
     try:
         answer = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

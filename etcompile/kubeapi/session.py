@@ -71,12 +71,7 @@ class Retries(Struct, frozen=True):
 
 
 class Repeat(Struct, frozen=True):
-    """A request is about to be sent again: what a person who waits may want to know.
-
-    Args:
-        request: Method and path; never a body or a query.
-        problem: Why: `429 TooManyRequests`, `connection reset` ...
-    """
+    """A request (method and path) is about to be sent again: what a person may want to know."""
 
     request: str
     problem: str

@@ -40,12 +40,7 @@ class Event(Struct, frozen=True):
 
 
 class Watch:
-    """An iterator of events that another thread may end with `close`.
-
-    Args:
-        resource_version: Events after this version are reported.
-        renewal: Seconds after which a new request is made.
-    """
+    """An iterator of the events after a version, which another thread may end with `close`."""
 
     def __init__(
         self,

@@ -187,7 +187,6 @@ class StepEvent(Struct, frozen=True):
     """A change of state of an object, for whoever looks on.
 
     Args:
-        reason: Why, or what it waits for.
         moment: When, in seconds since the epoch; the executor fills it in.
     """
 
@@ -209,7 +208,6 @@ class Unready(Struct, frozen=True):
     """An object that is there but not as it should be.
 
     Args:
-        reason: Why, as far as anybody knows.
         failed: It will not get there by itself.
         over: Its run has failed; only a new one can succeed.
     """
