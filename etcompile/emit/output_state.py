@@ -77,6 +77,9 @@ class _Lock(Struct):
     outputs: dict[str, str]
 
 
+_LOCK_DECODER = msgspec.json.Decoder(_Lock)
+
+
 class OutputState(Struct, frozen=True):
     """What a folder holds, as paths relative to it.
 
@@ -237,7 +240,7 @@ def _locked_digests(target: Path) -> tuple[dict[PurePosixPath, str] | None, str 
     if file.is_symlink() or not file.is_file():
         return None, None
     try:
-        lock = msgspec.json.decode(file.read_bytes(), type=_Lock)
+        lock = _LOCK_DECODER.decode(file.read_bytes())
     except PermissionError as error:
         return None, error.strerror or str(error)
     except msgspec.ValidationError:
