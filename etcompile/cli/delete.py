@@ -42,7 +42,6 @@ def command(ctx: click.Context, options: _Options) -> None:
     The exit codes are those of apply.
     """
     from etcompile.operations.deletion import delete_proposal
-    from etcompile.operations.proposal import ImpossibleError
     from etcompile.rollout import StepEvent
 
     session = Session(ctx, options, options.cluster)
@@ -62,28 +61,25 @@ def command(ctx: click.Context, options: _Options) -> None:
                 words = f"there is nothing of the job {job} in the namespace {namespace}"
                 click.echo(words, err=True)
 
-        try:
-            with options.cluster.connect(options.namespace, notice=repeat) as cluster:
-                proposal = delete_proposal(
-                    cluster,
-                    [(options.namespace, name) for name in options.names],
-                    compilation,
-                    adopt=options.adopt,
-                    job_set=job_set(options.paths, options.set_name),
-                    absent=report_absent,
-                )
-                for step in () if options.cluster.dry_run else proposal.plan.steps:
-                    if step.action != "unmanaged":
-                        continue
-                    reason, now = ", ".join(step.reasons), time.time()
-                    if options.cluster.output == "json":
-                        event = StepEvent(step.ref, step.action, "kept", reason, step.job, now)
-                        session.shown.tell(event)
-                    elif notices(options):
-                        click.echo(f"kept: {step.ref} ({reason})", err=True)
-                result = session.carry_out(cluster, proposal, "none", options.timeout)
-        except ImpossibleError as error:
-            result = error.result
+        with options.cluster.connect(options.namespace, notice=repeat) as cluster:
+            proposal = delete_proposal(
+                cluster,
+                [(options.namespace, name) for name in options.names],
+                compilation,
+                adopt=options.adopt,
+                job_set=job_set(options.paths, options.set_name),
+                absent=report_absent,
+            )
+            for step in () if options.cluster.dry_run else proposal.plan.steps:
+                if step.action != "unmanaged":
+                    continue
+                reason, now = ", ".join(step.reasons), time.time()
+                if options.cluster.output == "json":
+                    event = StepEvent(step.ref, step.action, "kept", reason, step.job, now)
+                    session.shown.tell(event)
+                elif notices(options):
+                    click.echo(f"kept: {step.ref} ({reason})", err=True)
+            result = session.carry_out(cluster, proposal, "none", options.timeout)
         if compilation is not None and notices(options):
             loose = (group.objects for group in compilation.groups if not group.name)
             for value in itertools.chain.from_iterable(loose):
