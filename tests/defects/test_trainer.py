@@ -910,12 +910,23 @@ def test_ports_and_mounts_are_told_apart_as_the_crds_do() -> None:
         ({"network": {"subdomain": "s" * 64}}, "ET2012"),
         ({"successPolicy": {"targetReplicatedJobs": ["node"]}}, "ET2002"),
         ({"startupPolicy": {"startupPolicyOrder": "Random"}}, "ET2007"),
+        ({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, "ET2139"),
+        ({"coordinator": {"replicatedJob": "node", "podIndex": 9}}, "ET2139"),
+        ({"coordinator": {"replicatedJob": "node"}, "network": {"subdomain": "s" * 60}}, "ET2139"),
     ],
 )
 def test_what_the_webhook_of_jobset_refuses_is_refused(job_set: Any, found: str) -> None:
     given = with_data()
     given["spec"]["template"]["spec"] |= job_set
     assert {code for code, _ in errors(given, job(**WITH_DATA))} == {found}
+
+
+def test_a_runtime_is_named_as_objects_are() -> None:
+    given, asked = runtime(), job()
+    given["metadata"]["name"] = asked["spec"]["runtimeRef"]["name"] = "Own"
+    assert errors(given, asked) == {("ET2139", "name 'Own' of the runtime")}
+    given["metadata"]["name"] = asked["spec"]["runtimeRef"]["name"] = "own.v1"
+    assert etcompile.compile([given, asked]).ok
 
 
 def test_a_group_is_a_dns_label() -> None:
@@ -933,11 +944,23 @@ def test_who_is_waited_for_is_named_once() -> None:
     assert where.endswith("dependsOn 'dataset-initializer'")
 
 
-def test_two_templates_of_claims_have_two_names() -> None:
+@pytest.mark.parametrize(
+    ("templates", "name", "where"),
+    [
+        (["initializer", "initializer"], "t", "claim 'initializer'"),
+        (["initializer", "unused"], "t", "claim 'unused'"),
+        (["initializer"], "a" * 54, "claim 'initializer'"),
+    ],
+)
+def test_a_template_of_a_claim_is_one_that_jobset_takes(
+    templates: list[str], name: str, where: str
+) -> None:
     given = with_data()
     policies = given["spec"]["template"]["spec"]["volumeClaimPolicies"]
-    policies[0]["templates"] = [claim("initializer"), claim("initializer")]
-    assert errors(given, job(**WITH_DATA)) == {("ET2139", "claim 'initializer'")}
+    policies[0]["templates"] = [claim(each) for each in templates]
+    asked = job(**WITH_DATA)
+    asked["metadata"]["name"] = name
+    assert errors(given, asked) >= {("ET2139", where)}
 
 
 def test_a_volume_has_another_name_than_a_claim() -> None:

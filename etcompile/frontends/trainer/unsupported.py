@@ -16,6 +16,7 @@ from etcompile.frontends.trainer.merge import (
     JOB_SET,
     STEP,
     TRAINER,
+    claim_name,
     claim_templates,
     claim_volume,
     mounted_volumes,
@@ -27,6 +28,7 @@ from etcompile.frontends.trainer.merge import (
 from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE, RESERVED, NodeFacts
 from etcompile.frontends.trainer.runtime_patches import OVERRIDES, renamed
 from etcompile.frontends.trainer.trainjob import TOPOLOGY
+from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
@@ -34,6 +36,9 @@ from etcompile.model import Origin
 _JOB_SET: ValuePath = JOB_SET[1:]
 _INJECTION: ValuePath = ("spec", "mlPolicy", "torch", "envInjection", "targets")
 _POD: ValuePath = ("template", "spec", "template", "spec")
+_MOST_AWAITED = 5
+_LONGEST = 63
+"""The most characters of a claim's name that JobSet takes, and of a label's value."""
 
 _OF_JOB: Sequence[tuple[ValuePath, str, str]] = (
     *(
@@ -94,6 +99,7 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
         ),
         *_of_runtime(runtime),
         *_claims(job, runtime),
+        *_coordinator(job, runtime),
         *_injection(runtime),
         *_initializers(job, runtime),
         *_trainer(job, runtime),
@@ -180,7 +186,12 @@ def _idle_parts_of_jobs(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
-    spec, jobs = runtime.data["spec"], _jobs(runtime)
+    spec, name = runtime.data["spec"], runtime.data["metadata"]["name"]
+    job_set, jobs = spec["template"]["spec"], _jobs(runtime)
+    if not is_subdomain(name):
+        why = "it is no DNS name: lower-case letters, digits, '-' and '.', at most 253"
+        place = runtime.locate(("metadata", "name"))
+        yield not_compiled(place, f"name '{name}' of the runtime", why, "rename it")
     policy = spec.get("mlPolicy", {})
     named = [name for name in ("torch", "jax", "xgboost", "mpi", "flux") if name in policy]
     if len(named) > 1:
@@ -192,8 +203,12 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
         place = runtime.locate(("spec", "template", "metadata", "annotations", VOLCANO_QUEUE))
         why = "Trainer refuses an empty name of a queue"
         yield not_compiled(place, VOLCANO_QUEUE, why, "name a queue, or remove it")
+    order = job_set.get("startupPolicy", {}).get("startupPolicyOrder")
+    if order == "InOrder" and any(replicated.get("dependsOn") for replicated in jobs):
+        place = runtime.locate((*_JOB_SET, "startupPolicy", "startupPolicyOrder"))
+        why = "dependsOn says who waits for whom already, and Trainer takes one of the two"
+        yield not_compiled(place, "startupPolicyOrder InOrder", why, "remove it")
     names = [replicated["name"] for replicated in jobs]
-    job_set = spec["template"]["spec"]
     references: list[tuple[ValuePath, str, str]] = []
     for target in job_set.get("successPolicy", {}).get("targetReplicatedJobs", ()):
         path = (*_JOB_SET, "successPolicy", "targetReplicatedJobs")
@@ -243,6 +258,10 @@ def _depends_on(
     origin: Origin, entries: Sequence[Mapping[str, Any]], before: Sequence[str], runtime: Source
 ) -> Iterator[Diagnostic]:
     """What JobSet's webhook says of dependsOn (reference 7.1), and what a gate cannot do."""
+    if len(entries) > _MOST_AWAITED:
+        why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
+        place = origin.locate("dependsOn", key=True)
+        yield not_compiled(place, "dependsOn", why, "name fewer")
     for number, entry in enumerate(entries):
         if entry["name"] not in before:
             known = f"only for {', '.join(before)}" if before else "and this is the first one"
@@ -265,24 +284,55 @@ def _depends_on(
 
 
 def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Claims, and volumes of Pods, that have the name of another claim (reference 7.3)."""
+    """What JobSet's webhook says of templates of claims (reference 7.3)."""
+    pods = [value_at(replicated, _POD) for replicated in _jobs(runtime)]
+    mounted = {name for pod in pods for name in mounted_volumes(pod)}
     known: dict[str, Mapping[str, Any]] = {}
-    for template in claim_templates(runtime.data["spec"]):
-        name = template["metadata"]["name"]
-        if name in known:
-            place = runtime.locate((*_JOB_SET, "volumeClaimPolicies"), key=True)
-            yield not_compiled(
-                place, f"claim '{name}'", "two templates have its name", "rename one"
-            )
-        known[name] = claim_volume(template, job.data)
-    for number, replicated in enumerate(_jobs(runtime)):
-        for index, volume in enumerate(value_at(replicated, _POD).get("volumes", ())):
+    claims = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
+    for number, policy in enumerate(claims):
+        for index, template in enumerate(policy.get("templates", ())):
+            path = (*_JOB_SET, "volumeClaimPolicies", number, "templates", index)
+            place = runtime.locate((*path, "metadata", "name"))
+            name, full_name = template["metadata"]["name"], claim_name(template, job.data)
+            where = f"claim '{name}'"
+            if name in known:
+                yield not_compiled(place, where, "another template has this name", "rename one")
+            elif name not in mounted:
+                why = "no container has a volumeMount of this name"
+                yield not_compiled(place, where, why, "mount it, or remove it")
+            if len(full_name) > _LONGEST:
+                why = f"it would be called '{full_name}', and JobSet takes {_LONGEST} characters"
+                yield not_compiled(place, where, why, "use a shorter name")
+            known[name] = claim_volume(template, job.data)
+    for number, pod in enumerate(pods):
+        for index, volume in enumerate(pod.get("volumes", ())):
             # A runtime that was merged with the job has the volume of the claim itself.
             if volume["name"] in known and volume != known[volume["name"]]:
                 path = (*_JOB_SET, "replicatedJobs", number, *_POD, "volumes", index, "name")
                 why = "a template of volumeClaimPolicies has this name"
                 where = f"volume '{volume['name']}'"
                 yield not_compiled(runtime.locate(path), where, why, "rename one of them")
+
+
+def _coordinator(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """Whether there is the Pod that all others know, and a label can hold its name."""
+    spec = runtime.data["spec"]
+    coordinator = spec["template"]["spec"].get("coordinator") or {}
+    name, path = coordinator.get("replicatedJob"), (*_JOB_SET, "coordinator")
+    host = policies.coordinator(job.data, spec) or ""
+    for replicated, (pods, _) in zip(_jobs(runtime), node_counts(job.data, spec), strict=True):
+        if replicated["name"] != name:
+            continue
+        if (coordinator.get("jobIndex") or 0) >= (replicated.get("replicas") or 1):
+            place = runtime.locate((*path, "jobIndex"))
+            yield not_compiled(place, "coordinator", f"'{name}' has not so many Jobs", "")
+        if (coordinator.get("podIndex") or 0) >= pods:
+            place, why = runtime.locate((*path, "podIndex")), f"'{name}' has {pods} Pods"
+            yield not_compiled(place, "coordinator", f"{why}, counted from 0", "name one of them")
+        elif len(host) > _LONGEST:
+            place = runtime.locate(path, key=True)
+            why = f"'{host}' has {len(host)} characters, and a label may have {_LONGEST}"
+            yield not_compiled(place, "coordinator", why, "use shorter names")
 
 
 def _injection(runtime: Source) -> Iterator[Diagnostic]:
@@ -294,7 +344,9 @@ def _injection(runtime: Source) -> Iterator[Diagnostic]:
         for index, container in enumerate(target["containerNames"] if pod else ()):
             place = runtime.locate((*_INJECTION, number, "containerNames", index))
             where = f"envInjection of container '{container}'"
-            if container not in known:
+            if container == MAIN:
+                yield not_compiled(place, where, "it has the variables anyway", "remove it")
+            elif container not in known:
                 why = f"replicatedJob '{name}' has only {', '.join(known)}"
                 yield not_compiled(place, where, why, "name one of these")
 
