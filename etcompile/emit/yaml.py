@@ -61,6 +61,8 @@ _Written = dict[tuple[int, str, str], tuple[Any, str]]
 """Values that have been written, by their identity and how they are indented, with their lines."""
 _MOST_WRITTEN = 1024
 """So many are remembered: more than one object shares with the next."""
+_LONGEST_WRITTEN = 20_000
+"""In characters: the host lists of a thousand Pods are shared by nobody."""
 
 
 def to_yaml(value: Any) -> str:
@@ -156,9 +158,12 @@ def _children(value: Any, indent: str, lead: str, written: _Written) -> str:
             _mapping(_sorted_items(value), indent, lead, out, written)
         else:
             _sequence(value, indent, lead, out, written)
+        text = "".join(out)
+        if len(text) > _LONGEST_WRITTEN:
+            return text
         if len(written) >= _MOST_WRITTEN:
             written.clear()
-        written[key] = value, "".join(out)  # as long as it is here, no other has its identity
+        written[key] = value, text  # as long as it is here, no other has its identity
     return written[key][1]
 
 
