@@ -208,6 +208,8 @@ def _cluster(access: Access) -> dict[str, Any]:
         cluster["certificate-authority-data"] = access.authority.read().encode()  # as base64
     if access.proxy:
         cluster["proxy-url"] = access.proxy
+    if access.extension is not None:
+        cluster["config"] = access.extension
     return cluster
 
 

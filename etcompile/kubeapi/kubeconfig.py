@@ -105,6 +105,7 @@ class Access(Struct, frozen=True):
         authority: The CA of the server's certificate; the system's if empty.
         server_name: The name the certificate must have, if it is not the URL's.
         proxy: A proxy's URL; None to take it from the environment.
+        extension: What the kubeconfig has for credential plugins.
     """
 
     server: str
@@ -115,9 +116,15 @@ class Access(Struct, frozen=True):
     verify: bool = True
     server_name: str = ""
     proxy: str | None = None
+    extension: Any = None
 
 
 # The files --------------------------------------------------------------------------------------
+
+
+class _Extension(Struct, frozen=True):
+    name: str = ""
+    extension: Any = None
 
 
 class _Cluster(Struct, frozen=True, rename="kebab"):
@@ -127,6 +134,7 @@ class _Cluster(Struct, frozen=True, rename="kebab"):
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
     proxy_url: str = ""
+    extensions: tuple[_Extension, ...] = ()
 
 
 class _Context(Struct, frozen=True):
@@ -322,6 +330,7 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
             f" ({cluster_file})",
             "leave out insecure-skip-tls-verify",
         )
+    extensions = {entry.name: entry.extension for entry in cluster.extensions}
     server = cluster.server
     if "://" not in server:
         secured = authority or insecure or user.certificate
@@ -336,6 +345,7 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
         verify=not insecure,
         server_name=cluster.tls_server_name,
         proxy=cluster.proxy_url or None,
+        extension=extensions.get(f"{_EXEC}/exec"),
     )
 
 

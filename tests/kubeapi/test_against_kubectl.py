@@ -422,6 +422,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "intera
 SHAPES: dict[str, dict[str, Any]] = {
     "clusters.cluster.server": {"server": 1},
     "clusters.cluster.insecure-skip-tls-verify": {"insecure_skip_tls_verify": "true"},
+    "clusters.cluster.extensions": {"extensions": {"a": "b"}},
     "users.user": {"user": "x"},
     "users.user.token": {"user": {"token": 123}},
     "users.user.exec": {"user": {"exec": "x"}},
