@@ -273,7 +273,11 @@ def _other(source: Source, *, allow_plain: bool) -> Iterator[Diagnostic]:
         yield diagnose(codes.PRIVATE_KEY, source.locate(key), what=what)
     elif value["kind"] == "Secret" and not allow_plain:
         for field in ("data", "stringData"):
-            if value.get(field) and not _is_encrypted(value, field):
+            texts = value.get(field)
+            listed = texts.values() if isinstance(texts, dict) else [None]
+            # SOPS encrypts all texts of a field.
+            encrypted = all(isinstance(text, str) and text.startswith("ENC[") for text in listed)
+            if texts and not (encrypted and isinstance(value.get("sops"), dict)):
                 yield diagnose(codes.PLAIN_SECRET, source.locate((field,), key=True), what=what)
                 break
     for annotation in ("etcompile.dev/wave", _SYNC_WAVE):
@@ -281,14 +285,6 @@ def _other(source: Source, *, allow_plain: bool) -> Iterator[Diagnostic]:
         if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > _PODS_WAVE:
             place = source.locate(("metadata", "annotations", annotation))
             yield diagnose(codes.LATE_WAVE, place, what=what, wave=wave)
-
-
-def _is_encrypted(value: Object, field: str) -> bool:
-    """Whether SOPS has encrypted all texts of a field."""
-    texts = value[field].values() if isinstance(value[field], dict) else [None]
-    return isinstance(value.get("sops"), dict) and all(
-        isinstance(text, str) and text.startswith("ENC[") for text in texts
-    )
 
 
 # Several jobs ---------------------------------------------------------------------------------
@@ -358,7 +354,7 @@ def check_flux_stage(
     are in one stage (reference/gitops.md 2.2, 2.3).
     """
     accounts = {
-        _account(value, value["metadata"]["name"])
+        (value["metadata"].get("namespace", ""), value["metadata"]["name"])
         for _, objects in groups
         for value in objects
         if value["kind"] == "ServiceAccount"
@@ -366,14 +362,10 @@ def check_flux_stage(
     for origin, objects in groups if accounts else ():
         for value in objects:
             name = value["spec"].get("serviceAccountName") if value["kind"] == "Pod" else None
-            if name and _account(value, name) in accounts:
+            if (value["metadata"].get("namespace", ""), name) in accounts:
                 place = origin.locate("metadata", "name") if origin else None
                 facts = {"pod": value["metadata"]["name"], "account": name}
                 yield diagnose(codes.ACCOUNT_IN_THE_SAME_STAGE, place, **facts)
-
-
-def _account(value: Object, name: str) -> tuple[str, str]:
-    return value["metadata"].get("namespace", ""), name
 
 
 # Private keys ---------------------------------------------------------------------------------
