@@ -68,10 +68,8 @@ class Answer(Struct, frozen=True):
     Args:
         desired: What is to be sent: as declared, but for what admission makes of new objects.
         places: Where applying that would change the live object.
-        accepted: The API server accepts the update.
-        result: The live object afterwards; None if it refuses the update.
-        immutable: Why the object must be replaced, in the API server's words; empty if it need
-            not be.
+        result: The live object afterwards; None if the API server refuses the update.
+        immutable: The fields that it says cannot change.
     """
 
     desired: Object
@@ -165,8 +163,6 @@ def resolved(
     holder = _holder(live, owned, inventories)
     if owner := owners.owner(live, controller=True):
         return conflict(step, Reason(f"{owner} controls it and would undo the change"))
-    if other := owners.other_job(desired, live):
-        return conflict(step, Reason(owners.same_name(other)))
     why: list[Reason] = []
     needs: Need | None = None
     if holder and not rights.adopt:

@@ -160,11 +160,6 @@ def names_of_config(desired: Object) -> tuple[str, ...]:
     return config_names(job) if job and _job_kind(desired) else ()
 
 
-def same_name(other: str) -> str:
-    """Why a job is refused, where `other_job` names another one."""
-    return f"its job has the name of the {other}: two such jobs cannot share a namespace"
-
-
 def _job_kind(value: Object) -> str | None:
     """The kind of the job that a ConfigMap stores, if it stores one."""
     content = value.get("data") if value["kind"] == "ConfigMap" else None

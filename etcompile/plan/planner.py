@@ -60,8 +60,7 @@ def plan(
         read_pods: Reads the Pods that may use what is destroyed; None without a cluster.
 
     Returns:
-        The plan. If its steps wait for each other in a ring, they are in no particular order, and
-        `etcompile.plan.schedule.ring` says so.
+        The plan. Steps that wait for each other in a ring (`schedule.ring`) are in no order.
     """
     rights = rights or Rights()
     groups = list(desired)
@@ -172,7 +171,7 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
     other = others.get(step.job or "")
     if other is None or step.action == "unchanged":
         return step
-    reason = owners.same_name(other)
+    reason = f"its job has the name of the {other}: two such jobs cannot share a namespace"
     if step.action == "unmanaged":
         return unmanaged(step, reason)
     return conflict(structs.replace(step, changes=(), after=(), manifest=None), Reason(reason))
