@@ -106,8 +106,7 @@ def check_types(source: Source, version: str) -> list[Diagnostic]:
     this version does not know; nor is a kind known to which this version has no schema.
     """
     value = source.data
-    status = value.get("status") or {}
-    if not isinstance(status, dict):
+    if not isinstance(value.get("status"), dict | None):
         facts = {"where": "status", "problem": "must be a mapping", "advice": ""}
         return [diagnose(codes.KUBERNETES_INVALID, source.locate(("status",)), **facts)]
     definition = _definition(version, value["apiVersion"], value["kind"])
