@@ -101,11 +101,10 @@ def sections(why: Explanation, now: datetime, lines: int) -> list[Section]:
         if followed := _what_followed(why.last):
             parts.append(Section("What followed", followed))
     nodes = []
-    longest = max((len(node) for node, _ in why.nodes[:_MOST]), default=0)
     for node, causes in why.nodes:
-        each = ", ".join(f"{name} {count}" for name, count in sorted(causes.items()))
+        each = ", ".join(f"{name} ({count})" for name, count in sorted(causes.items()))
         avoided = "; Pods that are recreated avoid it" if node in why.avoided else ""
-        nodes.append(f"{node.ljust(longest)}  {sum(causes.values()):>3}  {each}{avoided}")
+        nodes.append(f"{node}: {each}{avoided}")
     waiting = []
     for held in why.held:
         word = "" if held.reason in ("", held.state) else f", {held.reason}"

@@ -24,7 +24,7 @@ def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
     assert "  Its last lines:\n    | step 8\n    | allocating\n" in told
     assert "What followed: 7 more ended within 1 s: 7 lost the connection to another rank\n" in told
     assert "  attempt 1: mnist-worker-7 on node gpu-7, 15m ago" in told
-    assert "  gpu-7    2  OOMKilled 2\n" in told
+    assert "  gpu-7: OOMKilled (2)\n" in told
     assert "The watcher has restarted the run once" in told
     assert "  - raise resources.limits.memory" in told
     assert "  - then run it again: etcompile restart mnist -n ml\n" in told
@@ -248,7 +248,7 @@ def test_nodes_that_are_avoided_are_marked() -> None:
     [why] = explanations([*values, record(values, log)])
     assert why.avoided == ("bad",)
     lines = [line for line in explanation_text(why, NOW).splitlines() if "avoid" in line]
-    assert [line.split()[0] for line in lines] == ["bad"]
+    assert lines == ["  bad: Refused (2); Pods that are recreated avoid it"]
     assert explanation_value(why)["avoidedNodes"] == ["bad"]
 
 
