@@ -21,22 +21,27 @@ def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
     for role in job.roles:
         if role.naming.service:
             meta = metadata(job, role.naming.service, role_labels(job, role))
-            services.append(_service(role, meta, selector(job, role), role.ports))
+            services.append(_service(role, meta, selector(job, role), _entries(role.ports)))
     served = [role for role in job.roles if role.ports and not role.naming.service]
     if job.is_behind_one_service(settings.services):
         if served or job.service:
             ports = {port.name: port for role in served for port in role.ports}
             shared = metadata(job, service_name(job), job_labels(job))
-            services.append(_service(None, shared, dict(job.selector), ports.values()))
+            entries = _entries(ports.values())
+            services.append(_service(None, shared, dict(job.selector), entries))
         return services
     for role in served:
-        labels, selected = role_labels(job, role), selector(job, role)
+        labels, selected, entries = (
+            role_labels(job, role),
+            selector(job, role),
+            _entries(role.ports),
+        )
         index = role.labels.rank or role.labels.index
         for member in role.members:
             indexes = place_labels(role, member)
             meta = metadata(job, role.host_name(member), {**labels, **indexes})
             own = {index: indexes[index]} if index and index in indexes else {}
-            services.append(_service(role, meta, {**selected, **own}, role.ports))
+            services.append(_service(role, meta, {**selected, **own}, entries))
     return services
 
 
@@ -61,14 +66,17 @@ def port_entry(port: Port, number: str) -> dict[str, Any]:
     return {"name": port.name, number: port.number, **protocol}
 
 
+def _entries(ports: Iterable[Port]) -> list[dict[str, Any]]:
+    return [port_entry(port, "port") for port in ports]
+
+
 def _service(
-    role: Role | None, meta: dict[str, Any], selected: dict[str, str], ports: Iterable[Port]
+    role: Role | None, meta: dict[str, Any], selected: dict[str, str], entries: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """A headless Service; one of a role with a stable address has an address.
 
     Clients need not look that up again when its Pod is another.
     """
-    entries = [port_entry(port, "port") for port in ports]
     spec: dict[str, Any] = {"selector": selected, "ports": entries}
     if role is None or not role.naming.stable_address:
         # A peer must be found while it starts: the launcher's gate asks whether it is ready, not

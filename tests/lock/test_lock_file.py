@@ -192,7 +192,7 @@ def test_a_file_of_ours_in_the_way_that_the_lock_does_not_list_is_not_overwritte
         ("{}", "no lock file"),
         ('{"comment": 1}', "no lock file"),
         ("", "no JSON"),
-        pytest.param("[" * 100_000, "no JSON", id="nested deeply"),
+        pytest.param("[" * 100_000, "no lock file", id="nested deeply"),
     ],
 )
 def test_a_lock_that_cannot_be_read_is_refused(
