@@ -121,8 +121,11 @@ def _refuse_options_of_diff(ctx: click.Context, options: _Options) -> None:
         )
     decided = {*SettingOptions.__struct_fields__, *RightsOptions.__struct_fields__, "set_name"}
     names = (decided - _OF_APPLY) & explicit()
-    if called := sorted(
-        f"--{long_name(param)}" for param in ctx.command.params if param.name in names
-    ):
-        words = ", ".join(called)
+    called = {
+        "--config" if getattr(param, "hidden", False) else f"--{long_name(param)}"
+        for param in ctx.command.params
+        if param.name in names
+    }
+    if called:
+        words = ", ".join(sorted(called))
         raise click.UsageError(f"a plan is made already: give {words} to etcompile diff instead")
