@@ -49,7 +49,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         ago = f"{request.ago:.0f} s ago"
         write(f"{request.job}: was asked {ago}, and is not asked again: {request.earlier}\n")
     elif notices(options):
-        count = counted(len(request.asked), "Pod")
+        count = counted(len(request.pods), "Pod")
         write(f"{request.job}: {count} asked for a checkpoint, by signal {request.signal}\n")
         if request.not_running:
             names = some(request.not_running)

@@ -145,14 +145,14 @@ class CheckpointRequest(Struct, frozen=True):
 
     Args:
         signal: What processes that handle it are sent: `USR1`.
-        not_running: Pods whose command does not run, which were not asked.
+        not_running: Pods whose command does not run, which were not signaled.
         earlier: Why all were asked a moment ago, if so; then nobody is asked again.
         ago: How long ago that was, in seconds.
     """
 
     job: str
     signal: str
-    asked: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
     not_running: tuple[str, ...] = ()
     earlier: str = ""
     ago: float = 0.0
