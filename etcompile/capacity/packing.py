@@ -226,9 +226,9 @@ class Packing:
         grouped: dict[Any, list[tuple[Cell, int]]] = defaultdict(list)
         for cell, number in self.cells.items():
             name = self.domain(role, cell, domains)
-            at = cell if is_host and name is not None else name
-            grouped[at].append((cell, 1 if is_host else number))
-        grouped.pop(None, None)
+            # Where none of them can go, none is followed.
+            if name is not None and (rule.kind == "spread" or self.capacity(role, cell)):
+                grouped[cell if is_host else name].append((cell, 1 if is_host else number))
         rooms = [self._least(role, cells) for cells in grouped.values()]
         least = min(rooms, default=0)
         if rule.kind == "together":  # they follow the first of them wherever it goes

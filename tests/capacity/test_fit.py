@@ -119,6 +119,8 @@ def test_keeps_pods_apart_together_and_spread():
     assert verdict(zones("x", "y"), workers(3, **apart)) == "never"
     assert verdict(zones("x", "y"), workers(8, **together)) == "fits"
     assert verdict(zones("x", "y"), workers(9, **together)) == "not-now"
+    small = node("small", cpu="500m", labels={"zone": "z"}.items())
+    assert verdict([*zones("x", "y"), small], workers(8, **together)) == "fits"
     # If the first goes to the smaller zone, the others do not fit beside it.
     assert verdict(zones("x", "y", "y"), workers(9, **together)) == "depends"
     assert verdict(zones("x", "y", "y"), workers(17, **spread("zone", **job))) == "fits"
