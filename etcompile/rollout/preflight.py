@@ -4,15 +4,17 @@ What is half done because its second half is refused is worse than what was not 
 
 Each change is tried with a server-side dry run, which meets the same rights, validation, admission
 and field owners as the write. Of many new objects that are alike, the Pods of a role, one is tried,
-and one deletion of each kind of a job. What is to be replaced is tried under another name: an
-object must not be deleted for one that will be refused (reference/gitops.md 2.2).
+and one deletion of each kind of a job, unless the cluster has policies that may tell them apart.
+What is to be replaced is tried under another name: an object must not be deleted for one that will
+be refused (reference/gitops.md 2.2).
 
 A dry run does not show whether the user may list and watch what the plan has to wait for. The API
 server says that (SelfSubjectAccessReview, which everybody may create).
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from msgspec import structs
 
@@ -147,7 +149,8 @@ def refusals(
             return None if no_dry_run(error) else refusal(step.ref, error)
         return None
 
-    chosen, deletions = _representatives(plan, accepted, every=dry_run)
+    single_out = (lambda *_: True) if dry_run else Policies(cluster).single_out
+    chosen, deletions = _representatives(plan, accepted, single_out)
     with ThreadPoolExecutor(concurrency) as pool:
         results = [*pool.map(tried, chosen), *pool.map(tried_deletion, deletions)]
     problems = [refused for refused in results if refused]
@@ -156,17 +159,17 @@ def refusals(
 
 
 def _representatives(
-    plan: Plan, accepted: Collection[ObjectRef], *, every: bool
+    plan: Plan, accepted: Collection[ObjectRef], single_out: Callable[[ObjectRef, str], bool]
 ) -> tuple[list[Step], list[Step]]:
-    """The writes to try, of new objects that are alike one if not every; and the deletions."""
+    """The writes and deletions to try: one of those that are alike, or all that may differ."""
     chosen: list[Step] = []
-    deletions: dict[object, Step] = {}
+    deletions: list[Step] = []
     likenesses: set[object] = set()
     for step in plan.steps:
         if step.action == "create":
             labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
             like = likeness(step.ref, step.job, labels)
-            if every or like not in likenesses:
+            if like not in likenesses or single_out(step.ref, "CREATE"):
                 chosen.append(step)
             likenesses.add(like)
         elif step.action == "replace" or (
@@ -174,9 +177,11 @@ def _representatives(
         ):
             chosen.append(step)
         if step.action in DESTROYS:
-            kind = step.ref.api_version, step.ref.kind
-            deletions.setdefault((step.job, *kind, step.ref.namespace), step)
-    return chosen, [*deletions.values()]
+            kind = "DELETE", step.job, step.ref.api_version, step.ref.kind, step.ref.namespace
+            if kind not in likenesses or single_out(step.ref, "DELETE"):
+                deletions.append(step)
+            likenesses.add(kind)
+    return chosen, deletions
 
 
 def _tried(
@@ -215,3 +220,61 @@ def _tried(
 
 def _makes(step: Step, kind: str) -> bool:
     return step.ref.kind == kind and step.action in ("create", "replace")
+
+
+# Policies ---------------------------------------------------------------------------------------
+
+_GROUP = "admissionregistration.k8s.io"
+_POLICIES = (
+    "ValidatingAdmissionPolicy",
+    "MutatingAdmissionPolicy",
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+)
+
+Rule = Mapping[str, Any]
+
+
+class Policies:
+    """The rules of a cluster's policies and webhooks; read when they are first needed.
+
+    Of many objects that are alike, one dry run tells about all, unless somebody's policy looks
+    at names or labels: then each is tried. Who may not read the policies tries each, too.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rules: Sequence[Rule] | None = None
+
+    def single_out(self, ref: ObjectRef, operation: str) -> bool:
+        """Whether one of alike objects may be refused and another accepted."""
+        if self._rules is None:
+            self._rules = [*self._read()]
+        resource = self._cluster.resource(ref.api_version, ref.kind).plural
+        return any(_is_about(rule, ref.group, resource, operation) for rule in self._rules)
+
+    def _read(self) -> Iterator[Rule]:
+        for kind in _POLICIES:
+            try:
+                resource = self._cluster.served(_GROUP, kind)
+                policies = self._cluster.list(resource, None).items if resource else ()
+            except ClusterError as error:
+                if error.status not in (403, 404):
+                    raise
+                yield {}  # unknown: it may be about anything
+                return
+            for policy in policies:
+                constraints = (policy.get("spec") or {}).get("matchConstraints") or {}
+                yield from constraints.get("resourceRules") or ()
+                for webhook in policy.get("webhooks") or ():
+                    yield from webhook.get("rules") or ()
+
+
+def _is_about(rule: Rule, group: str, resource: str, operation: str) -> bool:
+    groups, resources = rule.get("apiGroups"), rule.get("resources")
+    operations = rule.get("operations")
+    return (
+        (groups is None or not {"*", group}.isdisjoint(groups))
+        and (resources is None or not {"*", "*/*", resource}.isdisjoint(resources))
+        and (operations is None or not {"*", operation}.isdisjoint(operations))
+    )

@@ -30,6 +30,7 @@ def versions(objects):
         (None, ("delete", "--job", "mnist")),
         (None, ("delete", "jobs")),
         (None, ("restart", "mnist", "--yes")),
+        (None, ("scale", "mnist", "--pods", "mnist-worker-1", "--apply", "--drain", "1s")),
     ],
     ids=lambda one: one[0] if isinstance(one, tuple) else None,
 )
@@ -39,17 +40,20 @@ def test_a_denied_deletion_is_found_before_anything_is_written(
     write(training_job(replicas=3))
     assert run("apply", "jobs").returncode == 0
     before = versions(objects)
-    remove = deny(control_plane, namespace, "false", "Pods are kept", operations=("DELETE",))
+    # Of one Pod only, and not the first that is deleted.
+    condition = "oldObject.metadata.name != 'mnist-worker-1'"
+    remove = deny(control_plane, namespace, condition, "this Pod is kept", operations=("DELETE",))
     if document is not None:
         write(document)
     done = run(*words)
     remove()
     assert done.returncode == 7, done.stdout + done.stderr
-    assert "Pods are kept" in done.stderr
+    assert "mnist-worker-1" in done.stderr
+    assert "this Pod is kept" in done.stderr
     assert versions(objects) == before
 
 
-def test_one_deletion_of_a_kind_is_tried(run, job, kubelet, proxy, through):
+def test_without_policies_one_deletion_of_a_kind_is_tried(run, job, kubelet, proxy, through):
     job(replicas=5)
     assert run("apply", "jobs").returncode == 0
     requests = proxy.count("DELETE")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from apply.policies import deny
 from specs import training_job
 
 KINDS = ("configmaps", "events", "persistentvolumeclaims", "pods", "secrets", "services")
@@ -70,7 +71,22 @@ def test_rights_for_single_names_are_enough(as_user, write, kubelet, writes):
     assert done.returncode == 0, done.stderr
 
 
-def test_one_pod_of_a_role_is_tried(run, job, kubelet, proxy, through):
+def test_a_policy_that_denies_one_pod_of_a_role_is_found_before_the_others_are_made(
+    run, job, writes, control_plane, namespace
+):
+    denied = "object.metadata.name != 'mnist-worker-5'"
+    remove = deny(control_plane, namespace, denied, "number five is bad luck")
+    job(replicas=8)
+    before = writes()
+    done = run("apply", "jobs", "--wait", "none")
+    remove()
+    assert done.returncode == 7, done.stderr
+    assert "Pod mnist-worker-5" in done.stderr
+    assert "number five is bad luck" in done.stderr
+    assert writes() == before
+
+
+def test_without_policies_one_pod_of_a_role_is_tried(run, job, kubelet, proxy, through):
     job(replicas=8)
     done = run("apply", "jobs", "--wait", "none", KUBECONFIG=str(through))
     assert done.returncode == 0, done.stderr

@@ -304,7 +304,7 @@ def test_a_long_list_comes_in_pages_and_whole(cluster, config_maps):
     assert whole.items[0]["kind"] == "ConfigMap"
     slim = cluster.list(config_maps, metadata_only=True)
     assert len(slim.items) == 620
-    assert all(item["kind"] == "PartialObjectMetadata" for item in slim.items)
+    assert all(item["kind"] == "ConfigMap" for item in slim.items)
     assert not any("data" in item for item in slim.items)
 
 
