@@ -30,7 +30,6 @@ def versions(objects):
         (None, ("delete", "--job", "mnist")),
         (None, ("delete", "jobs")),
         (None, ("restart", "mnist", "--yes")),
-        (None, ("scale", "mnist", "--pods", "mnist-worker-1", "--apply", "--drain", "1s")),
     ],
     ids=lambda one: one[0] if isinstance(one, tuple) else None,
 )
