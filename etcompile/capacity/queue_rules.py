@@ -98,9 +98,12 @@ def queue_answer(
         "has admission checks": spec.get("admissionChecks") or spec.get("admissionChecksStrategy"),
         "selects its namespaces": spec.get("namespaceSelector") not in ({}, chosen),
         "is in a cohort of a cohort": _cohort(parent),
-        "prefers some flavors": choice.get("preference")
-        or choice.get("whenCanBorrow") == "TryNextFlavor"
-        or choice.get("whenCanPreempt") not in (None, "TryNextFlavor"),
+        "prefers some flavors": any(len(g["flavors"]) > 1 for g in spec.get("resourceGroups") or ())
+        and (
+            choice.get("preference")
+            or choice.get("whenCanBorrow") == "TryNextFlavor"
+            or choice.get("whenCanPreempt") not in (None, "TryNextFlavor")
+        ),
     }
     if unclear := next((words for words, is_so in open_questions.items() if is_so), ""):
         return QueueAnswer(roles, UNKNOWN, f"the ClusterQueue {name} {unclear}")
