@@ -7,6 +7,7 @@ more is free than is: where there are too many different nodes, what they use is
 The structs are the form of the file: their fields are its fields, with amounts as quantities.
 """
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -218,8 +219,13 @@ def job_of(pod: Object) -> str:
 
 def units_of(amounts: Mapping[str, Any]) -> dict[str, int]:
     """Quantities as the scheduler counts them: thousandths of a CPU or whole units, rounded up."""
-    numbers = {name: number(amount) or Decimal(0) for name, amount in amounts.items()}
-    return {n: int(-(-(a * 1000 if n == "cpu" else a) // 1)) for n, a in numbers.items()}
+    return {name: _units(amount, name == "cpu") for name, amount in amounts.items()}
+
+
+@functools.lru_cache(maxsize=65536)  # a cluster is looked at once for each priority
+def _units(amount: Any, is_cpu: bool) -> int:  # noqa: FBT001 - a key of the cache
+    value = number(amount) or Decimal(0)
+    return int(-(-(value * 1000 if is_cpu else value) // 1))
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
