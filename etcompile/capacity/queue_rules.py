@@ -15,6 +15,7 @@ from msgspec import structs
 from etcompile.capacity.pod_needs import Needs, Role, equal
 from etcompile.capacity.snapshot import Snapshot, quantities, taint_of, units_of
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import containers_of
 from etcompile.k8s.quantity import number
 from etcompile.k8s.quota_usage import shortages, total_usage
 from etcompile.k8s.requests import Amounts, added, limits_of, of_container, written
@@ -68,14 +69,15 @@ def quota_shortages(
 def _unnamed(pods: Sequence[Object], spec: Mapping[str, Any]) -> set[tuple[str, str]]:
     """Containers that leave out what each container must name in a quota (core/pods.go)."""
     forms = (("", of_container), ("requests.", of_container), ("limits.", limits_of))
+    hard = spec.get("hard") or {}
+    named = [(p + n, n, of) for p, of in forms for n in ("cpu", "memory") if p + n in hard]
     return {
-        (container["name"], prefix + name)
-        for pod in pods
+        (container["name"], resource)
+        for pod in (pods if named else ())
         if not pod["spec"].get("resources") and total_usage([pod], spec)
-        for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
-        for prefix, of in forms
-        for name in ("cpu", "memory")
-        if prefix + name in (spec.get("hard") or {}) and name not in of(container)
+        for _, container in containers_of(pod["spec"])
+        for resource, name, of in named
+        if name not in of(container)
     }
 
 

@@ -31,6 +31,7 @@ from etcompile.failures.log import (
 )
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, seconds
+from etcompile.k8s.path import containers_of
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
 from etcompile.model.protocol import PREFLIGHT, SPEC_HASH
@@ -383,10 +384,9 @@ def _advice(why: Explanation, job: Job | None, record: RunRecord | None) -> Iter
         first = why.last.first
         role = job.role(first.role) if job and first.cause.name == "OOMKilled" else None
         spec = role.template.spec if role is not None else {}
-        own = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
         limits = [
             (container.get("resources") or {}).get("limits") or {}
-            for container in own
+            for _, container in containers_of(spec)
             if container.get("name") == first.container
         ]
         limit = limits[0].get("memory") if limits else None

@@ -19,7 +19,7 @@ from etcompile.diagnostics.message_text import excerpts
 from etcompile.k8s import requests
 from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import Object, wave
-from etcompile.k8s.path import dotted
+from etcompile.k8s.path import containers_of, dotted
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS, SCHEDULER_NAMES
@@ -186,7 +186,7 @@ def _modest(group: Group) -> Iterator[Diagnostic]:
     """One warning for all containers that do not say what they need."""
     silent: dict[str, list[str]] = {}
     for share in group.shares:
-        for container in (*share.spec.get("initContainers", ()), *share.spec["containers"]):
+        for _, container in containers_of(share.spec):
             amounts = requests.of_container({"resources": share.spec.get("resources")})
             amounts |= requests.of_container(container)
             for name in _NEEDED:

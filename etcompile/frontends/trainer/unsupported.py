@@ -29,7 +29,7 @@ from etcompile.frontends.trainer.policies import LAUNCHER, MAIN, NODE, RESERVED,
 from etcompile.frontends.trainer.runtime_patches import OVERRIDES, renamed
 from etcompile.frontends.trainer.trainjob import TOPOLOGY
 from etcompile.k8s.names import is_subdomain
-from etcompile.k8s.path import dotted, value_at
+from etcompile.k8s.path import containers_of, dotted, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.model import Origin
 
@@ -340,7 +340,7 @@ def _injection(runtime: Source) -> Iterator[Diagnostic]:
     pods = {replicated["name"]: value_at(replicated, _POD) for replicated in _jobs(runtime)}
     for number, target in enumerate(policies.injections(runtime.data["spec"])):
         name, pod = target["jobName"], pods.get(target["jobName"], {})
-        known = [c["name"] for f in ("initContainers", "containers") for c in pod.get(f, ())]
+        known = [container["name"] for _, container in containers_of(pod)]
         for index, container in enumerate(target["containerNames"] if pod else ()):
             place = runtime.locate((*_INJECTION, number, "containerNames", index))
             where = f"envInjection of container '{container}'"

@@ -16,6 +16,7 @@ from msgspec import Struct
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.conditions import condition, is_false, is_true
 from etcompile.k8s.objects import Object, is_going, status_of
+from etcompile.k8s.path import containers_of
 from etcompile.model.protocol import RUN_STATE
 
 State = Literal["waiting", "ready", "ended", "failed"]
@@ -150,11 +151,9 @@ def _pod(value: Object) -> ObjectState:
 def _containers(value: Object) -> Iterator[ObjectState]:
     """What keeps the containers of a Pod, the most telling first."""
     inits, others = pods.init_containers(value), pods.containers(value)
-    spec = value.get("spec") or {}
     images = {
         container.get("name"): container.get("image")
-        for part in ("initContainers", "containers")
-        for container in spec.get(part) or ()
+        for _, container in containers_of(value.get("spec"))
     }
     states = [(container, pods.waiting(container)) for container in (*inits, *others)]
     for container, waiting in states:
