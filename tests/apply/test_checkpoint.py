@@ -77,7 +77,7 @@ def test_programs_get_the_same_as_a_value(run, applied, namespace):
     done = run("checkpoint", "mnist", "--output", "json")
     value = json.loads(done.stdout)
     assert value["job"] == f"{namespace}/mnist"
-    assert sorted(value["asked"]) == ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
+    assert sorted(value["pods"]) == ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
     assert (value["signal"], value["notRunning"]) == ("USR1", [])
 
 
