@@ -35,9 +35,7 @@ class Bounds(Struct, frozen=True):
     """How many replicas an elastic role may have.
 
     Args:
-        maximum: The most; None for no limit.
         origin: Where `minReplicas` and `maxReplicas` stand, if not beside `replicas`.
-        names: What the kind calls the two.
         quorum: How many a run needs before it can begin; None for the minimum. Where the author
             named no minimum, they are all that the document declares.
         count: What the kind calls the number of replicas, and where it stands; None for
@@ -104,7 +102,6 @@ class Env(Struct, frozen=True):
     """An environment variable.
 
     Args:
-        value: Its value; may contain `DOMAIN`.
         default: A container's own variable of this name counts instead.
     """
 
@@ -120,8 +117,6 @@ class IndexedEnv(Struct, frozen=True):
     Args:
         parts: The texts between which the index stands: `("a", "b")` is `a0b`, `a1b` and so on;
             may contain `DOMAIN`.
-        offset: What is added to the index.
-        default: A container's own variable of this name counts instead.
         rank: The replica's rank stands there, not its index.
     """
 
@@ -133,11 +128,7 @@ class IndexedEnv(Struct, frozen=True):
 
 
 class FieldEnv(Struct, frozen=True):
-    """An environment variable with a field of the Pod.
-
-    Args:
-        field: The field's path, such as `status.podIP`.
-    """
+    """An environment variable with a field of the Pod, such as `status.podIP`."""
 
     name: str
     field: str
@@ -206,14 +197,12 @@ class Gate(Struct, frozen=True):
     """What a role waits for before its main container starts.
 
     Args:
-        roles: The roles whose hosts it waits for.
         hosts: The list of their hosts inside the gate's container: lines that begin with a name;
             empty if it waits for none.
         ssh: Wait until each host's ssh port accepts; else until a command can be run there, or
             until its name resolves.
         kubexec: The script that runs a command on a host, when not by ssh.
         file: The key of the host list, where it is to be put among the scripts.
-        port: Wait until each host accepts on this port.
         completed: Roles that must have succeeded before; the watcher says when.
         itself: Its Pod is among the hosts: of that, wait until its name resolves.
     """
@@ -255,7 +244,6 @@ class Relaunch(Struct, frozen=True):
     does not come to the same number.
 
     Args:
-        limit: How often a rank may be followed.
         free: Exit codes of ends that do not count against the limit, nor does a Pod that is gone.
         never: Exit codes, and reasons of containers, after which none follows.
         budget: How many replicas may fail in the run's life; one more and it fails. None for any.
@@ -357,8 +345,6 @@ class RoleLabels(Struct, frozen=True):
         pods: Of all its Pods, but not of their Services.
         leader: Of the Pod with index 0, but not of its Service.
         objects: Of all its Pods and Services, but nothing is selected by them.
-        index: The label that carries the index, if the kind has one.
-        index_offset: What is added to the index in that label.
         annotated: An annotation of the Pods with the name of that label carries the index too.
         rank: The label that carries the rank, if the kind tells it from the index.
         relaunch: The label that says how many replicas of the rank came before.
@@ -382,12 +368,9 @@ class PodAdditions(Struct, frozen=True):
         env: Added to the main container; replaces an entry of the same name.
         env_everywhere: The sidecars get these variables, too.
         reads_hosts: The main container sees the live host lists.
-        scripts: Keys of the job's ConfigMap that the main container needs among the scripts.
         setup: Init containers that run before the template's own.
         resident: What the main container does when the template gives no command.
         run_once: Guard the main container's command against running a finished job again.
-        service_account: The account its Pods run as; None leaves the template's.
-        priority: The PriorityClass of its Pods; None leaves the template's.
     """
 
     main_ports: tuple[Port, ...] = ()
@@ -414,7 +397,7 @@ class Recovery(Struct, frozen=True):
         comes_back: What else brings a replica back: nothing but `restart` (`policy`), that its Pod
             is gone (`when-gone`), or any failure (`always`).
         vital: One of its replicas that failed and does not come back fails the run.
-        deadline: Seconds after which its Pods fail; None for never.
+        deadline: Seconds after which its Pods fail.
         serves: What the main container runs never ends: end it when the run is done.
         relaunch: How a failed replica is followed by another; None if the same is made again.
         failures: How many failures of its replicas an attempt at the run survives; None if only
@@ -448,7 +431,6 @@ class Role(Struct, frozen=True):
         ports: Ports of each replica's Service; none means no Service.
         bounds: How far it scales; None if it does not.
         anchored: How many of the lowest indexes scaling in must leave alone, and why.
-        batch: It is a Job of Kubernetes, which makes the Pod; None for a plain Pod.
     """
 
     name: str
@@ -543,12 +525,7 @@ class SshCredentials(Struct, frozen=True):
         port: Where sshd listens; None where that is up to the image.
         owned: The job's own: created with it. Else somebody else manages it.
         copied: The main containers do not run as root, so the keys are copied for their user.
-        config: The client configuration that belongs into a created Secret; None for none.
-        volume: The volume's name, if the kind has one; else the Secret's.
         whole: The volume is mounted as a whole, not a folder of it.
-        mode: The mode of its files; None for Kubernetes' own default.
-        modes: The modes of single files, by their names.
-        roles: The roles whose Pods have it; all if there are none.
         provider_class: The SecretProviderClass by which a CSI driver mounts them, where there is
             no Secret; the files it mounts are named as the keys of one.
     """
@@ -615,7 +592,6 @@ class Success(Struct, frozen=True):
     """When a run has succeeded.
 
     Args:
-        roles: The roles that decide.
         needs: All of their replicas, any of them, or the one with index 0 (or else all).
         least: So many are enough where the others have failed and none follows them; None if
             that fails the run.
@@ -664,8 +640,6 @@ class RunPolicy(Struct, frozen=True):
     Args:
         restart: Restart the whole job when it fails: `OnFailure` or `Never`.
         backoff_limit: How many restarts; None for no limit.
-        suspended: Run nothing for now.
-        suspended_by: Where the input says so.
         deadline: Seconds after which the run fails; None for never.
         ttl: Seconds after its end when what is left of it may go; None for never.
         together: One failed replica restarts all, because its peers cannot go on without it.
@@ -743,16 +717,11 @@ class Gang(Struct, frozen=True):
     Args:
         minimum: How many Pods must fit before any starts, of all roles; None leaves it to the
             roles.
-        queue: The queue it waits in; None for the scheduler's default one.
-        priority_class: The priority of all its Pods.
         min_resources: What must be free before any starts: resource name to quantity; None adds
             up the Pods'.
         timeout: Seconds it may wait.
         on_timeout: What happens then: the Pods fail, or start as they fit.
         topology: How far apart its Pods may be in the network, in Volcano's own words.
-        queue_priority: Its priority in the queue, where that is another class than its Pods'.
-        extra_queue_priority: The same of Pods beyond the minimum.
-        origins: Where those of these fields stand that the document has.
     """
 
     minimum: int | None = None
@@ -774,22 +743,15 @@ class Job(Struct, frozen=True):
     """A training job.
 
     Args:
-        namespace: Its namespace; None leaves that to whoever applies the output.
         roles: Its roles, in the order in which they start.
-        labels: Labels of the objects that belong to no replica.
         selector: Labels that all its Pods share, and no other Pod in the namespace has.
         slots: Processes per worker.
-        access: Rights at the API; None if the kind creates no account.
         document: The document it was made from, normalised: enough to make it again.
         identity: What makes a run this run: the document without anything that scaling changes.
-        service: The kind's own one Service for all replicas, if it has one.
         names_namespace: What in the output must name the namespace, if anything must.
-        run_id: Which run of the job this is; None for the one without an ID.
         app: What it says in `app.kubernetes.io/name`, if not its kind.
-        custom: Objects of kinds of somebody else's that its own programs read.
         keeps_plans: One of its programs reads ScalePlans from the cluster, so they stay objects.
         fixed: Why its replicas cannot be scaled, if there is more to say than that.
-        preflight: What is asked on a node before a Pod trains there; None for nothing.
         names_fewer: How its Pods need not be told of all replicas, if that can be had.
     """
 

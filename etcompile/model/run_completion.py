@@ -33,7 +33,6 @@ class Completion(Struct, frozen=True):
     """Whether a run is complete.
 
     Args:
-        why: By what it has succeeded, in words; empty if it has not.
         names: The replicas that decided it.
     """
 
@@ -110,10 +109,7 @@ def holder(
     the last (docs/recovery.md).
 
     Args:
-        declared: The number of the replica that the job declares for the rank.
-        recorded: The number that the run record has, if another one has followed.
         pods: The Pods of the rank, but for one of which it was decided that another follows it.
-        written: Whether the run record says anything of the rank.
     """
     living = [pod for pod in pods if not (pod.ended or pod.deleting)]
     if any(pod.index == declared for pod in living):

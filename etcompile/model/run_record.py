@@ -59,7 +59,6 @@ class RestartHistory(Struct, frozen=True, omit_defaults=True):
 
     Args:
         index: The number of the one that has it now; None for the one that is declared.
-        relaunches: How often somebody has followed.
         counted: How many of these times count against the limit.
         memory: What the main container may have, where one before ran out of memory.
     """
@@ -74,13 +73,10 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
     """What is written down of a replica.
 
     Args:
-        seen: A Pod of it has been seen.
-        completed: A Pod of it has succeeded.
         lost: The UID of the last Pod that it lost and about which something was decided; empty if
             it has not lost one, `UNKNOWN` if nobody saw that go.
         left: What was decided: that it is left alone. Else another Pod comes instead.
         failed: How often its Pods have failed in a row.
-        failed_at: When that was last, in seconds since 1970.
         host_form: Which form of its name host lists have, where not the first.
         history: Who has had its rank, where somebody has followed the one that is declared.
         epoch: Which epoch its command runs, where each replica has epochs of its own.
@@ -119,11 +115,7 @@ _NOBODY: Mapping[int, ReplicaRecord] = {}
 
 
 class Leaving(Struct, frozen=True, omit_defaults=True):
-    """A worker that the job does not have any more.
-
-    Args:
-        since: When its host left the list, in seconds since 1970.
-    """
+    """A worker that the job does not have any more."""
 
     uid: str
     since: Time
@@ -160,23 +152,19 @@ class RunRecord(_Run, frozen=True):
 
     Args:
         run: The run's spec hash.
-        phase: Where the run is.
         reason: Why, in one word; empty while nothing happens.
-        message: The same in a sentence.
         started: When its first Pod was created, in seconds since 1970; anew after each restart.
         restarts: How often all of its Pods were made anew together, and their commands restarted
             in place after a failure.
         restarted_at: When that was last, or when the last epoch began.
         restarts_in_a_row: How often that was in a row, one soon after the other.
         replaced: Of each role, how many Pods failed and were replaced.
-        lost_restarts: How often containers were started again in Pods that are gone now.
         gang: The UIDs of the Pods of the last restart: none comes back before all are gone. Of a
             job that is or was just suspended, those that went for that: nobody makes them again.
         launcher: The UID of the launcher that knows hosts by other names.
         leaving: Workers that the job does not have any more, by the names of their Pods.
         numbers: Of each role in which others follow, the highest number that was ever seen or
             given.
-        failures: Of each role in which others follow, how many Pods have failed.
         unreachable: The UIDs of Pods of which it was told that they hold up others: their nodes do
             not answer, or they are of another run and have the names of this one's.
         config: The UID of the `J-etcompile` that declares the run; empty if nobody wrote that down.

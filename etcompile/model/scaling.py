@@ -19,9 +19,7 @@ class Intent(Struct, frozen=True):
     """What both kinds of intent share.
 
     Args:
-        name: Its name; a generated one's prefix.
         generated: The name is a prefix (`generateName`).
-        job: The job it selects, in the same namespace.
         of: That job's API version, if the intent names one, and its kind.
         created: When the cluster received it, an RFC 3339 time, if the file is a dump.
         sequence: Its place among the job's intents, if annotated.
@@ -66,8 +64,6 @@ class Planned(Struct, frozen=True):
     """What a plan says of one replica.
 
     Args:
-        index: Its number in the role.
-        rank: Its rank; None for the first that is free.
         resources: What its main container is to have; empty for the template's.
     """
 
@@ -83,12 +79,8 @@ class ScalePlan(Intent, frozen=True):
     """Says how many replicas there are to be, and which come, go or move.
 
     Args:
-        replicas: By role, how many.
         resources: By role, what the main containers of replicas to come are to have.
-        create: Replicas that come.
-        remove: Replicas that go.
         move: Replicas that go and are followed by another of the same rank.
-        custom: The plan as an object, for a job whose own program reads plans.
     """
 
     replicas: Mapping[str, int]

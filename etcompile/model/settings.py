@@ -126,8 +126,6 @@ class Settings(Struct, frozen=True, rename="camel"):
 
     Args:
         services: One headless Service per worker, as et-operator makes, or one for the job.
-        kubernetes_version: The cluster's version, `1.34`.
-        init_image: Image of init containers; None takes the job's own.
         kubectl_image: Image that brings kubectl to a kubexec launcher; None expects it in the
             launcher's image.
         profiles: The tools for which objects are annotated.

@@ -103,10 +103,8 @@ class EpochLine(Struct, frozen=True, gc=False):
     """A line of a supervisor's log about an epoch.
 
     Args:
-        epoch: The epoch that begins, or the one that has ended.
         restarts: How often commands were restarted after failures, so far.
         in_a_row: The same since the last long epoch.
-        at: When it was written, in seconds since 1970; 0 if that is not known.
         failed_first: Role, index and exit code of the replica whose command failed first, if one
             did.
         at_limit: The policy of the job allows no restart more.
