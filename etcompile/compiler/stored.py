@@ -8,9 +8,9 @@ to make any of the job's Pods again.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from etcompile import frontends, overlays
 from etcompile.diagnostics import Location, ValuePath
@@ -18,14 +18,12 @@ from etcompile.k8s.names import is_run, is_subdomain
 from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import value_at
 from etcompile.load import parse
-from etcompile.model import GANGS, MOST_PODS, Job, Member, Role, SecretMode, Settings
+from etcompile.model import GANGS, MOST_PODS, Job, Labels, Member, Settings
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
 from etcompile.model.run_identity import in_run, with_settings
-from etcompile.model.settings import SECRET_KINDS, SETTINGS, Services
 
 API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "StoredJob"
-
 
 STORED_BYTES = 256 * 1024
 """Bytes of a stored job: reading more would take seconds."""
@@ -109,7 +107,7 @@ def stored_value(
         "kind": KIND,
         "namespace": job.namespace,
         "document": job.document,
-        "members": {role.name: list(_runs(role)) for role in job.roles if role.bounds},
+        "members": {role.name: list(_ranges(role.members)) for role in job.roles if role.bounds},
         "settings": settings_value(settings),
     }
     stored: dict[str, Any] = without_nulls(value)
@@ -120,7 +118,7 @@ def stored_value(
 def settings_value(settings: Settings) -> dict[str, Any]:
     """The settings as a JSON value, without those that are not set."""
     value = {
-        **{name: getattr(settings, field) for name, field in SETTINGS.items()},
+        **to_builtins(settings),
         "secret": str(settings.secret.stored),
         "profiles": list(settings.profiles) or None,
         "gang": settings.gang if settings.gang != "none" else None,
@@ -136,17 +134,14 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
         StoredJobError: they are none that this version of etcompile knows.
     """
     kind, _, name = value["secret"].partition(":")
-    fields: dict[str, Any] = {
-        **{field: value.get(name) for name, field in SETTINGS.items()},
-        "kubernetes_version": value["kubernetesVersion"],
-        "cluster_domain": value["clusterDomain"],
-        "secret": SecretMode(kind, name or None),
-        "profiles": tuple(value.get("profiles", ())),
-        "gang": value.get("gang", "none"),
-    }
-    settings = Settings(**fields)
-    run, known = settings.run, kind in SECRET_KINDS and settings.gang in GANGS
-    if not known or settings.services not in get_args(Services) or not (run is None or is_run(run)):
+    written = {**value, "secret": {"kind": kind, "name": name or None}}
+    try:
+        # Without an image of kubectl means with none, not with the default one.
+        settings = convert({"kubectlImage": None, **written}, Settings)
+    except ValidationError:
+        settings = None
+    run = settings.run if settings else None
+    if settings is None or settings.gang not in GANGS or not (run is None or is_run(run)):
         raise StoredJobError("its settings are none that this version of etcompile knows")
     return settings
 
@@ -170,9 +165,10 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
         StoredJobError: the value is of another version, or its document does not compile.
     """
     lowered = read_declared(value)
+    ranges = convert(value["members"], dict[str, list[_Range]])
     roles = tuple(
-        structs.replace(role, members=tuple(_members(value["members"][role.name])))
-        if role.name in value["members"]
+        structs.replace(role, members=tuple(m for r in ranges[role.name] for m in r.members()))
+        if role.name in ranges
         else role
         for role in lowered.roles
     )
@@ -203,36 +199,36 @@ def read_patches(value: Mapping[str, Any]) -> tuple[overlays.Edit, ...]:
     return overlays.stored_edits(_Unlocated(value), ("patches",)) if "patches" in value else ()
 
 
-def _runs(role: Role) -> Iterator[dict[str, Any]]:
-    def run(place_and_member: tuple[int, Member]) -> tuple[Any, ...]:
+class _Range(Struct, frozen=True, omit_defaults=True, rename={"first": "from", "last": "to"}):
+    """Replicas of consecutive numbers of which the same is to be said; the rank is the first's."""
+
+    first: int
+    last: int
+    labels: Labels = {}
+    rank: int | None = None
+    relaunches: int = 0
+    resources: Labels = {}
+
+    def members(self) -> Iterator[Member]:
+        """The replicas."""
+        for index in range(self.first, self.last + 1):
+            rank = None if self.rank is None else self.rank + index - self.first
+            yield Member(index, self.labels, rank, self.relaunches, self.resources)
+
+
+def _ranges(members: Sequence[Member]) -> Iterator[dict[str, Any]]:
+    def from_zero(place_and_member: tuple[int, Member]) -> _Range:
+        """The range of a replica if it began at the place 0: the same for all that are in it."""
         place, member = place_and_member
-        index = member.index or 0
-        rank = None if member.rank is None else member.rank - index
-        return index - place, member.labels, rank, member.relaunches, member.resources
+        first = (member.index or 0) - place
+        rank = None if member.rank is None else member.rank - place
+        return _Range(first, first, member.labels, rank, member.relaunches, member.resources)
 
-    for _, group in itertools.groupby(enumerate(role.members), key=run):
-        members = [member for _, member in group]
-        first = members[0]
-        yield {
-            "from": first.index,
-            "to": members[-1].index,
-            **({"labels": dict(first.labels)} if first.labels else {}),
-            **({"rank": first.rank} if first.rank is not None else {}),
-            **({"relaunches": first.relaunches} if first.relaunches else {}),
-            **({"resources": dict(first.resources)} if first.resources else {}),
-        }
-
-
-def _members(runs: list[Mapping[str, Any]]) -> Iterator[Member]:
-    for run in runs:
-        for index in range(run["from"], run["to"] + 1):
-            yield Member(
-                index,
-                run.get("labels", {}),
-                run["rank"] + index - run["from"] if "rank" in run else None,
-                run.get("relaunches", 0),
-                run.get("resources", {}),
-            )
+    for begun, group in itertools.groupby(enumerate(members), key=from_zero):
+        places = [place for place, _ in group]
+        rank = None if begun.rank is None else begun.rank + places[0]
+        first, last = begun.first + places[0], begun.first + places[-1]
+        yield to_builtins(structs.replace(begun, first=first, last=last, rank=rank))
 
 
 class _Unlocated(Struct, frozen=True):
