@@ -27,7 +27,7 @@ import urllib3
 from msgspec import Meta, Struct
 
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.kubeconfig import Access, ExecPlugin
+from etcompile.kubeapi.kubeconfig import Access, ExecPlugin, pem
 
 _REREAD = 60.0
 """Seconds after which files are read again; Kubernetes' own clients wait that long."""
@@ -68,7 +68,7 @@ class Credentials:
                     self._renew()
                 except ClusterError:
                     # Files may be missing for a moment while somebody replaces them.
-                    if self._current is None or self._access.user.plugin:
+                    if self._current is None or self._access.user.exec:
                         raise
                     self._until = self._clock() + _REREAD
             assert self._current is not None  # noqa: S101 (what _renew is for)
@@ -77,7 +77,7 @@ class Credentials:
     def renewed(self, refused: Credential) -> bool:
         """Whether there is something else to show after a 401."""
         user = self._access.user
-        if not (user.token_file or user.certificate.file or (user.plugin and not user.token)):
+        if not (user.token_file or user.client_certificate or (user.exec and not user.token)):
             return False
         with self._lock:
             if self._current is refused:
@@ -86,8 +86,9 @@ class Credentials:
 
     def _renew(self) -> None:
         access, user = self._access, self._access.user
-        certificate, key = user.certificate.read(), user.key.read()
-        read_again = user.token_file or (user.certificate.file and not user.plugin)
+        certificate = pem(user.client_certificate, user.client_certificate_data)
+        key = pem(user.client_key, user.client_key_data)
+        read_again = user.token_file or (user.client_certificate and not user.exec)
         until = self._clock() + _REREAD if read_again else float("inf")
         authorization = ""
         if user.token_file:
@@ -104,8 +105,8 @@ class Credentials:
             authorization = f"Bearer {user.token}"
         elif user.username or user.password:
             authorization = basic(user.username, user.password)
-        elif user.plugin is not None:
-            status = _issued(user.plugin, access)
+        elif user.exec is not None:
+            status = _issued(user.exec, access)
             authorization = f"Bearer {status.token}" if status.token else ""
             if status.client_certificate_data:
                 certificate, key = status.client_certificate_data, status.client_key_data or ""
@@ -113,7 +114,7 @@ class Credentials:
                 left = (status.expiration_timestamp - datetime.now(UTC)).total_seconds()
                 until = min(until, self._clock() + max(0.0, left))
         shown = [("Authorization", authorization)] if authorization else []
-        pairs = [(name, _encoded(name, value)) for name, value in (*shown, *user.headers)]
+        pairs = [(name, _encoded(name, value)) for name, value in (*shown, *user.impersonation)]
         headers: dict[str, str] | urllib3.HTTPHeaderDict = dict(pairs)
         if len(headers) < len(pairs):  # a user may be impersonated with several groups
             headers = urllib3.HTTPHeaderDict(pairs)
@@ -199,17 +200,18 @@ def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
 
 def _cluster(access: Access) -> dict[str, Any]:
     """The cluster as the protocol describes it."""
-    cluster: dict[str, Any] = {"server": access.server}
-    if access.server_name:
-        cluster["tls-server-name"] = access.server_name
-    if not access.verify:
+    of = access.cluster
+    cluster: dict[str, Any] = {"server": of.server}
+    if of.tls_server_name:
+        cluster["tls-server-name"] = of.tls_server_name
+    if of.insecure_skip_tls_verify:
         cluster["insecure-skip-tls-verify"] = True
-    if access.authority:
-        cluster["certificate-authority-data"] = access.authority.read().encode()  # as base64
-    if access.proxy:
-        cluster["proxy-url"] = access.proxy
-    if access.extension is not None:
-        cluster["config"] = access.extension
+    if authority := pem(of.certificate_authority, of.certificate_authority_data):
+        cluster["certificate-authority-data"] = authority.encode()  # as base64
+    if of.proxy_url:
+        cluster["proxy-url"] = of.proxy_url
+    if of.plugin_config is not None:
+        cluster["config"] = of.plugin_config
     return cluster
 
 

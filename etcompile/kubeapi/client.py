@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.kubeconfig import access
+from etcompile.kubeapi.kubeconfig import access, pem
 from etcompile.kubeapi.resources import Resource, Resources
 from etcompile.kubeapi.session import JSON, TEXT, Repeat, Repeatable, Retries, Session
 from etcompile.kubeapi.transport import LargeAnswerError
@@ -86,7 +86,7 @@ class Cluster:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.server = session.access.server
+        self.server = session.access.cluster.server
         self.context = session.access.context
         self.namespace = session.access.namespace
         resources = Resources(lambda path: session.value("GET", path))
@@ -97,10 +97,9 @@ class Cluster:
     @property
     def address(self) -> str:
         """The API server's URL, and a digest of the CA of its certificate if that is known."""
-        access = self._session.access
-        pem = access.authority
-        data = Path(pem.file).read_bytes() if pem.file else pem.text.encode()
-        return f"{access.server} {hashlib.sha256(data).hexdigest()[:16]}"
+        of = self._session.access.cluster
+        authority = pem(of.certificate_authority, of.certificate_authority_data).encode()
+        return f"{of.server} {hashlib.sha256(authority).hexdigest()[:16]}"
 
     def now(self) -> float:
         """The time by the API server's clock, in seconds since 1970."""

@@ -12,7 +12,7 @@ import base64
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -28,30 +28,7 @@ _EXEC = "client.authentication.k8s.io"
 _KEY = "!#$&'*+^`|"
 """What the name of an HTTP header may hold (RFC 9110 5.6.2) that `quote` would escape."""
 
-
-# What a request needs to know ---------------------------------------------------------------------
-
-
-class Pem(Struct, frozen=True):
-    """A certificate or key: the file that holds it, or its text."""
-
-    file: str = ""
-    text: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.file or self.text)
-
-    def read(self) -> str:
-        """The text, read from the file where there is one."""
-        if not self.file:
-            return self.text
-        try:
-            return Path(self.file).read_text(errors="replace")
-        except FileNotFoundError:
-            raise ClusterError("Kubeconfig", f"there is no certificate file {self.file}") from None
-        except OSError as error:
-            problem = f"cannot read the certificate file {self.file}: {error.strerror}"
-            raise ClusterError("Kubeconfig", problem) from None
+_Entry = TypeVar("_Entry", bound=Struct)
 
 
 class Variable(Struct, frozen=True):
@@ -65,7 +42,6 @@ class ExecPlugin(Struct, frozen=True, rename="camel"):
     """A program that prints credentials: `exec` of a user in a kubeconfig.
 
     Args:
-        command: A path with a separator is relative to the kubeconfig.
         api_version: Of its ExecCredential.
         interactive_mode: `Never`, `IfAvailable` or `Always`: whether it gets our standard input.
     """
@@ -79,76 +55,14 @@ class ExecPlugin(Struct, frozen=True, rename="camel"):
     install_hint: str = ""
 
 
-class User(Struct, frozen=True):
-    """Who asks. The first of these that is set counts, as in kubectl: token, password, plugin.
-
-    Args:
-        token_file: A file with one; it is read again now and then.
-        headers: Headers of every request, those that impersonate another user.
-    """
-
-    token: str = ""
-    token_file: str = ""
-    username: str = ""
-    password: str = ""
-    certificate: Pem = Pem()
-    key: Pem = Pem()
-    plugin: ExecPlugin | None = None
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-class Access(Struct, frozen=True):
-    """A cluster, and how to talk to it.
-
-    Args:
-        context: The context's name; empty inside a Pod.
-        authority: The CA of the server's certificate; the system's if empty.
-        server_name: The name the certificate must have, if it is not the URL's.
-        proxy: A proxy's URL; None to take it from the environment.
-        extension: What the kubeconfig has for credential plugins.
-    """
-
-    server: str
-    namespace: str
-    context: str
-    user: User
-    authority: Pem = Pem()
-    verify: bool = True
-    server_name: str = ""
-    proxy: str | None = None
-    extension: Any = None
-
-
-# The files --------------------------------------------------------------------------------------
-
-
-class _Extension(Struct, frozen=True):
-    name: str = ""
-    extension: Any = None
-
-
-class _Cluster(Struct, frozen=True, rename="kebab"):
-    server: str = ""
-    certificate_authority: str = ""
-    certificate_authority_data: str = ""
-    insecure_skip_tls_verify: bool = False
-    tls_server_name: str = ""
-    proxy_url: str = ""
-    extensions: tuple[_Extension, ...] = ()
-
-
-class _Context(Struct, frozen=True):
-    cluster: str = ""
-    user: str = ""
-    namespace: str = ""
-
-
 class _Provider(Struct, frozen=True):
     name: str = ""
     config: dict[str, str] = {}
 
 
-class _User(Struct, frozen=True, rename="kebab"):
+class User(Struct, frozen=True, rename="kebab"):
+    """Who asks. The first of these that is set counts, as in kubectl: token, password, plugin."""
+
     token: str = ""
     token_file: str = field(name="tokenFile", default="")
     username: str = ""
@@ -164,10 +78,66 @@ class _User(Struct, frozen=True, rename="kebab"):
     as_groups: tuple[str, ...] = ()
     as_user_extra: dict[str, tuple[str, ...]] = {}
 
+    @property
+    def impersonation(self) -> list[tuple[str, str]]:
+        """The headers by which the user acts as another one."""
+        pairs = [("User", self.impersonate)] if self.impersonate else []
+        pairs += [("Uid", self.as_uid)] if self.as_uid else []
+        pairs += [("Group", group) for group in self.as_groups]
+        # The API server unescapes the key.
+        pairs += [
+            (f"Extra-{quote(key, safe=_KEY)}", text)
+            for key, values in self.as_user_extra.items()
+            for text in values
+        ]
+        return [(f"Impersonate-{kind}", text) for kind, text in pairs]
+
+
+class _Extension(Struct, frozen=True):
+    name: str = ""
+    extension: Any = None
+
+
+class KubeCluster(Struct, frozen=True, rename="kebab"):
+    """Where an API server is, and how it shows that it is the one."""
+
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    extensions: tuple[_Extension, ...] = ()
+
+    @property
+    def plugin_config(self) -> Any:
+        """What the kubeconfig has for credential plugins."""
+        entries = {entry.name: entry.extension for entry in self.extensions}
+        return entries.get(f"{_EXEC}/exec")
+
+
+class Access(Struct, frozen=True):
+    """A cluster, and how to talk to it: its paths are absolute, its data is text.
+
+    Args:
+        context: The context's name; empty inside a Pod.
+    """
+
+    context: str
+    namespace: str
+    cluster: KubeCluster
+    user: User
+
+
+class _Context(Struct, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
 
 class _NamedCluster(Struct, frozen=True):
     name: str = ""
-    cluster: _Cluster = _Cluster()
+    cluster: KubeCluster = KubeCluster()
 
 
 class _NamedContext(Struct, frozen=True):
@@ -177,7 +147,7 @@ class _NamedContext(Struct, frozen=True):
 
 class _NamedUser(Struct, frozen=True):
     name: str = ""
-    user: _User = _User()
+    user: User = User()
 
 
 class _Config(Struct, frozen=True, rename="kebab"):
@@ -197,48 +167,45 @@ class _Merged(Struct, frozen=True):
 
     files: tuple[Path, ...]
     current: str
-    clusters: Mapping[str, tuple[_Cluster, Path]]
+    clusters: Mapping[str, tuple[KubeCluster, Path]]
     contexts: Mapping[str, tuple[_Context, Path]]
-    users: Mapping[str, tuple[_User, Path]]
+    users: Mapping[str, tuple[User, Path]]
 
 
 def access(
     context: str | None = None,
     namespace: str | None = None,
     kubeconfig: str | Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    mount: Path = MOUNT,
 ) -> Access:
     """Where the cluster is and who asks, by kubectl's rules.
 
     Raises:
         ClusterError: with reason `Kubeconfig`; the message names the file.
     """
-    env = os.environ if environment is None else environment
-    merged = _merged(kubeconfig, env)
-    nothing = not merged.contexts and not merged.current
-    if nothing and context is None and kubeconfig is None and env.get("KUBERNETES_SERVICE_HOST"):
-        return _in_cluster(env, namespace, mount)
+    merged = _merged(kubeconfig)
+    chosen = merged.contexts or merged.current or context is not None or kubeconfig is not None
+    if not chosen and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return _in_cluster(namespace)
     return _of_context(merged, context, namespace)
 
 
 def contexts(kubeconfig: str | Path | None = None) -> list[str]:
     """The names of the contexts, as `access` finds them."""
-    return sorted(_merged(kubeconfig, os.environ).contexts)
+    return sorted(_merged(kubeconfig).contexts)
 
 
-def _merged(kubeconfig: str | Path | None, env: Mapping[str, str]) -> _Merged:
+def _merged(kubeconfig: str | Path | None) -> _Merged:
     """One configuration of all files; what an earlier one defines, a later one cannot change."""
-    names = [Path(env.get("HOME") or "~") / ".kube" / "config"]
+    names = [Path(os.environ.get("HOME") or "~") / ".kube" / "config"]
     if kubeconfig is not None:
         names = [Path(kubeconfig)]
-    elif listed := env.get("KUBECONFIG"):
+    elif listed := os.environ.get("KUBECONFIG"):
         names = [Path(name) for name in listed.split(os.pathsep) if name]
     files = tuple(name.expanduser() for name in names)
     current = ""
-    clusters: dict[str, tuple[_Cluster, Path]] = {}
+    clusters: dict[str, tuple[KubeCluster, Path]] = {}
     contexts: dict[str, tuple[_Context, Path]] = {}
-    users: dict[str, tuple[_User, Path]] = {}
+    users: dict[str, tuple[User, Path]] = {}
     for file in files:
         config = _config(file, explicit=kubeconfig is not None)
         current = current or config.current_context
@@ -314,44 +281,38 @@ def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Acc
     if context.user and context.user not in merged.users:
         raise _fault(undefined.format("user", context.user))
     cluster, cluster_file = merged.clusters[context.cluster]
-    user = _user(*merged.users.get(context.user, (_User(), file)), context.user)
     if not cluster.server:
         raise _fault(f"the cluster of context {name!r} has no server ({cluster_file})")
-    authority = _pem(
-        cluster_file,
-        "certificate-authority",
-        cluster.certificate_authority,
-        cluster.certificate_authority_data,
-    )
-    insecure = cluster.insecure_skip_tls_verify
-    if insecure and authority:
+    cluster = _usable(cluster, cluster_file, "certificate_authority")
+    authority = cluster.certificate_authority or cluster.certificate_authority_data
+    if cluster.insecure_skip_tls_verify and authority:
         raise _fault(
             f"the cluster of context {name!r} has a CA and insecure-skip-tls-verify"
             f" ({cluster_file})",
             "leave out insecure-skip-tls-verify",
         )
-    extensions = {entry.name: entry.extension for entry in cluster.extensions}
+    user = _user(*merged.users.get(context.user, (User(), file)), context.user)
     server = cluster.server
     if "://" not in server:
-        secured = authority or insecure or user.certificate
+        certificate = user.client_certificate or user.client_certificate_data
+        secured = authority or cluster.insecure_skip_tls_verify or certificate
         server = f"{'https' if secured else 'http'}://{server}"
-    return Access(
-        server.rstrip("/"),
-        namespace or context.namespace or "default",
-        name,
+    cluster = structs.replace(cluster, server=server.rstrip("/"))
+    if not server.lower().startswith("https://"):
         # As with kubectl, no credentials are sent where anybody can read them.
-        user if server.lower().startswith("https://") else User(headers=user.headers),
-        authority=authority,
-        verify=not insecure,
-        server_name=cluster.tls_server_name,
-        proxy=cluster.proxy_url or None,
-        extension=extensions.get(f"{_EXEC}/exec"),
-    )
+        user = User(
+            impersonate=user.impersonate,
+            as_uid=user.as_uid,
+            as_groups=user.as_groups,
+            as_user_extra=user.as_user_extra,
+        )
+    return Access(name, namespace or context.namespace or "default", cluster, user)
 
 
-def _user(user: _User, file: Path, name: str) -> User:
-    token, plugin, provider = user.token, user.exec, user.auth_provider
-    if provider and not token and not plugin:
+def _user(user: User, file: Path, name: str) -> User:
+    plugin, provider = user.exec, user.auth_provider
+    user = _usable(user, file, "client_certificate", "client_key", "token_file")
+    if provider and not user.token and not plugin:
         # kubectl alone renews it, and writes the file: whoever else did would throw away the
         # login, because a refresh token is good for one use.
         token = provider.config.get("id-token") or provider.config.get("access-token") or ""
@@ -362,6 +323,7 @@ def _user(user: _User, file: Path, name: str) -> User:
                 " which kubectl has dropped too",
                 hint="use a credential plugin (`exec` in the kubeconfig)",
             )
+        user = structs.replace(user, token=token)
     if plugin:
         version, mode = plugin.api_version, plugin.interactive_mode
         for valid, what in (
@@ -373,68 +335,61 @@ def _user(user: _User, file: Path, name: str) -> User:
             if not valid:
                 raise _fault(f"exec of user {name!r} has {what} ({file})")
         if os.sep in plugin.command:
-            plugin = structs.replace(plugin, command=_path(file, plugin.command))
-    impersonated = [("Uid", user.as_uid)] if user.as_uid else []
-    impersonated += [("Group", group) for group in user.as_groups]
-    # The API server unescapes the key.
-    impersonated += [
-        (f"Extra-{quote(key, safe=_KEY)}", text)
-        for key, values in user.as_user_extra.items()
-        for text in values
-    ]
-    if user.impersonate:
-        impersonated.insert(0, ("User", user.impersonate))
-    elif impersonated:
+            user = structs.replace(user, exec=_usable(plugin, file, "command"))
+    if user.impersonation and not user.impersonate:
         raise _fault(f"user {name!r} impersonates a uid, groups or extra without `as` ({file})")
-    return User(
-        token,
-        _path(file, user.token_file),
-        user.username,
-        user.password,
-        _pem(file, "client-certificate", user.client_certificate, user.client_certificate_data),
-        _pem(file, "client-key", user.client_key, user.client_key_data),
-        plugin,
-        tuple((f"Impersonate-{kind}", text) for kind, text in impersonated),
-    )
+    return user
 
 
-def _path(file: Path, name: str) -> str:
-    return str(file.absolute().parent / name) if name else ""
+def _usable(entry: _Entry, file: Path, *names: str) -> _Entry:
+    """An entry with its paths, which are relative to its kubeconfig, and its data decoded.
+
+    Data counts where a path stands beside it.
+    """
+    changes: dict[str, str] = {}
+    for name in names:
+        if data := getattr(entry, f"{name}_data", ""):
+            try:
+                content = base64.b64decode("".join(data.split()), validate=True)
+            except ValueError:
+                key = name.replace("_", "-")
+                raise _fault(f"{key}-data in {file} is not PEM in base64") from None
+            changes |= {name: "", f"{name}_data": content.decode(errors="replace")}
+        elif path := getattr(entry, name):
+            changes[name] = str(file.absolute().parent / path)
+    return structs.replace(entry, **changes)
 
 
-def _pem(config: Path, key: str, file: str, data: str) -> Pem:
-    """A file of certificates, or its content in base64; the content counts where both stand."""
-    if not data:
-        return Pem(file=_path(config, file))
+def pem(file: str, text: str) -> str:
+    """A certificate or key, read from its file if it has one."""
+    if not file:
+        return text
     try:
-        content = base64.b64decode("".join(data.split()), validate=True)
-    except ValueError:
-        raise _fault(f"{key}-data in {config} is not PEM in base64") from None
-    return Pem(text=content.decode(errors="replace"))
+        return Path(file).read_text(errors="replace")
+    except FileNotFoundError:
+        raise _fault(f"there is no certificate file {file}") from None
+    except OSError as error:
+        raise _fault(f"cannot read the certificate file {file}: {error.strerror}") from None
 
 
-def _in_cluster(env: Mapping[str, str], namespace: str | None, mount: Path) -> Access:
+def _in_cluster(namespace: str | None) -> Access:
     """The access of the ServiceAccount of the Pod we run in."""
-    host, port = env["KUBERNETES_SERVICE_HOST"], env.get("KUBERNETES_SERVICE_PORT", "443")
-    token = mount / "token"
+    host = os.environ["KUBERNETES_SERVICE_HOST"]
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    token, own, authority = (MOUNT / name for name in ("token", "namespace", "ca.crt"))
     if not token.exists():
         raise _fault(
             f"this Pod has no ServiceAccount token ({token})",
             "let automountServiceAccountToken be true, or give a kubeconfig",
         )
-    own = mount / "namespace"
-    namespace = namespace or env.get("POD_NAMESPACE")
+    namespace = namespace or os.environ.get("POD_NAMESPACE")
     if not namespace and own.exists():
         namespace = own.read_text().strip()
-    authority = mount / "ca.crt"
-    return Access(
+    cluster = KubeCluster(
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        namespace or "default",
-        "",
-        User(token_file=str(token)),
-        authority=Pem(file=str(authority)) if authority.exists() else Pem(),
-        proxy="",  # the API server's Service is never behind one
+        certificate_authority=str(authority) if authority.exists() else "",
     )
+    return Access("", namespace or "default", cluster, User(token_file=str(token)))
 
 
 def _fault(message: str, hint: str = "") -> ClusterError:

@@ -132,9 +132,10 @@ class Session:
         try:
             return msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, UnicodeDecodeError):
+            server = self.access.cluster.server
             raise ClusterError(
                 "Unreachable",
-                f"{self.access.server} does not answer as an API server does{self._of_context}",
+                f"{server} does not answer as an API server does{self._of_context}",
                 status=answer.status,
                 hint="check the URL of the server, and the proxies in between",
                 request=f"{method} {path}",

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from etcompile.kubeapi.authentication import basic
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.kubeconfig import Access
+from etcompile.kubeapi.kubeconfig import Access, KubeCluster, pem
 
 _ONCE = urllib3.Retry(total=False, redirect=False)
 
@@ -65,18 +65,19 @@ class Transport:
     def __init__(
         self, access: Access, certificate: str, key: str, *, connections: int, timeout: float
     ) -> None:
-        parts = _url(access.server)
+        cluster = access.cluster
+        parts = _url(cluster.server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ClusterError("Kubeconfig", f"{access.server!r} is not the URL of a server")
+            raise ClusterError("Kubeconfig", f"{cluster.server!r} is not the URL of a server")
         self._timeout = _limits(timeout)
         self._host = _host(parts)
         self._proxy = ""
         self.compression = not _loopback(parts.hostname)
         options: dict[str, object] = {"maxsize": connections, "retries": _ONCE}
         if parts.scheme == "https":
-            options["ssl_context"] = _tls(access, certificate, key)
-            if access.server_name:
-                options["server_hostname"] = access.server_name
+            options["ssl_context"] = _tls(cluster, certificate, key)
+            if cluster.tls_server_name:
+                options["server_hostname"] = cluster.tls_server_name
         path = parts.path.rstrip("/")
         self._root = f"{parts.scheme}://{parts.netloc}{path}"
         if proxy := _proxy(access, parts):
@@ -206,21 +207,21 @@ def _url(text: str) -> SplitResult:
         raise ClusterError("Kubeconfig", f"{text!r} is not a URL") from None
 
 
-def _tls(access: Access, certificate: str, key: str) -> ssl.SSLContext:
+def _tls(cluster: KubeCluster, certificate: str, key: str) -> ssl.SSLContext:
     """The TLS settings; certificates given as text never stay on the disk."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     field = "certificate-authority"
     try:
-        if not access.verify:
+        if cluster.insecure_skip_tls_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             # The user's kubeconfig asks for it; a warning at every request tells nobody anything.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-        elif access.authority:
+        elif cluster.certificate_authority or cluster.certificate_authority_data:
             # Only comments of a bundle are not ASCII.
-            bundle = access.authority.read().encode("ascii", "ignore").decode()
-            context.load_verify_locations(cadata=bundle)
+            bundle = pem(cluster.certificate_authority, cluster.certificate_authority_data)
+            context.load_verify_locations(cadata=bundle.encode("ascii", "ignore").decode())
         else:
             context.load_default_certs()
         if certificate:
@@ -266,8 +267,8 @@ def _proxied(proxy: str, options: Mapping[str, object]) -> urllib3.PoolManager:
 
 def _proxy(access: Access, server: SplitResult) -> str:
     """The proxy to use: the kubeconfig's, else the environment's; empty for none."""
-    if access.proxy is not None:
-        return access.proxy
+    if access.cluster.proxy_url or not access.context:
+        return access.cluster.proxy_url  # a Pod reaches the API server's Service without one
     proxies, host = getproxies_environment(), server.hostname or ""
     proxy = proxies.get(server.scheme, "")
     port = server.port or {"https": 443, "http": 80}[server.scheme]

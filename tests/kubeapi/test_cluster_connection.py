@@ -247,23 +247,18 @@ def test_the_home_folder_is_the_last_resort(written, tmp_path, monkeypatch):
         assert cluster.context == "home"
 
 
-def test_a_pod_uses_its_service_account(tmp_path, control_plane, namespace):
+def test_a_pod_uses_its_service_account(tmp_path, control_plane, namespace, monkeypatch):
     (tmp_path / "token").write_text(control_plane.service_account(namespace, "default"))
     (tmp_path / "namespace").write_text(namespace)
     (tmp_path / "ca.crt").write_bytes(control_plane.authority.file.read_bytes())
     host, port = control_plane.server.removeprefix("https://").split(":")
-    environment = {
-        "KUBERNETES_SERVICE_HOST": host,
-        "KUBERNETES_SERVICE_PORT": port,
-        "HOME": str(tmp_path),
-    }
-    found = access(environment=environment, mount=tmp_path)
-    assert (found.server, found.namespace) == (control_plane.server, namespace)
-    from etcompile.kubeapi import Cluster
-    from etcompile.kubeapi.session import Session
-
-    session = Session(found, connections=4, timeout=10, retries=ONCE, notice=None)
-    with Cluster(session) as cluster:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr("etcompile.kubeapi.kubeconfig.MOUNT", tmp_path)
+    with connect() as cluster:
+        assert (cluster.server, cluster.namespace) == (control_plane.server, namespace)
         assert whoami(cluster) == f"system:serviceaccount:{namespace}:default"
 
 
