@@ -39,14 +39,14 @@ from etcompile.watch.actions import (
     WriteStatus,
 )
 from etcompile.watch.event_recorder import EventRecorder, say
-from etcompile.watch.ledger import Memory, Request
+from etcompile.watch.ledger import JobMemory, Memory, Request
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.maps import SeenMap, change, owned, written
 from etcompile.watch.object_control import ObjectControl, OutdatedError, remove_job
 from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
 from etcompile.watch.store import Case
 from etcompile.watch.stored_run import avoiding, outside_of_gang
-from etcompile.watch.workqueue import LONGEST
+from etcompile.watch.workqueue import LONGEST, JobKey
 
 Phase = Literal["record", "pods", "lists", "removal", "reports"]
 """Of actions that may be carried out together."""
@@ -314,6 +314,12 @@ class ActionExecutor(Struct, frozen=True):
         what = "recreated" if before == action.name else f"{action.name} created instead"
         ended = how_it_ended(view, action.reason) if view is not None else "missing"
         say(logging.INFO, case.key, f"{ended}: {what}{took}", pod=before, reason=REPLACED)
+        # Looks up the Services by which the Pod is found; no replacement waits for that.
+        memory, spec = self.memory.of(case.key), live["spec"]
+        names = {live["metadata"]["name"], spec.get("hostname"), spec.get("subdomain")}
+        for service in (case.run.service_names & names) - memory.run.services:
+            memory.run.services.add(service)  # all Pods of a job may have the same
+            self.pool.submit(self._report_service, case.key, memory, service, live["metadata"])
         return True
 
     def _as_wanted(
@@ -339,6 +345,27 @@ class ActionExecutor(Struct, frozen=True):
         if any(v.phase == "Succeeded" and v.spec_hash == case.run.spec_hash for v in views):
             return outside_of_gang(value)
         return value
+
+    def _report_service(
+        self, key: JobKey, memory: JobMemory, name: str, pod: Mapping[str, Any]
+    ) -> None:
+        """Reports once that a Service is missing: only Git, or who applies the job, creates it."""
+        try:
+            resource = self.control.cluster.resource("v1", "Service")
+            service = self.control.cluster.get(resource, name, key[0], metadata_only=True)
+        except ClusterError:
+            return  # nothing is known
+        finally:
+            memory.run.services.discard(name)
+        if service is not None:
+            memory.ledger.resolved(f"Service {name}")
+        elif memory.ledger.is_news(f"Service {name}", ""):
+            message = (
+                f"other Pods cannot find it by name: the Service {name} is missing; run `etcompile "
+                "apply`, or sync Git, to create it again"
+            )
+            event = EmitEvent("MissingService", message, pod["name"], pod["uid"], warning=True)
+            self.events.report(key, event, {}, pod["uid"])
 
     def _check_name(self, case: Case, wanted: Mapping[str, Any]) -> None:
         """Looks at the Pod that has the name: the one that goes, or one that somebody made."""

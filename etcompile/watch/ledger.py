@@ -154,6 +154,7 @@ class RunMemory(Struct):
     paused: tuple[str, float | None] = ("", 0.0)
     over_quota: bool = False  # a quota has refused Pods
     view: JobView | None = None  # what the rules were shown last
+    services: set[str] = field(default_factory=set)  # that are being looked up
 
 
 class JobMemory(Struct):

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile import backend, overlays
+from etcompile.backend import services
 from etcompile.compiler.run import Run, annotated, pods, situation_of_some
 from etcompile.compiler.stored import (
     StoredJobError,
@@ -211,6 +212,12 @@ class StoredRun:
     def names(self) -> Mapping[str, Role]:
         """The names of the Pods that the job declares, each with its role."""
         return {role.pod_name(member): role for role in self.job.roles for member in role.members}
+
+    @cached_property
+    def service_names(self) -> frozenset[str]:
+        """The names of the job's Services."""
+        values = services.objects(self.job, self.settings)
+        return frozenset(value["metadata"]["name"] for value in values)
 
     @cached_property
     def _run(self) -> Run:
