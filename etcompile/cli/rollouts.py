@@ -23,8 +23,8 @@ from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
-    from etcompile.operations.proposal import Proposal, Result
-    from etcompile.rollout import Rollout
+    from etcompile.operations.proposal import Result
+    from etcompile.rollout import Proposal, Rollout
 
 _LISTED = 20
 """Lines of objects that a question lists."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from etcompile.operations.deletion import delete_proposal
     from etcompile.operations.execution import execute, refused
     from etcompile.operations.job_sets import job_set
-    from etcompile.operations.proposal import ImpossibleError, Proposal, Result
+    from etcompile.operations.proposal import ImpossibleError, Result
     from etcompile.operations.running_jobs import (
         CheckpointRequest,
         request_checkpoint,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from etcompile.operations.saved import saved_plan, saved_proposal
     from etcompile.plan.scope import Rights
-    from etcompile.rollout import Choices, Outcome, StepEvent
+    from etcompile.rollout import Choices, Outcome, Proposal, StepEvent
 
 __all__ = [
     "CheckpointRequest",
@@ -67,11 +67,11 @@ _HOMES = {
     **dict.fromkeys(("execute", "refused"), "operations.execution"),
     "job_set": "operations.job_sets",
     "apply_proposal": "operations.cluster_plan",
-    **dict.fromkeys(("ImpossibleError", "Proposal", "Result"), "operations.proposal"),
+    **dict.fromkeys(("ImpossibleError", "Result"), "operations.proposal"),
     "restart_proposal": "operations.running_jobs",
     **dict.fromkeys(("saved_plan", "saved_proposal"), "operations.saved"),
     "Rights": "plan.scope",
-    **dict.fromkeys(("Choices", "StepEvent", "Outcome"), "rollout"),
+    **dict.fromkeys(("Choices", "Outcome", "Proposal", "StepEvent"), "rollout"),
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

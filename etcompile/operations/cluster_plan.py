@@ -14,7 +14,7 @@ from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run
 from etcompile.operations.declarations import declarations
-from etcompile.operations.proposal import ImpossibleError, Proposal, Result, acyclic, note
+from etcompile.operations.proposal import ImpossibleError, Result, acyclic, note
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.classes import PRUNE
@@ -48,7 +48,7 @@ from etcompile.rollout.live import (
     parents,
     pods_of,
 )
-from etcompile.rollout.machine.messages import Key
+from etcompile.rollout.machine.messages import Key, Proposal
 from etcompile.rollout.machine.reasons import ObjectState
 
 
@@ -212,8 +212,6 @@ def _proposal(
         deciding={group.title: group.deciding for group in compilation.groups if group.title},
         seen=seen,
         remaining={**members_left(proposed), **orphaned},
-        job_set=job_set,
-        orphans=frozenset(members),
         accepted=frozenset(server.accepted),
         versions=versions,
         diagnostics=tuple(problems),

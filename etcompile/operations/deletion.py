@@ -10,12 +10,13 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
-from etcompile.operations.proposal import ImpossibleError, Proposal, Result
+from etcompile.operations.proposal import ImpossibleError, Result
 from etcompile.plan.applysets import of_other_set, other_set
 from etcompile.plan.owners import is_member, names_of_config, other_job
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import JobSet, ObjectRef, Step, deletion, reference
+from etcompile.rollout import Proposal
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import belongings, inventory_of, pods_of
 

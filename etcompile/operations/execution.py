@@ -11,10 +11,10 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.message_text import excerpt, excerpts
 from etcompile.exitcodes import CLUSTER, CONFLICT, REPLACEMENT
 from etcompile.kubeapi import Cluster
-from etcompile.operations.proposal import Proposal, Result
+from etcompile.operations.proposal import Result
 from etcompile.plan.groups import listed
 from etcompile.plan.step import FieldChange, Plan, Step
-from etcompile.rollout import Choices, Outcome, Refusal, Rollout, StepEvent
+from etcompile.rollout import Choices, Outcome, Proposal, Refusal, Rollout, StepEvent
 from etcompile.rollout.inventory import Inventories
 from etcompile.rollout.preflight import denied, refusals
 from etcompile.rollout.writer import Writer
@@ -75,11 +75,11 @@ def execute(
     plan, choices = proposal.whole, choices or Choices()
     if (known := refused(proposal)) is not None:
         return known
-    sets = _inventories(cluster, proposal)
-    writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
+    sets = Inventories(cluster, proposal)
+    writer = Writer(cluster, proposal, sets.id)
     against = denied(cluster, plan, choices.concurrency, waits=choices.wait != "none")
     against += sets.refusals() or refusals(
-        cluster, plan, writer, choices.concurrency, dry_run=dry_run, accepted=proposal.accepted
+        cluster, proposal, writer, choices.concurrency, dry_run=dry_run
     )
     if not against and not dry_run:
         against = sets.take(choices.concurrency)
@@ -96,11 +96,7 @@ def execute(
                 time.sleep(proposal.pause)
             if until is not None:
                 choices = structs.replace(choices, timeout=max(0.0, until - time.monotonic()))
-            rollout = Rollout(
-                *(cluster, part, writer, sets, choices, tell),
-                *(proposal.seen, proposal.deciding, proposal.remaining),
-                last=place + 1 == len(parts),
-            )
+            rollout = Rollout(cluster, proposal, part, writer, sets, choices, tell)
             with during(rollout):
                 reached = rollout.run()
             outcome = reached.after(outcome) if place else reached
@@ -118,11 +114,10 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
 
     Rights are left out: who looks at a plan need not be who applies it.
     """
-    sets = _inventories(cluster, proposal)
+    sets = Inventories(cluster, proposal)
     against = sets.refusals()
     if not against and not proposal.whole.refused:
-        writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
-        against = refusals(cluster, proposal.whole, writer, _AT_ONCE, accepted=proposal.accepted)
+        against = refusals(cluster, proposal, Writer(cluster, proposal, sets.id), _AT_ONCE)
     warnings = (
         diagnose(
             codes.UNUSABLE_NAMESPACE,
@@ -144,17 +139,6 @@ def warned(cluster: Cluster) -> Iterator[Diagnostic]:
         yield diagnose(codes.API_SERVER_WARNS, None, text=text)
     for kind, field in cluster.dropped:
         yield diagnose(codes.FIELD_DROPPED, None, kind=kind, field=field)
-
-
-def _inventories(cluster: Cluster, proposal: Proposal) -> Inventories:
-    return Inventories(
-        cluster,
-        proposal.whole,
-        adopt=proposal.rights.adopt,
-        job_set=proposal.job_set,
-        orphans=proposal.orphans,
-        versions=proposal.versions,
-    )
 
 
 def _of_steps(steps: Sequence[Step]) -> Diagnostic:

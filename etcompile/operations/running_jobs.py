@@ -28,11 +28,12 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import written_record
 from etcompile.model.supervision import first_replica
-from etcompile.operations.proposal import ImpossibleError, Proposal, impossible
+from etcompile.operations.proposal import ImpossibleError, impossible
 from etcompile.plan.owners import is_member, stranger
 from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import ObjectRef, reference
+from etcompile.rollout import Proposal
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
 from etcompile.status import Seen, seen

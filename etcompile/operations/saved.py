@@ -7,7 +7,7 @@ from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.load import access, parse
-from etcompile.operations.proposal import ImpossibleError, Proposal, Result, acyclic, note
+from etcompile.operations.proposal import ImpossibleError, Result, acyclic, note
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import matched
 from etcompile.plan.plan_file import PlanError, read_plan
@@ -15,6 +15,7 @@ from etcompile.plan.scope import Rights
 from etcompile.plan.step import REMOVES, ObjectKey, Plan, Step, reference
 from etcompile.rollout.dryrun import DryRun
 from etcompile.rollout.live import Live, cluster_identity, is_same_cluster
+from etcompile.rollout.machine.messages import Proposal
 
 if TYPE_CHECKING:
     from etcompile.rollout.machine.messages import Key
@@ -87,9 +88,7 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
             diagnostics.append(diagnose(codes.CHANGED_WORLD, None, **facts))
     if diagnostics:
         raise ImpossibleError(Result(CONFLICT, tuple(diagnostics)))
-    ours = saved.job_set
-    orphans = frozenset(ours.orphans if ours else ())
-    return acyclic(Proposal(plan=saved, rights=rights, seen=seen, job_set=ours, orphans=orphans))
+    return acyclic(Proposal(plan=saved, rights=rights, seen=seen))
 
 
 def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:

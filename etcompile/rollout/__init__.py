@@ -1,6 +1,6 @@
 """A plan, done: writes in order and at once where they may be, waits with reasons, an inventory.
 
-    rollout = Rollout(cluster, plan, ...)
+    rollout = Rollout(cluster, proposal, proposal.plan, ...)
     outcome = rollout.run()
 
 Each part can be read alone. `machine` decides what happens next, and what an object waits for; it
@@ -11,7 +11,7 @@ where only it knows whether two objects differ, and `refusals` says what its ans
 """
 
 from etcompile.rollout.executor import Rollout
-from etcompile.rollout.machine.messages import Choices, Outcome, StepEvent, Unready
+from etcompile.rollout.machine.messages import Choices, Outcome, Proposal, StepEvent, Unready
 from etcompile.rollout.refusals import Refusal
 
-__all__ = ["Choices", "Outcome", "Refusal", "Rollout", "StepEvent", "Unready"]
+__all__ = ["Choices", "Outcome", "Proposal", "Refusal", "Rollout", "StepEvent", "Unready"]

@@ -8,14 +8,14 @@ in that queue. Nothing is remembered between runs: the next run makes its plan f
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import structs
 
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.step import ObjectRef, Plan, Step
+from etcompile.plan.step import Plan, Step
 from etcompile.rollout.inventory import Inventories, members_left
 from etcompile.rollout.machine.messages import (
     Choices,
@@ -25,18 +25,17 @@ from etcompile.rollout.machine.messages import (
     Follow,
     FollowEvents,
     Interrupted,
-    Key,
     Lost,
     NotWritten,
     Outcome,
     Phase,
+    Proposal,
     StepEvent,
     Tick,
     Vanished,
     Write,
     Wrote,
 )
-from etcompile.rollout.machine.reasons import ObjectState
 from etcompile.rollout.machine.steps import Machine
 from etcompile.rollout.refusals import Refusal, RefusedError, refusal
 from etcompile.rollout.watches import Watches
@@ -52,43 +51,38 @@ class Rollout:
     """Does a plan, once.
 
     Args:
+        part: The part of the proposal to do now, of those in `before` and its `plan`.
         tell: Is called for each change of state, from the thread that calls `run`.
-        seen: How far objects were when the plan was made.
-        deciding: By job, whose success is the run's (`JobObjects.deciding`).
-        remaining: By job, the members of its set that are not declared and stay; those that the
-            plan leaves alone if None.
-        last: Whether no other part of the same rollout follows.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        plan: Plan,
+        proposal: Proposal,
+        part: Plan,
         writer: Writer,
         sets: Inventories,
         choices: Choices,
         tell: Callable[[StepEvent], None],
-        seen: Mapping[Key, ObjectState],
-        deciding: Mapping[str, tuple[tuple[str, ...], ...]],
-        remaining: Mapping[str, Sequence[ObjectRef]] | None,
-        *,
-        last: bool,
     ) -> None:
         self._cluster = cluster
-        self._plan = plan
+        self._plan = part
         self._sets = sets
         self._tell = tell
-        self._remaining = members_left(plan) if remaining is None else remaining
+        remaining = proposal.remaining
+        self._remaining = members_left(part) if remaining is None else remaining
         self._queue: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
-        self._machine = Machine(plan, choices, cluster.namespace, seen=seen, deciding=deciding)
-        self._watches = Watches(cluster, plan, self._queue.put)
+        self._machine = Machine(
+            part, choices, cluster.namespace, seen=proposal.seen, deciding=proposal.deciding
+        )
+        self._watches = Watches(cluster, part, self._queue.put)
         self._writer = writer
         self._concurrency = choices.concurrency
         self._pool = ThreadPoolExecutor(choices.concurrency, "etcompile-write")
         self._backlog: deque[Write] = deque()
         self._under_way = 0
         """Writes whose result did not come yet."""
-        self._is_last = last
+        self._is_last = part is proposal.plan
         self._refused: list[Refusal] | None = None
 
     def interrupt(self) -> None:

@@ -10,7 +10,7 @@ version of the parent that it was decided on, so that only one of two rollouts g
 
 import contextlib
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -37,9 +37,10 @@ from etcompile.plan.applysets import (
     other_set,
     parent,
 )
-from etcompile.plan.step import MAKES, WRITES, JobSet, ObjectRef, Plan
+from etcompile.plan.step import MAKES, WRITES, ObjectRef, Plan
 from etcompile.rollout.lease import LEASE, JobLease, lease_of, new_lease, seen_version
 from etcompile.rollout.live import live_object
+from etcompile.rollout.machine.messages import Proposal
 from etcompile.rollout.refusals import Refusal, RefusedError, is_fatal, may_pass, refusal
 
 MANAGER = "etcompile-applyset"
@@ -53,31 +54,16 @@ SECONDS = 45.0
 
 
 class Inventories:
-    """The ApplySets of a plan's jobs; safe to share between threads.
+    """The ApplySets of a proposal's jobs; safe to share between threads."""
 
-    Args:
-        adopt: Take over sets of other tools.
-        job_set: The set of jobs that is applied; None for single files, whose jobs stay in theirs.
-        orphans: The titles of its jobs that are not declared any more.
-        versions: By job, what its parent must still be (`rollout.lease.seen_version`).
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        plan: Plan,
-        *,
-        adopt: bool,
-        job_set: JobSet | None = None,
-        orphans: Collection[str] = (),
-        versions: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, proposal: Proposal) -> None:
+        plan = proposal.whole
         self._cluster = cluster
-        self._adopt = adopt
-        self._job_set = job_set
-        self._orphans = orphans
+        self._adopt = proposal.rights.adopt
+        self._job_set = plan.job_set
+        """The set of jobs that is applied; None for single files, whose jobs stay in theirs."""
+        self._versions = proposal.versions
         self._lock = threading.Lock()
-        self._versions = versions or {}
         self._lease = new_lease(cluster.now(), SECONDS)
         self._held: dict[str, float] = {}
         """By job, until when its lease surely is ours, by the clock that nobody sets."""
@@ -322,17 +308,12 @@ class Inventories:
     def _belonging(self, job: str, live: Object | None) -> tuple[dict[str, str], dict[str, str]]:
         """The labels and annotations that say which set of jobs a job is in."""
         labels, annotations = belonging(live)
-        if job in self._orphans:
+        ours = self._job_set
+        if ours and job in ours.orphans:
             return labels, {**annotations, ORPHANED: "true"}
-        if self._job_set is None or (
-            not self._job_set.whole and labels and not other_set(live, self._job_set)
-        ):
+        if ours is None or (not ours.whole and labels and not other_set(live, ours)):
             return labels, annotations
-        annotations = {
-            SOURCE: self._job_set.source,
-            DEFAULT_NAMESPACE: self._cluster.namespace,
-        }
-        return {SET: self._job_set.id}, annotations
+        return {SET: ours.id}, {SOURCE: ours.source, DEFAULT_NAMESPACE: self._cluster.namespace}
 
     def _live(self, job: str) -> Object | None:
         if job not in self._parents:

@@ -24,6 +24,7 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
 from etcompile.rollout.dryrun import likeness, under_another_name
+from etcompile.rollout.machine.messages import Proposal
 from etcompile.rollout.machine.reasons import has_rule, is_barrier
 from etcompile.rollout.refusals import (
     Refusal,
@@ -97,20 +98,19 @@ def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> li
 
 def refusals(
     cluster: Cluster,
-    plan: Plan,
+    proposal: Proposal,
     writer: Writer,
     concurrency: int,
     *,
     dry_run: bool = False,
-    accepted: Collection[ObjectRef] = (),
 ) -> list[Refusal]:
     """What the API server would refuse.
 
     Args:
         dry_run: Nothing follows: try all new objects, also where many are alike, and report a full
             quota, which a rollout would wait for, unless the plan deletes Pods that use it.
-        accepted: Objects whose update was tried when the plan was made.
     """
+    plan = proposal.whole
     coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
     kinds = {
         (spec.get("group"), (spec.get("names") or {}).get("kind"))
@@ -150,7 +150,7 @@ def refusals(
         return None
 
     single_out = (lambda *_: True) if dry_run else Policies(cluster).single_out
-    chosen, deletions = _representatives(plan, accepted, single_out)
+    chosen, deletions = _representatives(plan, proposal.accepted, single_out)
     with ThreadPoolExecutor(concurrency) as pool:
         results = [*pool.map(tried, chosen), *pool.map(tried_deletion, deletions)]
     problems = [refused for refused in results if refused]

@@ -22,10 +22,9 @@ from etcompile.model.protocol import MANAGER
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import matched
 from etcompile.plan.comparison import NOBODY, compared
-from etcompile.plan.scope import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
 from etcompile.rollout.live import live_object
-from etcompile.rollout.machine.messages import Effect, Written
+from etcompile.rollout.machine.messages import Effect, Proposal, Written
 from etcompile.rollout.refusals import Refusal, RefusedError, refusal
 
 _NOTHING_YET = "1"
@@ -46,20 +45,18 @@ class Writer:
     Every method raises ClusterError or RefusedError.
 
     Args:
-        secrets: The Secrets with values: no plan carries them.
         inventory: The id of the ApplySet of a job, by its title.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        rights: Rights,
-        secrets: Mapping[ObjectRef, Object],
+        proposal: Proposal,
         inventory: Callable[[str | None], str | None],
     ) -> None:
         self._cluster = cluster
-        self._rights = rights
-        self._secrets = secrets
+        self._rights = proposal.rights
+        self._secrets = proposal.secrets
         self._inventory = inventory
 
     def body(self, step: Step) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import pytest
 
 from etcompile import data
 from etcompile.operations.execution import refused
-from etcompile.operations.proposal import Proposal
 from etcompile.plan.plan_file import digest, plan_value, read_plan
 from etcompile.plan.removal import removal
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import Plan, Step
+from etcompile.rollout import Proposal
 from plan.live_objects import live
 from plan.test_plan_classes import (
     ARGO,

@@ -5,15 +5,17 @@ the events of threads that write and watch. What people and programs see of it a
 while it runs, and `Outcome` at its end.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
+from etcompile.diagnostics import Diagnostic
 from etcompile.exitcodes import INTERRUPTED, NOT_READY
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan.scope import Rights
 from etcompile.plan.step import IDLE, ObjectRef, Plan, Step
 from etcompile.rollout.machine.reasons import ObjectState
 from etcompile.rollout.refusals import Refusal, RefusedError
@@ -51,6 +53,43 @@ class Choices(Struct, frozen=True):
     timeout: float | None = None
     drain: float | None = None
     concurrency: int = 16
+
+
+class Proposal(Struct, frozen=True, kw_only=True):
+    """A plan, and what its execution needs to know besides.
+
+    Args:
+        plan: The plan: `plan.steps`, in order, each with its `action`, `ref`, `reasons` and
+            `changes`; `plan.refused` are those that are refused.
+        before: Plans that are done first, one after the other; if one fails, the rest is not done.
+        pause: Seconds between two of them.
+        secrets: The Secrets with values, which no plan contains.
+        deciding: By job, the Pods whose success is that of the run (`JobObjects.deciding`).
+        seen: How far objects were when the plan was made.
+        remaining: By job, members of its ApplySet that are not declared and stay; None for those
+            that the plan leaves alone.
+        accepted: The objects whose planned update the API server has accepted in a dry run.
+        versions: By job, what its inventory was before its objects were read: the plan is stale
+            if it is something else when the plan is done (`rollout.lease.seen_version`).
+    """
+
+    plan: Plan
+    rights: Rights = Rights()
+    before: tuple[Plan, ...] = ()
+    pause: float = 0.0
+    secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
+    deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    seen: Mapping[Key, ObjectState] = field(default_factory=dict)
+    remaining: Mapping[str, Sequence[ObjectRef]] | None = None
+    accepted: frozenset[ObjectRef] = frozenset()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def whole(self) -> Plan:
+        """Everything that is to be done, as one plan."""
+        steps = (step for part in (*self.before, self.plan) for step in part.steps)
+        return structs.replace(self.plan, steps=tuple(steps))
 
 
 # Events ------------------------------------------------------------------------------------------
