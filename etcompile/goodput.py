@@ -7,14 +7,13 @@ them, or of an elastic role as many as its author says. A replica that is done, 
 alone, holds up nobody.
 
 What is known of it is the timeline, the key `timeline` of `J-status`: of many attempts and times
-the last, and what came before as a sum. It has a key of its own, not a field of the run record,
-because a watcher from before it existed leaves keys alone that it does not know, and would drop a
-field.
+the last, and what came before as a sum. It is no field of the run record, because a watcher from
+before it existed would drop a field, and leaves keys alone that it does not know.
 """
 
-import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -25,7 +24,7 @@ from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
 from etcompile.model import Job
 from etcompile.model.protocol import RUN_STATE
-from etcompile.model.run_record import TIMELINE, Count, RunRecord, Time
+from etcompile.model.run_record import TIMELINE, Count, ReplicaKey, RunRecord, Time, read_key
 
 MOST_ATTEMPTS = 30
 """Attempts that are kept."""
@@ -36,8 +35,6 @@ _MOST_SPANS = 8
 _MOST_HUNG = 20
 """Times in which the run hung: of older ones the Pods tell nothing any more."""
 _LONGEST = 120
-_LARGEST = 64 * 1024
-"""Characters of all of it, so that what is remembered of it has a bound."""
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -48,14 +45,6 @@ class Span(Struct, frozen=True, gc=False):
     end: float = 0.0
 
 
-class ReplicaSpans(Struct, frozen=True, gc=False):
-    """When the containers of a Pod ran; `number` is its rank, where others may follow it."""
-
-    role: str
-    number: int
-    spans: tuple[Span, ...]
-
-
 def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
     """The last spans of each container of a Pod: the one that runs, and the one before it.
 
@@ -64,40 +53,14 @@ def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
     command that restarts in place has run since the Pod is ready, and its earlier spans are only
     known to those who have seen them, as `before`.
     """
-    containers = pods.containers(pod)
-    if not containers:
-        return ()
     ready = condition(status_of(pod), "Ready")
-    changed = seconds(ready.get("lastTransitionTime")) or 0.0
-    is_ready = ready.get("status") == "True"
-    # This is asked of every event of every Pod, and most have never ended.
+    changed, is_ready = seconds(ready.get("lastTransitionTime")) or 0.0, ready.get("status")
     volumes = (pod.get("spec") or {}).get("volumes") or ()
-    if all(volume.get("name") != RUN_STATE for volume in volumes):
-        return tuple(_spans(containers, 0.0, changed, is_ready=is_ready))
-    spans = [*_spans(containers, changed if is_ready else 0.0, changed, is_ready=is_ready)]
+    in_place = any(volume.get("name") == RUN_STATE for volume in volumes)
     every: list[Span] = []
-    for name in dict.fromkeys(span.container for span in spans):
-        earlier = [past for past in before if past.container == name]
-        now = []
-        for span in (span for span in spans if span.container == name):
-            # A span begins when it was first seen to.
-            begins = (past.begin for past in earlier if not span.end or past.begin < span.end)
-            now.append(structs.replace(span, begin=max(span.begin, *begins, 0.0)))
-        first = now[0].begin
-        past = [span for span in earlier if span.begin < first][-_MOST_SPANS:]
-        every += (structs.replace(span, end=min(span.end or first, first)) for span in past)
-        every += now
-    return tuple(every)
-
-
-def _spans(
-    containers: Sequence[Object], begun: float, changed: float, *, is_ready: bool
-) -> Iterator[Span]:
-    """The spans that the statuses of containers tell of; none begins before `begun`."""
-    since = 0.0 if is_ready else changed
-    for container in containers:
-        name = str(container.get("name"))
-        running = pods.started_at(container)
+    for container in pods.containers(pod):
+        name, running, now = str(container.get("name")), pods.started_at(container), list[Span]()
+        # This is asked of every event of every Pod, and most have never ended.
         if not running or container.get("lastState"):
             last = pods.terminated(container)
             for how in (pods.terminated_before(container), last):
@@ -105,76 +68,69 @@ def _spans(
                 if begin is None or end is None:
                     continue
                 # A command that has ended may have been kept in its container for a while.
-                if how is last and begin < since:
-                    end = min(end, since)
-                if begin < end:
-                    yield Span(name, begin, end)
-        begin = seconds(running) if running else None
-        if begin is None:
-            continue
-        begin = max(begin, begun)
-        if is_ready:
-            yield Span(name, begin)
-        elif begin < since:
-            yield Span(name, begin, since)
+                if how is last and is_ready != "True" and begin < changed:
+                    end = min(end, changed)
+                now += [Span(name, begin, end)] if begin < end else []
+        if running and (begin := seconds(running)) is not None:
+            if is_ready == "True":
+                now.append(Span(name, max(begin, changed) if in_place else begin))
+            elif begin < changed:
+                now.append(Span(name, begin, changed))
+        if in_place and now:
+            past = [span for span in before if span.container == name]
+            for place, span in enumerate(now):
+                # A span begins when it was first seen to.
+                begins = [p.begin for p in past if not span.end or p.begin < span.end]
+                now[place] = structs.replace(span, begin=max(span.begin, *begins, 0.0))
+            first = now[0].begin
+            past = [span for span in past if span.begin < first][-_MOST_SPANS:]
+            every += (structs.replace(span, end=min(span.end or first, first)) for span in past)
+        every += now
+    return tuple(every)
 
 
 def in_training(
-    job: Job, replicas: Iterable[ReplicaSpans], record: RunRecord, now: float
+    job: Job, spans: Iterable[tuple[ReplicaKey, Iterable[Span]]], record: RunRecord, now: float
 ) -> list[tuple[float, float]]:
     """When the run was in training, as far as its Pods tell; until now if it still is.
 
     Args:
-        replicas: The Pods of the run, those included that were seen to go.
+        spans: When the containers of each Pod of the run ran, of those included that were seen to
+            go.
     """
-    spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
     mains = {role.name: role.template.main for role in job.roles}
-    for replica in replicas:
-        main = mains.get(replica.role)
-        own = (span for span in replica.spans if span.container == main)
-        spans[replica.role, replica.number] += own
+    by_replica: defaultdict[ReplicaKey, list[Span]] = defaultdict(list)
+    for key, own in spans:
+        by_replica[key] += (span for span in own if span.container == mains.get(key[0]))
     changes: list[tuple[float, int, int]] = []
-    needed: list[int] = []
+    spare = [-role.quorum for role in job.roles]
     for place, role in enumerate(job.roles):
-        needed.append(role.quorum)
         for member in role.members:
-            number = (member.place if role.labels.rank else member.index) or 0
-            written = record.replica((role.name, number))
+            key = role.name, (member.place if role.labels.rank else member.index) or 0
+            written = record.replica(key)
             if written.completed or (written.left and record.phase == "Running"):
-                needed[place] -= 1
+                spare[place] += 1
                 continue
-            for begin, end in _union((s.begin, s.end or now) for s in spans[role.name, number]):
+            for begin, end in _union((s.begin, s.end or now) for s in by_replica[key]):
                 changes += ((begin, 1, place), (end, -1, place))
     # Whoever decides about the run may have ended before that was seen.
-    ends = [s.end for (role, _), own in spans.items() if role in job.run.success.roles for s in own]
+    deciding = job.run.success.roles
+    ends = [s.end for (role, _), own in by_replica.items() if role in deciding for s in own]
     until = record.finished if record.finished is not None else now
     if ends and all(ends):
         until = min(until, max(ends))
-    # Of one moment ends come before beginnings: who follows was not there at the same time.
-    changes.sort(key=lambda change: (change[0], change[1]))
-    times = _enough(changes, needed, now)
-    return [(begin, min(end, until)) for begin, end in times if begin < until]
-
-
-def _enough(
-    changes: Sequence[tuple[float, int, int]], needed: Sequence[int], now: float
-) -> Iterator[tuple[float, float]]:
-    """When of all roles as many replicas were at work as are needed."""
-    at_work = [0] * len(needed)
-    short = sum(count > 0 for count in needed)
+    times: list[tuple[float, float]] = []
     since: float | None = None
-    for at, change, place in changes:
-        was_enough = at_work[place] >= needed[place]
-        at_work[place] += change
-        short += was_enough - (at_work[place] >= needed[place])
-        if short == 0 and since is None:
+    # Of one moment ends come before beginnings: who follows was not there at the same time.
+    for at, change, place in (*sorted(changes), (inf, 0, 0)):
+        spare[place] += change
+        is_enough = min(spare) >= 0 and at < until
+        if is_enough and since is None:
             since = at
-        elif short and since is not None:
-            if since < at:
-                yield since, min(at, now)
+        elif not is_enough and since is not None:
+            times += [(since, min(at, until))] if since < at else []
             since = None
-    if since is not None and since < now:
-        yield since, now
+    return times
 
 
 # The timeline ------------------------------------------------------------------------------------
@@ -247,21 +203,19 @@ def advanced(
     known = before if before is not None and before.run == record.run else None
     if record.phase == "Suspended":
         # Its clock begins anew when it is resumed; until then there is still to see how it was.
-        return (
-            _closed(known, now, "it was suspended", suspended=True) if known is not None else None
-        )
+        return known and _closed(known, now, "it was suspended", suspended=True)
     if known is None or (known.attempts[-1].suspended and record.started is not None):
-        began = record.started if record.started is not None else record.restarted_at
-        if not began:
+        if not (began := max(record.started or 0.0, record.restarted_at)):
             return known
-        began = max(began, record.restarted_at)
         known = Timeline(record.run, began, (Attempt(record.attempt, began),))
     last = known.attempts[-1]
     if record.attempt > last.number:
         at = record.restarted_at if record.restarted_at > last.began else now
         why = record.message if record.phase == "Restarting" else record.epoch_reason
-        known = _closed(known, at, why or record.message)
-        attempts = (*known.attempts, Attempt(record.attempt, at))
+        attempts = (
+            *_closed(known, at, why or record.message).attempts,
+            Attempt(record.attempt, at),
+        )
         known = structs.replace(known, attempts=attempts[-MOST_ATTEMPTS:])
     elif record.ended:
         known = _closed(known, record.finished or now, record.message)
@@ -269,7 +223,10 @@ def advanced(
     new = [(max(begin, since), end) for begin, end in times if end > since]
     if hung is not None:
         known = structs.replace(known, hung=tuple(_union((*known.hung, hung))[-_MOST_HUNG:]))
-    every = _without(_union((*known.times, *new)), known.hung)
+    every = _union((*known.times, *new))
+    for begin, end in known.hung:
+        around = [((b, min(e, begin)), (max(b, end), e)) for b, e in every]
+        every = [part for parts in around for part in parts if part[0] < part[1]]
     over = every[: max(0, len(every) - MOST_TIMES)]
     return structs.replace(
         known,
@@ -288,21 +245,6 @@ def _union(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
         elif begin < end:
             merged.append((begin, end))
     return merged
-
-
-def _without(
-    times: Sequence[tuple[float, float]], others: Sequence[tuple[float, float]]
-) -> list[tuple[float, float]]:
-    """The times that are in none of the others."""
-    rest = [*times]
-    for begin, end in others:
-        rest = [
-            part
-            for since, until in rest
-            for part in ((since, min(until, begin)), (max(since, end), until))
-            if part[0] < part[1]
-        ]
-    return rest
 
 
 def _closed(timeline: Timeline, at: float, why: str, *, suspended: bool = False) -> Timeline:
@@ -340,19 +282,8 @@ def timeline_text(timeline: Timeline) -> str:
 
 
 def read_timeline(data: Mapping[str, Any]) -> Timeline | None:
-    """The timeline in the `data` of `J-status`; None if there is none that can be read.
-
-    Anybody who may write the ConfigMap may have written it.
-    """
-    text = data.get(TIMELINE)
-    return _read(text) if isinstance(text, str) and 0 < len(text) <= _LARGEST else None
-
-
-@functools.lru_cache(maxsize=32)  # a job is looked at more often than it is written of
-def _read(text: str) -> Timeline | None:
-    try:
-        timeline = _WRITTEN.decode(text).timeline
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None
-    parts = (timeline.times, timeline.hung)
-    return timeline if all([*part] == _union(part) for part in parts) else None
+    """The timeline in the `data` of `J-status`; None if there is none that can be read."""
+    written = read_key(data, TIMELINE, _WRITTEN)
+    parts = (written.timeline.times, written.timeline.hung) if written is not None else ()
+    is_ordered = all([*part] == _union(part) for part in parts)
+    return written.timeline if written is not None and is_ordered else None

@@ -6,7 +6,6 @@ because kubelets report late and not in the order in which things happened. The 
 many that fail of the same the earliest stay, and the rest is counted.
 """
 
-import functools
 import json
 import math
 import re
@@ -31,7 +30,7 @@ from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
 from etcompile.model.protocol import OTHER_NODE, PREFLIGHT, ROLE_LABEL
-from etcompile.model.run_record import DIGITS, FAILURES, Count, Time, labelled_rank
+from etcompile.model.run_record import DIGITS, FAILURES, Count, Time, labelled_rank, read_key
 
 COMMAND_ENDED = "CommandEnded"
 """The reason of a command that ended in a container that stays."""
@@ -49,8 +48,6 @@ _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
 _MOST_AVOIDED = 50
 """Nodes that are avoided at once; each is a line in every Pod that comes instead of another."""
-_LARGEST = 2 * MOST * LARGEST_TAIL
-"""Characters of all of it, so that what is remembered of it has a bound."""
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
@@ -368,17 +365,6 @@ def log_text(log: FailureLog) -> str:
 
 
 def read_log(data: Mapping[str, Any]) -> FailureLog | None:
-    """The failures in the `data` of `J-status`; None if there are none that can be read.
-
-    Anybody who may write the ConfigMap may have written it.
-    """
-    text = data.get(FAILURES)
-    return _read(text) if isinstance(text, str) and 0 < len(text) <= _LARGEST else None
-
-
-@functools.lru_cache(maxsize=32)  # a job is looked at more often than it fails
-def _read(text: str) -> FailureLog | None:
-    try:
-        return _WRITTEN.decode(text).log
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None
+    """The failures in the `data` of `J-status`; None if there are none that can be read."""
+    written = read_key(data, FAILURES, _WRITTEN)
+    return written.log if written is not None else None

@@ -10,9 +10,10 @@ replicas must fit into a ConfigMap. Anybody may write anything into that ConfigM
 numbers that no run has is not read.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, field, structs
@@ -227,6 +228,11 @@ TIMELINE = "timeline"
 """Key of `J-status`: when the run was in training (`etcompile.goodput`)."""
 KEYS = frozenset({RECORD, _DONE, _PHASE, RUN, FAILURES, TIMELINE, COMPLETED})
 """All that `J-status` holds."""
+_LARGEST = 160 * 1024
+"""Characters of one of the others that are read."""
+
+
+_T = TypeVar("_T")
 
 
 class _Versioned(Struct, frozen=True):
@@ -285,14 +291,8 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
     Nor can a record with numbers that no run has, since it would take all memory to carry out, or
     one of a newer version (`newer_version`).
     """
-    text = data.get(RECORD)
-    if not text:
-        return None
-    try:
-        written = _WRITTEN.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None
-    if written.version != VERSION:
+    written = _decoded(data.get(RECORD) or "", _WRITTEN)
+    if written is None or written.version != VERSION:
         return None
     # Counted before anything is made of them.
     keys = (key for groups in written.replicas.values() for key in groups)
@@ -315,11 +315,27 @@ def _spans(text: str) -> Iterator[range]:
 
 def newer_version(data: Mapping[str, str]) -> int | None:
     """The version of a record that only a newer etcompile can read; None for any other."""
+    written = _decoded(data.get(RECORD) or "", _VERSIONED)
+    return written.version if written is not None and written.version > VERSION else None
+
+
+def _decoded(text: str, decoder: "msgspec.json.Decoder[_T]") -> _T | None:
     try:
-        version = _VERSIONED.decode(data.get(RECORD) or "{}").version
+        return decoder.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    return version if version > VERSION else None
+
+
+_remembered = functools.lru_cache(maxsize=64)(_decoded)
+
+
+def read_key(data: Mapping[str, Any], key: str, decoder: "msgspec.json.Decoder[_T]") -> _T | None:
+    """What another key of `J-status` holds; None if that cannot be read.
+
+    Anybody who may write the ConfigMap may have written it, so what is remembered has a bound.
+    """
+    text = data.get(key)
+    return _remembered(text, decoder) if isinstance(text, str) and len(text) <= _LARGEST else None
 
 
 _RANGE = re.compile(r"[\",]([0-9]{1,9})-([0-9]{1,9})(?=[\",])")

@@ -19,7 +19,6 @@ from msgspec import Struct
 from etcompile import backend
 from etcompile.compiler.stored import StoredJobError, read_text
 from etcompile.goodput import (
-    ReplicaSpans,
     Timeline,
     advanced,
     goodput,
@@ -248,8 +247,7 @@ def _timeline(job: Job, its: JobObjects, record: RunRecord, now: float) -> Timel
     for pod in its.pods.values():
         labels = pod["metadata"].get("labels") or {}
         if (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) == record.run:
-            role = labels.get(ROLE_LABEL, "")
-            spans.append(ReplicaSpans(role, labelled_rank(labels), spans_of(pod)))
+            spans.append(((labels.get(ROLE_LABEL, ""), labelled_rank(labels)), spans_of(pod)))
     return advanced(read_timeline(its.status), record, in_training(job, spans, record, now), now)
 
 

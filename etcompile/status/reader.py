@@ -65,24 +65,44 @@ class Seen(Struct):
             for job in statuses(self.objects.values())
         ]
 
-    def put(self, value: LiveObject) -> None:
-        """Takes in an object as it is now."""
-        metadata = value["metadata"]
-        self.objects[value["kind"], metadata["namespace"], metadata["name"]] = value
+    def read(self, cluster: Cluster) -> None:
+        """Reads all of it anew."""
+        self.objects, self.lists = {}, []
+        for version, kind in _KINDS if self.job is None else (*_KINDS, ("v1", "Event")):
+            labels = JOB_LABEL if self.job is None else f"{JOB_LABEL}={self.job}"
+            resource = cluster.resource(version, kind)
+            listing = cluster.list(
+                resource, self.namespace, labels="" if kind == "Event" else labels
+            )
+            for value in listing.items:
+                self.take_in("ADDED", value)
+            # The watcher's ConfigMaps need not carry a label: all are watched, and others skipped.
+            followed = "" if kind in ("ConfigMap", "Event") else labels
+            self.lists.append((resource, followed, listing.resource_version))
+        configs = [value["metadata"] for value in self.objects.values() if is_config(value)]
+        records = [
+            ObjectRef("v1", "ConfigMap", config["namespace"], config["labels"][JOB_LABEL] + end)
+            for config in configs
+            for end in _WATCHERS
+        ]
+        for record in Live(cluster).get(records):
+            self.take_in("ADDED", dict(record))
+        maps = cluster.resource("v1", "ConfigMap")
+        parents = cluster.list(maps, self.namespace, labels=applysets.SET, metadata_only=True)
+        self.orphans = applysets.orphans(parents.items)
 
-    def take_in(self, change: Event | ClusterError) -> None:
-        """Takes in a change, if it is of these jobs; raises what ended a watch."""
-        if isinstance(change, ClusterError):
-            raise change
-        kind, metadata = change.object["kind"], change.object["metadata"]
-        name, label = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
-        if change.type == "DELETED":
+    def take_in(self, change: str, value: LiveObject) -> None:
+        """Takes in a change of an object, if it is of these jobs."""
+        kind, metadata = value["kind"], value["metadata"]
+        name, job = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
+        if kind == "ConfigMap" and name.endswith(_WATCHERS):
+            is_ours = self.job is None or name in {self.job + end for end in _WATCHERS}
+        else:
+            is_ours = kind == "Event" or (job is not None and self.job in (None, job))
+        if change == "DELETED":
             self.objects.pop((kind, metadata["namespace"], name), None)
-        elif kind == "ConfigMap" and name.endswith(_WATCHERS):
-            if self.job is None or name in {self.job + end for end in _WATCHERS}:
-                self.put(change.object)
-        elif kind == "Event" or (label is not None and self.job in (None, label)):
-            self.put(change.object)
+        elif is_ours:
+            self.objects[kind, metadata["namespace"], name] = value
 
 
 def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
@@ -96,51 +116,22 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
         NoSuchJobError: no job of that name is there.
         ClusterError: something cannot be read.
     """
-    view = _read(cluster, job, namespace)
+    view = Seen(job, namespace)
+    view.read(cluster)
     if job is not None and not any(map(is_config, view.objects.values())):
         raise _no_such_job(cluster, job, namespace)
     return view
 
 
-def _read(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
-    view = Seen(job, namespace)
-    for version, kind in _KINDS if job is None else (*_KINDS, ("v1", "Event")):
-        labels = JOB_LABEL if job is None else f"{JOB_LABEL}={job}"
-        resource = cluster.resource(version, kind)
-        listing = cluster.list(resource, namespace, labels="" if kind == "Event" else labels)
-        for value in listing.items:
-            view.put(value)
-        # The watcher's ConfigMaps need not carry a label: all are watched, and others passed over.
-        followed = "" if kind in ("ConfigMap", "Event") else labels
-        view.lists.append((resource, followed, listing.resource_version))
-    configs = [value["metadata"] for value in view.objects.values() if is_config(value)]
-    records = [
-        ObjectRef("v1", "ConfigMap", config["namespace"], config["labels"][JOB_LABEL] + end)
-        for config in configs
-        for end in _WATCHERS
-    ]
-    for record in Live(cluster).get(records):
-        view.put(dict(record))
-    parents = cluster.list(
-        cluster.resource("v1", "ConfigMap"), namespace, labels=applysets.SET, metadata_only=True
-    )
-    view.orphans = applysets.orphans(parents.items)
-    return view
-
-
 def _no_such_job(cluster: Cluster, job: str, namespace: str | None) -> NoSuchJobError:
     """The error for a job that is not there, with the names that may be meant."""
-    resource = cluster.resource("v1", "ConfigMap")
-    jobs: list[tuple[str, str]] = []
-    for where in dict.fromkeys((None, namespace)):  # wherever this user may look
+    resource, jobs = cluster.resource("v1", "ConfigMap"), set[tuple[str, str]]()
+    for where in (namespace, None):  # wherever this user may look
         with contextlib.suppress(ClusterError):
-            listing = cluster.list(resource, where, labels=JOB_LABEL, metadata_only=True)
-            about = [value["metadata"] for value in listing.items]
-            jobs = sorted({(each["namespace"], each["labels"][JOB_LABEL]) for each in about})
-            break
-    here = [name for place, name in jobs if namespace in (None, place)]
-    elsewhere = [place for place, name in jobs if name == job]
-    if elsewhere:
+            for value in cluster.list(resource, where, labels=JOB_LABEL, metadata_only=True).items:
+                jobs.add((value["metadata"]["namespace"], value["metadata"]["labels"][JOB_LABEL]))
+    here = [name for place, name in sorted(jobs) if namespace in (None, place)]
+    if elsewhere := sorted(place for place, name in jobs if name == job):
         advice = f"it is in namespace '{elsewhere[0]}': add -n {elsewhere[0]}"
     elif close := probably(job, here):
         advice = f"did you mean '{close}'?"
@@ -172,17 +163,20 @@ def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
             threading.Thread(target=_listen, args=(watch, changes), daemon=True).start()
         try:
             while True:
-                view.take_in(changes.get())
-                end = time.monotonic() + _TOGETHER
+                several = [changes.get()]
+                time.sleep(_TOGETHER)
                 with contextlib.suppress(queue.Empty):
-                    while (left := end - time.monotonic()) > 0:
-                        view.take_in(changes.get(timeout=left))
+                    while True:
+                        several.append(changes.get_nowait())
+                for change in several:
+                    if isinstance(change, ClusterError):
+                        raise change
+                    view.take_in(change.type, change.object)
                 yield view
         except ClusterError as error:
             if not error.expired:
                 raise
-            fresh = _read(cluster, view.job, view.namespace)
-            view.objects, view.lists = fresh.objects, fresh.lists
+            view.read(cluster)
         finally:
             for watch in watches:
                 watch.close()

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from etcompile.failures.causes import OTHER_NODE_WANTED
 from etcompile.failures.log import COMMAND_ENDED, Failure, FailureLog, avoided_nodes, tail_of
-from etcompile.goodput import ReplicaSpans, Timeline, advanced, in_training
+from etcompile.goodput import Timeline, advanced, in_training
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import Action, CreatePod, EmitEvent, ReadTail, ReplacePod
@@ -210,7 +210,7 @@ def timeline(
         ended = (structs.replace(span, end=span.end or gone.at) for span in gone.pod.spans)
         pods.append((gone.pod, tuple(ended)))
     spans = [
-        ReplicaSpans(pod.role, pod.rank if pod.rank is not None else pod.index or 0, own)
+        ((pod.role, pod.rank if pod.rank is not None else pod.index or 0), own)
         for pod, own in pods
         if own and pod.spec_hash == view.spec_hash
     ]
