@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, ValidationError, convert, structs, to_builtins
+from msgspec import Struct, ValidationError, json, structs, to_builtins
 
 from etcompile import frontends, overlays
 from etcompile.diagnostics import Location, ValuePath
@@ -28,6 +28,7 @@ KIND = "StoredJob"
 STORED_BYTES = 256 * 1024
 """Bytes of a stored job: reading more would take seconds."""
 _MOST_NUMBER = 2**63
+_SETTINGS = json.Decoder(Settings)
 """What no number in a Kubernetes object comes to: they are 64 bits long."""
 
 
@@ -137,7 +138,7 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
     written = {**value, "secret": {"kind": kind, "name": name or None}}
     try:
         # Without an image of kubectl means with none, not with the default one.
-        settings = convert({"kubectlImage": None, **written}, Settings)
+        settings = _SETTINGS.decode(json.encode({"kubectlImage": None, **written}))
     except ValidationError:
         settings = None
     run = settings.run if settings else None
@@ -165,7 +166,7 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
         StoredJobError: the value is of another version, or its document does not compile.
     """
     lowered = read_declared(value)
-    ranges = convert(value["members"], dict[str, list[_Range]])
+    ranges = _RANGES.decode(json.encode(value["members"]))
     roles = tuple(
         structs.replace(role, members=tuple(m for r in ranges[role.name] for m in r.members()))
         if role.name in ranges
@@ -214,6 +215,9 @@ class _Range(Struct, frozen=True, omit_defaults=True, rename={"first": "from", "
         for index in range(self.first, self.last + 1):
             rank = None if self.rank is None else self.rank + index - self.first
             yield Member(index, self.labels, rank, self.relaunches, self.resources)
+
+
+_RANGES = json.Decoder(dict[str, list[_Range]])
 
 
 def _ranges(members: Sequence[Member]) -> Iterator[dict[str, Any]]:

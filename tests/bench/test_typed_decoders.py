@@ -47,8 +47,8 @@ def typed_calls(path: Path) -> list[str]:
             typed = any(keyword.arg == "type" for keyword in call.keywords)
             if (
                 (name.endswith("decode") and typed)
-                or name == "msgspec.convert"
-                or name.endswith(("json.Decoder", "yaml.Decoder", "msgpack.Decoder"))
+                or name in {"convert", "msgspec.convert"}
+                or name.split(".")[-1] == "Decoder"
             ):
                 found.append(f"{path.relative_to(ROOT)}:{call.lineno}: {name}")
     return found
