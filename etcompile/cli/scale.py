@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile import frontends
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import JOB, OPTIONAL_PATHS, CompileOptions, compiler_options
@@ -14,8 +13,7 @@ from etcompile.exitcodes import REFUSED
 from etcompile.naming import some
 
 if TYPE_CHECKING:
-    from etcompile.scaling import Proposal
-    from etcompile.scaling.scaled_files import Request
+    from etcompile.scaling import Proposal, Request
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -60,29 +58,21 @@ def command(ctx: click.Context, options: _Options) -> None:
     the job has scale intents already, it adds a file with one more intent, which is applied last.
     Nothing is written if render would refuse the result.
     """
-    from etcompile.scaling import chosen, in_place, proposal, written
+    from etcompile.emit.files import outside, write_file
+    from etcompile.scaling import scaled
 
     request = _request(options)
     job, paths = options.job, options.paths or (".",)
-    compiling = compiler_options(options)
-    selected, problems = chosen(job, paths, compiling, options.kind)
-    change = None
-    if selected is not None:
-        ((way, value),) = options.ways().items()
-        said = f"etcompile scale {shlex.quote(job)} --{way} {shlex.quote(str(value))}"
-        change, problems = proposal(selected, request, compiling, said=said)
-        changes_number = options.in_place
-        if changes_number is None:
-            # Unless asked, only where the number alone counts, and not of a kind whose operator
-            # scales by documents of their own.
-            kind = frontends.find(selected.job.api_version, selected.job.kind)
-            scalers = kind.operator.scalers if kind and kind.operator else ()
-            others = options.pods or options.overlays or scalers
-            changes_number = not others and len(selected.documents) == 1
-        if change is not None and changes_number:
-            edited, more = in_place(selected, change)
-            if options.in_place or edited is not None:
-                change, problems = edited, [*problems, *more]
+    ((way, value),) = options.ways().items()
+    change, problems = scaled(
+        job,
+        paths,
+        request,
+        compiler_options(options),
+        said=f"etcompile scale {shlex.quote(job)} --{way} {shlex.quote(str(value))}",
+        kind=options.kind,
+        in_place=options.in_place,
+    )
     if change is None or refuses(problems, options):
         report(problems, options)
         if notices(options):
@@ -90,8 +80,11 @@ def command(ctx: click.Context, options: _Options) -> None:
         ctx.exit(REFUSED)
     if options.dry_run:
         write(change.text)
-    else:
-        problems += written(change, paths)
+    elif change.path is not None:
+        content, only_new = change.text.encode(), not change.replaces
+        problems += outside(change.path, paths) or write_file(
+            change.path, content, only_new=only_new
+        )
     report(problems, options)
     if refuses(problems, options):
         ctx.exit(REFUSED)
@@ -102,7 +95,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 def _request(options: _Options) -> "Request":
     """How many workers there are to be; a usage error if the options contradict each other."""
-    from etcompile.scaling.scaled_files import Request
+    from etcompile.scaling import Request
 
     ways = [*options.ways()]
     if len(ways) != 1:

@@ -1,10 +1,14 @@
 """A request for more or fewer workers to the file that says so: a new intent, or the job's own.
 
+Mistakes in other jobs are not reported, and a folder may hold YAML that is no manifest. A file that
+cannot be read is reported if it names the job, because it may hold one of its intents.
+
 The new intent goes through the same stages as in render before it is written, and is refused for
-the same reasons. With `--in-place` the job's own file is edited as `check --fix` edits: only the
-number changes. A job that has intents keeps its number, because the intents count from there.
+the same reasons. In place, the job's own file is edited as `check --fix` edits: only the number
+changes. A job that has intents keeps its number, because the intents count from there.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,23 +16,24 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile import backend, emit, frontends
+from etcompile import compiler, emit, frontends
 from etcompile.compiler.build import job_objects
 from etcompile.compiler.choices import Options
 from etcompile.compiler.fold import by_job, fold_job, ordered
-from etcompile.compiler.load import Environment, environment_of, library_of, texts_of
+from etcompile.compiler.load import load
 from etcompile.compiler.lower import lower
 from etcompile.compiler.patch import patch
+from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
 from etcompile.diagnostics.diagnostic import Fix, Replace
-from etcompile.emit.files import outside, write_file
+from etcompile.diagnostics.spelling import probably
 from etcompile.fixes import with_fix
 from etcompile.k8s.path import dotted, value_at
 from etcompile.load import Document, access, parse
 from etcompile.model import Intent, Job
 from etcompile.naming import natural
-from etcompile.scaling.job_documents import Chosen
 
+_LISTED = 8
 _SEQUENCE = "etcompile.dev/sequence"
 _OWN = "etcompile.dev/v1alpha1"
 _LABEL_LIMIT = 63
@@ -72,7 +77,6 @@ class Proposal(Struct, frozen=True):
     after: int
     come: tuple[str, ...]
     go: tuple[str, ...]
-    role: str = ""
     replaces: bool = False
 
 
@@ -86,30 +90,60 @@ class _Current(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def proposal(
-    chosen: Chosen, request: Request, options: Options, *, said: str
+def scaled(
+    name: str,
+    paths: Sequence[str],
+    request: Request,
+    options: Options,
+    *,
+    said: str,
+    kind: str | None = None,
+    in_place: bool | None = None,
 ) -> tuple[Proposal | None, list[Diagnostic]]:
-    """The file of a new intent that meets a request.
+    """The file that meets a request.
 
     Args:
-        request: How many workers there are to be.
-        said: The command line, for the file's first line.
+        name: The job.
+        paths: Where it is, with all its intents.
+        options: How to compile; its namespace narrows the choice.
+        said: The command line, for the first line of a new file.
+        kind: The job's kind, in any case, perhaps with the version: `MPIJob`, `mpijob.v2beta1`.
+        in_place: Whether the job's own file is changed; if None, where the number alone counts.
 
     Returns:
         The proposal, or None; and what is wrong with the job, with its intents or with the request.
     """
-    environment = environment_of(options)
-    if has_errors(environment.diagnostics):
-        return None, [*environment.diagnostics]
-    texts, notes = texts_of(options)
-    if has_errors(notes):
-        return None, [*notes]
-    documents = (*chosen.runtimes, *chosen.documents)
-    now, problems = _compiled(documents, options, environment, texts)
+    loaded = compiler.loaded(paths, options, None)
+    if problems := [problem for problem in loaded.diagnostics if _matters(problem, name)]:
+        return None, problems
+    jobs: list[Document] = []
+    intents: list[Document] = []
+    for document in loaded.documents:
+        if known := frontends.find(document.api_version, document.kind):
+            (jobs if known.pod_templates else intents).append(document)
+    job = _named(name, jobs, options, kind)
+    if isinstance(job, Diagnostic):
+        return None, [job]
+    here, word = options.namespace or "default", json.dumps(name)
+    # One that cannot be read counts if it names the job, so that what is wrong with it is reported.
+    own = {
+        id(intent)
+        for intent in intents
+        if (intent.namespace or here) == (job.namespace or here) and word in json.dumps(intent.data)
+    }
+    runtimes = named_runtimes([job])
+    documents = [
+        document
+        for document in loaded.documents
+        if document is job
+        or id(document) in own
+        or (is_runtime(document) and document.name in runtimes)
+    ]
+    now, problems = _compiled(documents, options)
     if now is None:
         return None, problems
     if now.folded.scaled_role is None:
-        return None, [_not_elastic(now.folded, chosen.job)]
+        return None, [_not_elastic(now.folded, job)]
     before = _workers(now.folded)
     more = (request.add or 0) - (request.remove or 0)
     if request.to is not None:
@@ -122,25 +156,117 @@ def proposal(
         spec = {"toDelete": {"count": -more}}
     elif more == 0:
         return Proposal(None, "", "", before, before, (), ()), []
-    path, value = _intent(chosen, now, spec)
+    names = {
+        i.name or ""
+        for i in intents
+        if (i.namespace or "default") == (now.job.namespace or "default")
+    }
+    path, value = _intent(job, now, spec, names)
     text = f"# Written by `{said}`.\n{emit.to_yaml(value)}"
     new = parse(text, file=str(path)).documents
-    then, problems = _compiled((*documents, *new), options, environment, texts)
+    then, problems = _compiled([*documents, *new], options)
     if then is None:
         return None, problems
-    return (
-        Proposal(
-            path=path,
-            text=text,
-            title=f"{value['kind']} {value['metadata']['name']}",
-            before=before,
-            after=_workers(then.folded),
-            come=tuple(pod for pod in then.pods if pod not in now.pods),
-            go=tuple(pod for pod in now.pods if pod not in then.pods),
-            role=now.folded.scaled_role.name,
-        ),
-        [diagnostic for diagnostic in then.diagnostics if diagnostic not in now.diagnostics],
+    problems = [problem for problem in then.diagnostics if problem not in now.diagnostics]
+    proposal = Proposal(
+        path=path,
+        text=text,
+        title=f"{value['kind']} {value['metadata']['name']}",
+        before=before,
+        after=_workers(then.folded),
+        come=tuple(pod for pod in then.pods if pod not in now.pods),
+        go=tuple(pod for pod in now.pods if pod not in then.pods),
     )
+    if in_place is None:
+        # Not of a kind whose operator scales by documents of their own.
+        of_job = frontends.find(job.api_version, job.kind)
+        scalers = of_job.operator.scalers if of_job and of_job.operator else ()
+        others = request.pods or options.overlays or scalers or now.intents
+        edited = None if others else _edited(job, now, proposal)
+        return (edited if isinstance(edited, Proposal) else proposal), problems
+    if not in_place:
+        return proposal, problems
+    edited = _edited(job, now, proposal)
+    if isinstance(edited, Diagnostic):
+        return None, [*problems, edited]
+    return edited, problems
+
+
+def _matters(problem: Diagnostic, name: str) -> bool:
+    """Whether what is wrong with a file may hide something of the job."""
+    if problem.location is None or not has_errors([problem]):
+        return has_errors([problem])
+    try:
+        return name.encode() in access.content(problem.location.file)
+    except OSError:
+        return True
+
+
+def _named(
+    name: str, jobs: Sequence[Document], options: Options, kind: str | None
+) -> Document | Diagnostic:
+    """The job of that name, or why there is not exactly one."""
+    kinds = (kind or "").strip().lower()
+    same = [job for job in jobs if job.name == name]
+    named = [job for job in same if options.namespace in (None, job.namespace or options.namespace)]
+    chosen = [
+        job
+        for job in named
+        if not kinds
+        or kinds == f"{job.kind}".lower()
+        or kinds == f"{job.kind}.{(job.api_version or '').rpartition('/')[2]}".lower()
+    ]
+    if len(chosen) == 1:
+        return chosen[0]
+    if chosen:
+        namespaces = {job.namespace or "default" for job in chosen}
+        advice = "choose one with --kind, or name its file"
+        if len(namespaces) > 1:
+            advice = f"choose one with -n: {', '.join(sorted(namespaces))}"
+        titles = ", ".join(f"{job.label} ({job.file})" for job in chosen)
+        facts = {"job": name, "count": len(chosen), "jobs": titles, "advice": advice}
+        return diagnose(codes.WHICH_JOB, chosen[0].locate(("metadata", "name")), **facts)
+    where = "the input"
+    if options.namespace is not None:
+        where = f"namespace '{options.namespace}' of the input"
+    others = {job.name for job in jobs if job.name}
+    if named:
+        advice = f"it is a {named[0].kind}: leave out --kind {kind}"
+    elif same:
+        advice = f"it is in namespace '{same[0].namespace}': -n {same[0].namespace}"
+    elif close := probably(name, others):
+        advice = f"did you mean '{close}'?"
+    elif others:
+        advice = f"jobs there: {', '.join(sorted(others)[:_LISTED])}"
+    else:
+        advice = "there are no jobs: name the folder that holds them"
+    return diagnose(codes.NO_JOB_TO_SCALE, None, job=name, where=where, advice=advice)
+
+
+def _compiled(
+    documents: Sequence[Document], options: Options
+) -> tuple[_Current | None, list[Diagnostic]]:
+    """The job of the documents with its intents; None if it is refused, and what is wrong."""
+    sources = load(documents, options, None)
+    if has_errors(sources.environment.diagnostics):
+        return None, [*sources.diagnostics]
+    patched = patch(sources.documents, sources.options, sources.environment, sources.library)
+    lowered = lower(patched.documents, sources.options.settings.kubernetes_version)
+    problems = [*sources.diagnostics, *patched.diagnostics, *lowered.diagnostics]
+    if has_errors(problems):
+        return None, problems
+    # Other intents that name it select a job of another kind.
+    ((job, intents),), _ = by_job(lowered.jobs, lowered.intents)
+    if job.scaled_role is None:
+        # What is wrong with its intents is that it has any.
+        return _Current(job, job, intents), []
+    folded = fold_job(job, intents, sources.options.settings)
+    group, _, more = job_objects(folded, sources.texts, sources.environment, patched.sources)
+    problems += more
+    if has_errors(problems):
+        return None, problems
+    pods = tuple(value["metadata"]["name"] for value in group.objects if value["kind"] == "Pod")
+    return _Current(job, folded.job, intents, pods, tuple(problems)), problems
 
 
 def _workers(job: Job) -> int:
@@ -149,7 +275,9 @@ def _workers(job: Job) -> int:
     return len(role.members) + (role.bounds.others if role.bounds else 0) if role else 0
 
 
-def _intent(chosen: Chosen, now: _Current, spec: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+def _intent(
+    document: Document, now: _Current, spec: dict[str, Any], names: set[str]
+) -> tuple[Path, dict[str, Any]]:
     """The ScaleOut or ScaleIn that changes a job, and its file, so that it counts last.
 
     If all others have a sequence number, or were created in a cluster, the new one gets the next
@@ -159,23 +287,22 @@ def _intent(chosen: Chosen, now: _Current, spec: dict[str, Any]) -> tuple[Path, 
     """
     job, way = now.job, "out" if "toAdd" in spec else "in"
     in_order, _ = ordered(now.intents)
-    last = in_order[-1].origin.locate().file if in_order else chosen.job.file
+    last = in_order[-1].origin.locate().file if in_order else document.file
     folder = Path(last).parent
     files = {path.name for path in folder.iterdir()}
     numbers = [match["number"] for name in files if (match := _NUMBERED.fullmatch(name))]
     width = max(map(len, numbers), default=_WIDTH)
     sequences = [intent.sequence for intent in now.intents if intent.sequence is not None]
     number = max([0, *sequences, *map(int, numbers)]) + 1
-    used = {name for where, name in chosen.names if where == (job.namespace or "default")}
-    used |= {name.partition(".")[0] for name in files}
+    used = names | {name.partition(".")[0] for name in files}
     while any(name.endswith(f"scale-{number:0{width}}-{way}") for name in used):
         number += 1
     stem = f"scale-{number:0{width}}-{way}"
     name = f"{job.name}-{stem}"
     metadata: dict[str, Any] = {"name": name if len(name) <= _LABEL_LIMIT else stem}
     # As the job's file says it: the new one goes through the same options and overlays.
-    if chosen.job.namespace is not None:
-        metadata["namespace"] = chosen.job.namespace
+    if document.namespace is not None:
+        metadata["namespace"] = document.namespace
     file = f"{stem}.yaml"
     if all(intent.sequence is not None or intent.created is not None for intent in in_order):
         metadata["annotations"] = {_SEQUENCE: str(number)}
@@ -193,35 +320,25 @@ def _intent(chosen: Chosen, now: _Current, spec: dict[str, Any]) -> tuple[Path, 
     }
 
 
-def in_place(chosen: Chosen, intent: Proposal) -> tuple[Proposal | None, list[Diagnostic]]:
-    """The same number of workers, written into the job's file.
+def _edited(job: Document, now: _Current, intent: Proposal) -> Proposal | Diagnostic:
+    """The number of workers that an intent comes to, written into the job's file, or why not."""
 
-    Args:
-        intent: The intent that would meet the request, which is refused where this one would be.
-
-    Returns:
-        The proposal, or None; and why it cannot be.
-    """
-    if intent.path is None:
-        return intent, []
-    job = chosen.job
-
-    def refused(reason: str, advice: str = "") -> tuple[None, list[Diagnostic]]:
+    def refused(reason: str, advice: str = "") -> Diagnostic:
         facts = {"job": job.name or "", "reason": reason, "advice": advice}
-        place = job.locate(("metadata", "name"))
-        return None, [diagnose(codes.NUMBER_NOT_WRITTEN, place, **facts)]
+        return diagnose(codes.NUMBER_NOT_WRITTEN, job.locate(("metadata", "name")), **facts)
 
-    if len(chosen.documents) > 1:
+    if now.intents:
         return refused(
             "it has scale intents, which count from the number in its file",
             "leave out --in-place, or fold the intents into it",
         )
+    role = now.folded.scaled_role.name if now.folded.scaled_role else ""
     kind = frontends.find(job.api_version, job.kind)
     paths = [*kind.counts_of(job.data)] if kind else []
-    own = [path for path in paths if str(path[-2]).lower() == intent.role.lower()]
+    own = [path for path in paths if str(path[-2]).lower() == role.lower()]
     path: ValuePath | None = next(iter(own or (paths if len(paths) == 1 else ())), None)
     if path is None:
-        return refused(f"nothing in it says how many {intent.role} there are")
+        return refused(f"nothing in it says how many {role} there are")
     where = dotted(path)
     advice = f"write {where}: {intent.after} there"
     if value_at(job.data, path) is None:
@@ -236,50 +353,7 @@ def in_place(chosen: Chosen, intent: Proposal) -> tuple[Proposal | None, list[Di
     if after is None:
         return refused("its file cannot be edited at that place", advice)
     file, after = Path(job.file), _MARK * text.startswith(_MARK) + after
-    return structs.replace(intent, path=file, text=after, title=title, replaces=True), []
-
-
-def written(proposal: Proposal, places: Sequence[str]) -> list[Diagnostic]:
-    """Writes the file; what is wrong if it cannot be.
-
-    Args:
-        proposal: The file. An existing one is overwritten only if the proposal says so.
-        places: The PATHs of the command: nothing is written elsewhere.
-    """
-    if proposal.path is None:
-        return []
-    content, only_new = proposal.text.encode(), not proposal.replaces
-    return outside(proposal.path, places) or write_file(proposal.path, content, only_new=only_new)
-
-
-def _compiled(
-    documents: Sequence[Document],
-    options: Options,
-    environment: Environment,
-    texts: backend.Texts,
-) -> tuple[_Current | None, list[Diagnostic]]:
-    """The job of the documents with its intents; None if it is refused, and what is wrong."""
-    options = structs.replace(options, settings=environment.settings)
-    library = library_of(options)
-    patched = patch(documents, options, environment, library.documents)
-    lowered = lower(patched.documents, environment.settings.kubernetes_version)
-    problems = [*patched.diagnostics, *library.diagnostics, *lowered.diagnostics]
-    pairs, unselected = by_job(lowered.jobs, lowered.intents)
-    if not has_errors(problems):
-        problems += unselected
-    if has_errors(problems):
-        return None, problems
-    ((job, intents),) = pairs
-    if job.scaled_role is None:
-        # What is wrong with its intents is that it has any.
-        return _Current(job, job, intents), []
-    folded = fold_job(job, intents, options.settings)
-    group, _, more = job_objects(folded, texts, environment, patched.sources)
-    problems += more
-    if has_errors(problems):
-        return None, problems
-    pods = tuple(value["metadata"]["name"] for value in group.objects if value["kind"] == "Pod")
-    return _Current(job, folded.job, intents, pods, tuple(problems)), problems
+    return structs.replace(intent, path=file, text=after, title=title, replaces=True)
 
 
 def _not_elastic(job: Job, document: Document) -> Diagnostic:
