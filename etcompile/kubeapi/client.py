@@ -4,14 +4,12 @@ Each is one request, or one list's pages; none waits for anything to happen in t
 to do, and in which order, is the plan's and `apply`'s business.
 """
 
-import functools
 import hashlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import msgspec
 import urllib3
 from msgspec import Struct
 
@@ -208,31 +206,15 @@ class Cluster:
                 return
             query["continue"] = metadata["continue"]
 
-    def list(
-        self,
-        resource: Resource,
-        namespace: str | None = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
-        limit: int = 500,
-    ) -> Page:
+    def list(self, resource: Resource, namespace: str | None = "", **how: Any) -> Page:
         """All objects of a kind, of one moment; the arguments are those of `pages`."""
-        read = functools.partial(
-            self.pages,
-            resource,
-            namespace,
-            labels=labels,
-            fields=fields,
-            metadata_only=metadata_only,
-        )
         try:
-            pages = [*read(limit=limit)]
+            pages = [*self.pages(resource, namespace, **how)]
         except ClusterError as error:
             if not error.expired:
                 raise
-            pages = [*read(limit=0)]  # forgotten on the way: now in one piece
+            # Forgotten on the way: now in one piece.
+            pages = [*self.pages(resource, namespace, **{**how, "limit": 0})]
         items = [item for page in pages for item in page.items]
         return Page(items, pages[-1].resource_version)
 
@@ -338,7 +320,7 @@ class Cluster:
                 "DELETE",
                 resource.path(namespace or self.namespace, name),
                 {"dryRun": "All"} if dry_run else None,
-                body=msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}),
+                {"apiVersion": "v1", "kind": "DeleteOptions", **options},
                 repeats="always" if uid or dry_run else "unreached",
             )
         except ClusterError as error:
@@ -450,9 +432,8 @@ class Cluster:
     ) -> LiveObject:
         if dry_run:
             query["dryRun"] = "All"
-        encoded = msgspec.json.encode(body)
         written: LiveObject = self._session.value(
-            method, path, query, encoded, content=content, repeats=repeats
+            method, path, query, body, content=content, repeats=repeats
         )
         if content != _MERGE:
             for field in dropped_fields(body.get("spec"), written.get("spec")):

@@ -7,6 +7,7 @@ message, so all of them become the same `ClusterError`.
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -143,9 +144,7 @@ def refusal(
     if not isinstance(answer, dict) or answer.get("kind") != "Status":
         text = " ".join(body[:500].decode(errors="replace").split())[:200]
         message = text or "the server gave no reason"
-        error = ClusterError(
-            _REASONS.get(status, "Unknown"), message, status=status, request=request
-        )
+        error = ClusterError(_reason(status), message, status=status, request=request)
     else:
         error = status_error(answer, request, status=status)
     seconds = headers.get("Retry-After", "")  # API servers never send the form with a date
@@ -164,7 +163,7 @@ def status_error(
     message = answer.get("message") or "the server gave no reason"
     values = _VALUES if "Kind=Secret" in message else _VALUE
     message = " ".join(values.sub("", message).split())
-    reason = answer.get("reason") or _REASONS.get(code or 0, "Unknown")
+    reason = answer.get("reason") or _reason(code)
     if message.startswith(_MALFORMED):
         reason = "Invalid"
     return ClusterError(
@@ -195,20 +194,13 @@ _HINTS = {
     403: "ask for these rights; `kubectl auth can-i --list` shows yours",
 }
 
-_REASONS = {
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "NotFound",
-    407: "ProxyAuthenticationRequired",
-    409: "Conflict",
-    410: "Expired",
-    413: "RequestEntityTooLarge",
-    422: "Invalid",
-    429: "TooManyRequests",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-    504: "Timeout",
-}
+
+def _reason(status: int | None) -> str:
+    """The reason of an answer that gives none, which may be a proxy's."""
+    try:
+        return HTTPStatus(status or 0).phrase.replace(" ", "")
+    except ValueError:
+        return "Unknown"
 
 
 def _conflict(cause: Cause) -> FieldConflict:

@@ -25,7 +25,7 @@ from etcompile._version import __version__
 from etcompile.kubeapi.authentication import Credential, Credentials
 from etcompile.kubeapi.errors import ClusterError, refusal
 from etcompile.kubeapi.kubeconfig import Access
-from etcompile.kubeapi.transport import Answer, NoAnswerError, Transport
+from etcompile.kubeapi.transport import NoAnswerError, Transport
 
 Query = Mapping[str, str]
 Repeatable = Literal["always", "unreached"]
@@ -117,7 +117,7 @@ class Session:
         method: str,
         path: str,
         query: Query | None = None,
-        body: bytes | None = None,
+        body: Any = None,
         *,
         content: str = JSON,
         accept: str = JSON,
@@ -126,11 +126,12 @@ class Session:
     ) -> Any:
         """The JSON value that a request to an unquoted path is answered with."""
         headers = {"Accept": accept}
+        encoded = None
         if body is not None:
-            headers["Content-Type"] = content
-        answer = self._answer(method, path, query, body, headers, repeats, largest=largest)
+            headers["Content-Type"], encoded = content, msgspec.json.encode(body)
+        answer, data = self._answer(method, path, query, encoded, headers, repeats, largest=largest)
         try:
-            return msgspec.json.decode(answer.body)
+            return msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
             server = self.access.cluster.server
             raise ClusterError(
@@ -145,9 +146,7 @@ class Session:
         self, path: str, query: Query, quiet: float, accept: str
     ) -> urllib3.BaseHTTPResponse:
         """The answer to a GET, while it is coming."""
-        answer = self._answer("GET", path, query, None, {"Accept": accept}, "always", quiet=quiet)
-        assert answer.stream is not None  # noqa: S101 (it is no refusal)
-        return answer.stream
+        return self._answer("GET", path, query, None, {"Accept": accept}, "always", quiet=quiet)[0]
 
     def close(self) -> None:
         """Ends waits, and closes connections; whoever waits gets a ClusterError."""
@@ -167,8 +166,8 @@ class Session:
         *,
         largest: int | None = None,
         quiet: float | None = None,
-    ) -> Answer:
-        """The answer, below 400."""
+    ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+        """The answer, below 400, and its body."""
         url = quote(path, safe="/:~")
         if query:
             url = f"{url}?{urlencode(query)}"
@@ -184,7 +183,7 @@ class Session:
                 headers["Accept-Encoding"] = "gzip"
             begun = steady()
             try:
-                answer = transport.send(
+                answer, data = transport.send(
                     method, url, body, headers | credential.headers, largest=largest, quiet=quiet
                 )
             except NoAnswerError as failure:
@@ -203,8 +202,8 @@ class Session:
                         self.warnings[text.replace('\\"', '"')] = None
                 self.clock.observe(answer.headers.get("Date", ""), begun)
                 if answer.status < 400:
-                    return answer
-                error = refusal(answer.status, answer.body, answer.headers, request)
+                    return answer, data
+                error = refusal(answer.status, data, answer.headers, request)
                 if answer.status == 401:
                     error.message += self._of_context
                     if not renewed:

@@ -15,7 +15,6 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment
 
 import urllib3
-from msgspec import Struct
 
 from etcompile.kubeapi.authentication import basic
 from etcompile.kubeapi.errors import ClusterError
@@ -25,15 +24,6 @@ _ONCE = urllib3.Retry(total=False, redirect=False)
 
 _GARBLED = ("BAD_RECORD_MAC", "DECODE_ERROR", "INTERNAL_ERROR", "UNEXPECTED_MESSAGE")
 """Alerts (RFC 8446 6.2) that blame the bytes or the server, not who asks: they may pass."""
-
-
-class Answer(Struct, frozen=True):
-    """What came back: all of it, or a stream of what is coming if that was wanted."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    stream: urllib3.BaseHTTPResponse | None = None
 
 
 class LargeAnswerError(Exception):
@@ -104,14 +94,14 @@ class Transport:
         *,
         largest: int | None = None,
         quiet: float | None = None,
-    ) -> Answer:
-        """Sends a request and reads the answer.
+    ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+        """Sends a request; the answer, and its body.
 
         Args:
             url: The path with its query.
             largest: Bytes of the answer that are read; None for all of them.
-            quiet: Return the answer while it is coming; its connection counts as lost after so
-                many seconds without a byte. A refusal is read as a whole.
+            quiet: Return the answer while it is coming, without its body; its connection counts as
+                lost after so many seconds without a byte. A refusal is read as a whole.
         """
         try:
             response = (self._pool or self._manager).urlopen(
@@ -124,9 +114,9 @@ class Transport:
                 timeout=self._timeout if quiet is None else _limits(quiet),
             )
             if quiet is not None and response.status < 400:
-                return Answer(response.status, response.headers, b"", response)
+                return response, b""
             if largest is None:
-                return Answer(response.status, response.headers, response.data)
+                return response, response.data
             try:
                 data = response.read(largest + 1)
                 if len(data) > largest:
@@ -136,7 +126,7 @@ class Transport:
                 response.release_conn()
         except urllib3.exceptions.HTTPError as error:
             raise self._unanswered(error) from None
-        return Answer(response.status, response.headers, data)
+        return response, data
 
     def close(self) -> None:
         """Closes the connections that are idle."""
