@@ -9,7 +9,7 @@ one by names exactly those. What et-operator gets wrong is refused: unknown name
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, structs
@@ -18,14 +18,16 @@ from etcompile import backend
 from etcompile.check.job_rules import check_longest_name
 from etcompile.compiler import scaleplans
 from etcompile.compiler.run import run_of
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.model import (
     MOST_PODS,
+    Bounds,
     Intent,
     Job,
     Labels,
     Member,
+    Origin,
     Role,
     ScaleIn,
     ScaleOut,
@@ -155,25 +157,10 @@ def ordered(intents: Iterable[Intent]) -> tuple[list[Intent], list[Diagnostic]]:
 
 # One job ------------------------------------------------------------------------------------------
 
-
-class _Workers(Struct, frozen=True):
-    """The replicas of a role while its intents are folded."""
-
-    role: Role
-    members: dict[int, Member]
-    removed: dict[str, str]
-    """Host name to the title of the intent that removed it."""
-    run_names: re.Pattern[str] | None
-    """How the Pods of a run are named, if their names count."""
-
-    def host_of(self, member: Member) -> str:
-        """A replica as people call it: by its number, also where its Service is its rank's."""
-        return self.role.host_name(structs.replace(member, rank=None))
-
-    def host_of_pod(self, pod: str) -> str:
-        """The host of a Pod, whichever run the Pod belongs to."""
-        match = self.run_names.fullmatch(pod) if self.run_names else None
-        return f"{self.role.naming.stem}-{match['index']}" if match else pod
+Members = Mapping[int, Member]
+"""Replicas of a role, by their numbers."""
+_Outcome = tuple[Members, Callable[[], Location], list[Diagnostic]]
+"""The replicas after an intent, where it says how many there are, and why it is refused."""
 
 
 def _with_intents(
@@ -184,7 +171,7 @@ def _with_intents(
     role = job.scaled_role
     if role is None:
         problems = []
-        for intent in in_order if job.keeps_plans else intents:
+        for intent in in_order:
             if job.keeps_plans and isinstance(intent, ScalePlan):
                 job, refused = scaleplans.pass_on(job, intent)
                 problems += refused
@@ -196,23 +183,38 @@ def _with_intents(
         own = re.escape(role.naming.stem.removeprefix(f"{job.name}-"))
         pattern = rf"{re.escape(job.name)}-[-a-z0-9]+-{own}-(?P<index>\d+)"
         run_names = re.compile(pattern, re.ASCII)
-    standing = {member.index: member for member in role.members if member.index is not None}
-    workers = _Workers(role, standing, {}, run_names)
-    highest = max(workers.members, default=-1)
+    members: Members = {member.index: member for member in role.members if member.index is not None}
+    highest = max(members, default=-1)
+    removed_by: dict[str, str] = {}
     sizes: Labels = {}
     for intent in in_order:
+        new_sizes = sizes
         if isinstance(intent, ScaleOut):
-            problems += _scale_out(workers, intent)
+            after, place, refused = _scale_out(role, members, intent)
         elif isinstance(intent, ScaleIn):
-            problems += _scale_in(workers, intent)
+            after, place, refused = _scale_in(role, members, intent, removed_by, run_names)
         elif isinstance(intent, ScalePlan):
-            members, sizes, refused = scaleplans.apply_plan(role, workers.members, sizes, intent)
-            problems += refused
-            workers = structs.replace(workers, members=members)
-        highest = max((highest, *workers.members))
-    members_left = tuple(workers.members[index] for index in sorted(workers.members))
-    roles = (structs.replace(r, members=members_left) if r is role else r for r in job.roles)
+            after, new_sizes, refused = scaleplans.apply_plan(role, members, sizes, intent)
+            path = ("spec", "replicaResourceSpecs", role.name, "replicas")
+            place = partial(intent.origin.locate, *path)
+        if not refused and len(after) != len(members):
+            refused = [*_beyond_bounds(role, len(after), intent, place)]
+        problems += refused
+        if refused:
+            continue
+        removed_by |= {_host(role, members[n]): intent.title for n in members.keys() - after.keys()}
+        for number in after.keys() - members.keys():
+            removed_by.pop(_host(role, after[number]), None)
+        members, sizes = after, new_sizes
+        highest = max((highest, *members))
+    left = tuple(members[index] for index in sorted(members))
+    roles = (structs.replace(r, members=left) if r is role else r for r in job.roles)
     return structs.replace(job, roles=tuple(roles)), highest, problems
+
+
+def _host(role: Role, member: Member) -> str:
+    """A replica as people call it: by its number, also where its Service is its rank's."""
+    return role.host_name(structs.replace(member, rank=None))
 
 
 def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
@@ -227,99 +229,109 @@ def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
     return diagnose(codes.NOT_SCALABLE, intent.origin.locate("spec", "selector", "name"), **facts)
 
 
-def _scale_out(workers: _Workers, intent: ScaleOut) -> list[Diagnostic]:
+def _beyond_bounds(
+    role: Role, count: int, intent: Intent, place: Callable[[], Location]
+) -> Iterator[Diagnostic]:
+    """An error if an intent leaves a role more or fewer replicas than it may have."""
+    bounds = role.bounds or Bounds()
+    least, most = bounds.names
+    facts = {"intent": intent.title, "replicas": count + bounds.others}
+    if bounds.maximum is not None and count > bounds.maximum:
+        maximum = bounds.maximum + bounds.others
+        yield diagnose(codes.ABOVE_MAX, place(), **facts, limit=most, maximum=maximum)
+    elif count < bounds.minimum:
+        lowest = bounds.minimum + bounds.others
+        floor, advice = f"{least} is {lowest}", f"leave {lowest} at least, or lower {least}"
+        if lowest <= 1:
+            floor, advice = "at least one must stay", "delete the job instead, or remove fewer"
+        yield diagnose(codes.BELOW_MIN, place(), **facts, floor=floor, advice=advice)
+
+
+def _scale_out(role: Role, members: Members, intent: ScaleOut) -> _Outcome:
     place = partial(intent.origin.locate, "spec", "toAdd", "count")
-    replicas = len(workers.members) + intent.count
+    replicas = len(members) + intent.count
     if replicas > MOST_PODS:
         what = f"the number of workers after {intent.title}"
-        return [diagnose(codes.TOO_MANY_PODS, place(), what=what, count=replicas, limit=MOST_PODS)]
-    if problems := [*scaleplans.beyond_bounds(workers.role, replicas, intent, place)]:
-        return problems
-    first = scaleplans.next_index(workers.members)
+        facts = {"what": what, "count": replicas, "limit": MOST_PODS}
+        return members, place, [diagnose(codes.TOO_MANY_PODS, place(), **facts)]
     # A generated name is only known to a cluster; the first index makes it unique here.
+    first = scaleplans.next_index(members)
     name = f"{intent.name}{first}" if intent.generated else intent.name
     labels = {intent.label: name} if intent.label else {}
+    problems = []
     if labels and len(name) > _LABEL_LIMIT:
         where = intent.origin.locate("metadata", "generateName" if intent.generated else "name")
-        return [diagnose(codes.INTENT_NAME, where, intent=intent.kind, length=len(name))]
-    for member in [*scaleplans.joining(workers.role, workers.members, intent.count, labels)]:
-        workers.members[member.index or 0] = member
-        workers.removed.pop(workers.host_of(member), None)
-    return []
+        problems = [diagnose(codes.INTENT_NAME, where, intent=intent.kind, length=len(name))]
+    return scaleplans.joined(role, members, intent.count, labels, {}), place, problems
 
 
-def _scale_in(workers: _Workers, intent: ScaleIn) -> list[Diagnostic]:
+def _scale_in(
+    role: Role,
+    members: Members,
+    intent: ScaleIn,
+    removed_by: Mapping[str, str],
+    run_names: re.Pattern[str] | None,
+) -> _Outcome:
+    """The replicas after a ScaleIn.
+
+    Args:
+        removed_by: The intent that removed a host which is not there any more.
+        run_names: How the Pods of a run are named, if their names count.
+    """
+    problems: list[Diagnostic] = []
     if intent.pods:
-        chosen, problems = _named(workers, intent)
-        count = len(chosen)
+        index_of = {_host(role, member): index for index, member in members.items()}
         place = partial(intent.origin.locate, "spec", "toDelete", "podNames", key=True)
+        named: dict[int, Origin] = {}
+        for pod in intent.pods:
+            match = run_names.fullmatch(pod) if run_names else None
+            host = f"{role.naming.stem}-{match['index']}" if match else pod
+            if host in index_of:
+                # A worker may be named twice: as a host, and as a Pod of a run.
+                named[index_of[host]] = intent.pod_origins[pod]
+                continue
+            before = removed_by.get(host)
+            facts = {
+                "intent": intent.title,
+                "pod": pod,
+                "problem": f"{before} has removed already" if before else "is no worker of the job",
+                "workers": _shortened(sorted(index_of, key=lambda name: index_of[name])),
+            }
+            where = intent.pod_origins[pod].locate()
+            problems.append(diagnose(codes.NO_SUCH_WORKER, where, **facts))
     else:
-        count = intent.count or 0
-        chosen, problems = sorted(workers.members, reverse=True)[:count], []
         place = partial(intent.origin.locate, "spec", "toDelete", "count")
-    problems += _anchored(workers, intent, chosen)
-    if not problems:
-        left = len(workers.members) - count
-        problems += scaleplans.beyond_bounds(workers.role, left, intent, place)
-    if problems:
-        return problems
-    for index in chosen:
-        workers.removed[workers.host_of(workers.members.pop(index))] = intent.title
-    return []
+        origin = intent.origin.at("spec", "toDelete", "count")
+        named = dict.fromkeys(sorted(members, reverse=True)[: intent.count or 0], origin)
+    problems += _anchored(role, members, intent, named)
+    left = {index: member for index, member in members.items() if index not in named}
+    return left, place, problems
 
 
-def _named(workers: _Workers, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]:
-    """The workers that an intent names, each once, and an error for each that is not there."""
-    index_of = {workers.host_of(member): index for index, member in workers.members.items()}
-    chosen: dict[int, None] = {}
-    problems = []
-    for pod in intent.pods:
-        # A worker may be named twice: as a host, and as a Pod of a run.
-        host = workers.host_of_pod(pod)
-        if host in index_of:
-            chosen[index_of[host]] = None
-            continue
-        before = workers.removed.get(host)
-        facts = {
-            "intent": intent.title,
-            "pod": pod,
-            "problem": f"{before} has removed already" if before else "is no worker of the job",
-            "workers": _shortened(sorted(index_of, key=lambda name: index_of[name])),
-        }
-        problems.append(diagnose(codes.NO_SUCH_WORKER, intent.pod_origins[pod].locate(), **facts))
-    return [*chosen], problems
-
-
-def _anchored(workers: _Workers, intent: ScaleIn, chosen: Sequence[int]) -> list[Diagnostic]:
+def _anchored(
+    role: Role, members: Members, intent: ScaleIn, named: Mapping[int, Origin]
+) -> list[Diagnostic]:
     """An error for each worker that must stay although it is named, or counted."""
-    if workers.role.anchored is None:
-        return []
-    anchored, reason = workers.role.anchored
-    chosen = [index for index in chosen if index < anchored]
+    anchored, reason = role.anchored or (0, "")
+    chosen = [index for index in named if index < anchored]
     if not chosen:
         return []
-    free = [index for index in sorted(workers.members) if index >= anchored]
-    minimum = workers.role.bounds.minimum if workers.role.bounds else 1
-    most = min(len(free), len(workers.members) - minimum)
+    free = [index for index in sorted(members) if index >= anchored]
+    most = min(len(free), len(members) - (role.bounds.minimum if role.bounds else 1))
     if most < 1:
         advice = "no other worker can go either: delete the job instead"
     elif not intent.pods:
         advice = f"remove at most {most}"
     else:
-        names = _shortened([workers.host_of(workers.members[index]) for index in free])
+        names = _shortened([_host(role, members[index]) for index in free])
         advice = f"name at most {most} of the others: {names}"
-    origins = {workers.host_of_pod(pod): origin for pod, origin in intent.pod_origins.items()}
-    problems = []
-    for index in chosen:
-        pod = workers.host_of(workers.members[index])
-        if origin := origins.get(pod):
-            place = origin.locate()
-        else:
-            field = "podNames" if intent.pods else "count"
-            place = intent.origin.locate("spec", "toDelete", field)
-        facts = {"intent": intent.title, "pod": pod, "reason": reason, "advice": advice}
-        problems.append(diagnose(codes.ANCHORED_WORKER, place, **facts))
-    return problems
+    facts = {"intent": intent.title, "reason": reason, "advice": advice}
+    return [
+        diagnose(
+            codes.ANCHORED_WORKER, named[index].locate(), **facts, pod=_host(role, members[index])
+        )
+        for index in chosen
+    ]
 
 
 def _shortened(names: list[str]) -> str:

@@ -6,55 +6,51 @@ a master of the job's own reads plans, they are not folded but checked and passe
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
-from etcompile.model import Bounds, Intent, Job, Labels, Member, Planned, Role, ScalePlan
+from etcompile.model import Job, Labels, Member, Planned, Role, ScalePlan
 
 Members = Mapping[int, Member]
 
 
 def apply_plan(
-    role: Role, members: dict[int, Member], sizes: Labels, plan: ScalePlan
-) -> tuple[dict[int, Member], Labels, list[Diagnostic]]:
-    """The replicas of a role after a plan.
+    role: Role, members: Members, sizes: Labels, plan: ScalePlan
+) -> tuple[Members, Labels, list[Diagnostic]]:
+    """The replicas of a role after a plan, which may name other roles, too.
 
     Args:
         sizes: What earlier plans said that main containers of replicas to come are to have.
-        plan: What comes, goes and moves; it may name other roles, too.
 
     Returns:
-        The replicas, the sizes and what is wrong; with any of that, nothing has changed.
+        The replicas, the sizes and what is wrong.
     """
-    problems = [
-        _no_role(
-            role, name, plan, plan.origin.locate("spec", "replicaResourceSpecs", name, key=True)
-        )
-        for name in plan.resources
-        if name != role.name
-    ]
+    problems = []
+    for name in plan.resources:
+        if name != role.name:
+            place = plan.origin.locate("spec", "replicaResourceSpecs", name, key=True)
+            problems.append(_no_role(role, name, plan, place))
     after = dict(members)
-    new_sizes = {**sizes, **plan.resources.get(role.name, {})}
+    sizes = {**sizes, **plan.resources.get(role.name, {})}
 
     def join(index: int, rank: int, size: Labels) -> None:
-        after[index] = Member(index, rank=None if rank == index else rank, resources=size)
+        resources = {**sizes, **size}
+        after[index] = Member(index, rank=None if rank == index else rank, resources=resources)
 
-    for pod in plan.remove:
+    for pod, is_moved in [
+        *((pod, False) for pod in plan.remove),
+        *((pod, True) for pod in plan.move),
+    ]:
         index = _index(role, after, pod)
         if index is None:
             problems.append(_unknown(role, after, pod, plan))
-        else:
-            after.pop(index)
-    for pod in plan.move:
-        index = _index(role, after, pod)
-        if index is None:
-            problems.append(_unknown(role, after, pod, plan))
-        else:
-            number = next_index(after)
-            join(number, after.pop(index).place or 0, {**new_sizes, **pod.resources})
+            continue
+        number = next_index(after)
+        gone = after.pop(index)
+        if is_moved:
+            join(number, gone.place or 0, pod.resources)
     for pod in plan.create:
         if pod.role not in (None, role.name):
             problems.append(_no_role(role, pod.role or "", plan, pod.origin.locate()))
@@ -67,52 +63,27 @@ def apply_plan(
             advice = "leave id and rankIndex out, and both are chosen"
             problems.append(_refused(plan, pod.origin.locate(), reason, advice))
             continue
-        number = next_index(after) if pod.index is None else pod.index
-        join(number, rank, {**new_sizes, **pod.resources})
+        join(next_index(after) if pod.index is None else pod.index, rank, pod.resources)
     count = plan.replicas.get(role.name)
-    if count is not None and not problems:
-        for index in sorted(after, reverse=True)[: max(len(after) - count, 0)]:
-            after.pop(index)
-        first, more = next_index(after), max(count - len(after), 0)
-        for number, rank in zip(range(first, first + more), _free_ranks(after), strict=False):
-            join(number, rank, new_sizes)
-    if len(after) != len(members):
-        # One that joins beyond the bounds makes all others start again.
-        path = ("spec", "replicaResourceSpecs", role.name, "replicas")
-        problems += beyond_bounds(role, len(after), plan, partial(plan.origin.locate, *path))
-    return (members, sizes, problems) if problems else (after, new_sizes, [])
+    if count is None or problems:
+        return after, sizes, problems
+    for index in sorted(after, reverse=True)[: max(len(after) - count, 0)]:
+        after.pop(index)
+    return joined(role, after, max(count - len(after), 0), {}, sizes), sizes, []
 
 
-def joining(role: Role, members: Members, count: int, labels: Labels) -> Iterator[Member]:
-    """The replicas that come: of the numbers after the last, and the first ranks that are free.
+def joined(role: Role, members: Members, count: int, labels: Labels, resources: Labels) -> Members:
+    """The replicas with more: of the numbers after the last, and the first ranks that are free.
 
-    Args:
-        role: The role; ranks are its replicas' numbers unless it tells them apart.
+    Ranks are the replicas' numbers unless the role tells them apart.
     """
-    first = next_index(members)
-    if role.labels.rank is None:
-        yield from (Member(index, labels) for index in range(first, first + count))
-        return
-    for index, rank in zip(range(first, first + count), _free_ranks(members), strict=False):
-        yield Member(index, labels, rank=None if rank == index else rank)
-
-
-def beyond_bounds(
-    role: Role, count: int, intent: Intent, place: Callable[[], Location]
-) -> Iterator[Diagnostic]:
-    """An error if an intent leaves a role more or fewer replicas than it may have."""
-    bounds = role.bounds or Bounds()
-    least, most = bounds.names
-    facts = {"intent": intent.title, "replicas": max(count, 0) + bounds.others}
-    if bounds.maximum is not None and count > bounds.maximum:
-        maximum = bounds.maximum + bounds.others
-        yield diagnose(codes.ABOVE_MAX, place(), **facts, limit=most, maximum=maximum)
-    elif count < bounds.minimum:
-        lowest = bounds.minimum + bounds.others
-        floor, advice = f"{least} is {lowest}", f"leave {lowest} at least, or lower {least}"
-        if lowest <= 1:
-            floor, advice = "at least one must stay", "delete the job instead, or remove fewer"
-        yield diagnose(codes.BELOW_MIN, place(), **facts, floor=floor, advice=advice)
+    after, first = dict(members), next_index(members)
+    numbers = range(first, first + count)
+    ranks = numbers if role.labels.rank is None else _free_ranks(members)
+    for index, rank in zip(numbers, ranks, strict=False):
+        place = None if rank == index else rank
+        after[index] = Member(index, labels, rank=place, resources=resources)
+    return after
 
 
 def next_index(members: Members) -> int:
