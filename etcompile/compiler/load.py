@@ -6,7 +6,7 @@ Everything is read before anything is compiled, so that a run reports all files 
 import marshal
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct, field, structs
 
@@ -33,23 +33,19 @@ class Environment(Struct, frozen=True):
     """What the overlays of a run come to.
 
     Args:
+        documents: The overlays.
         deciding: By the name of a setting, the overlay that decides it.
         settled_by: The relative names of the overlays that have settings.
         edits: What they do to documents and objects, in order.
         matched: The edits that changed an image of the settings.
-        documents: The overlays; none if they cannot be used.
-        files: Their files, as the user named them.
-        comments: The comments of their files that suppress warnings.
     """
 
     settings: Settings
+    documents: tuple[Document, ...] = ()
     deciding: Mapping[str, overlays.Overlay] = field(default_factory=dict)
     settled_by: tuple[str, ...] = ()
     edits: tuple[overlays.Edit, ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
-    documents: tuple[Document, ...] = ()
-    files: tuple[str, ...] = ()
-    comments: "tuple[IgnoreComment, ...]" = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def place_of(self, setting: str) -> Location | None:
@@ -81,8 +77,8 @@ class Sources(Struct, frozen=True):
     @property
     def files(self) -> tuple[str, ...]:
         """The files that were read, as the user named them."""
-        named = (document.file for document in (*self.documents, *self.library))
-        return tuple(dict.fromkeys((*named, *self.environment.files)))
+        documents = (*self.documents, *self.library, *self.environment.documents)
+        return tuple(dict.fromkeys(document.file for document in documents))
 
 
 def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Sources:
@@ -114,16 +110,14 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
         if not (options.allow_empty and problem.code == codes.NO_DOCUMENTS)
     )
     problems += [*overlaid.diagnostics, *runtimes.diagnostics]
-    doubtful = [
-        document
-        for document in (*read.documents, *overlaid.documents, *runtimes.documents)
-        if may_hold_credential(marshal.dumps(document.data))
-    ]
+    documents = (*read.documents, *overlaid.documents, *runtimes.documents)
+    doubtful = [each for each in documents if may_hold_credential(marshal.dumps(each.data))]
     if doubtful:
         from etcompile.check.plain_credentials import check_credentials  # noqa: PLC0415
 
         problems += check_credentials(doubtful)
     problems += [*notes, *(keys.diagnostics if keys else ())]
+    comments = [*read.comments, *(comment for each in documents for comment in each.comments)]
     return Sources(
         options,
         read.documents,
@@ -131,7 +125,7 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
         overlaid,
         texts,
         keys,
-        (*read.comments, *overlaid.comments, *runtimes.comments),
+        tuple(dict.fromkeys(comments)),
         tuple(problems),
     )
 
@@ -140,20 +134,11 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
     """All documents of the input, in its order, without nulls (the API's word for absent)."""
     if isinstance(inputs, str | os.PathLike | Mapping | Document):
         inputs = [inputs]
-    paths: list[str | os.PathLike[str]] = []
-    values: list[Mapping[str, Any]] = []
-    parts: list[Loaded] = []
-    for value in inputs:
-        if isinstance(value, Mapping):
-            values.append(value)
-        elif isinstance(value, Document):
-            parts.append(Loaded((value,), (), value.comments))
-        else:
-            paths.append(value)
-    if paths:
+    inputs = list(inputs)
+    parts = [Loaded(tuple(v for v in inputs if isinstance(v, Document)), ())]
+    if paths := [v for v in inputs if not isinstance(v, Mapping | Document)]:
         parts.append(load_files(paths, stdin=stdin, limits=options.limits, output=options.output))
-    if values:
-        parts.append(from_values(values))
+    parts.append(from_values(v for v in inputs if isinstance(v, Mapping)))
     return Loaded(
         tuple(
             structs.replace(document, data=as_read(document.data))
@@ -172,27 +157,24 @@ def environment_of(options: Options) -> Environment:
         return Environment(options.settings, diagnostics=tuple(undeclared))
     from etcompile.overlays import overlay_files, overlay_settings  # noqa: PLC0415 - few runs
 
-    read = overlay_files.overlay_documents(options.overlays, options.limits)
-    problems = [*read.diagnostics]
-    for document in read.documents:
+    documents, problems = overlay_files.overlay_documents(options.overlays, options.limits)
+    for document in documents:
         problems += check_schema(document, overlays.SCHEMA)
-    result = Environment(
-        options.settings,
-        files=tuple(dict.fromkeys(document.file for document in read.documents)),
-        comments=read.comments,
-        diagnostics=tuple(problems),
-    )
     if has_errors(problems):
-        return result
-    in_order = [overlays.overlay_of(document) for document in read.documents]
+        return Environment(options.settings, documents, diagnostics=tuple(problems))
+    in_order = [overlays.overlay_of(document) for document in documents]
     explicit = options.explicit
     if explicit is None:
         ours, defaults = options.settings, Settings()
         names = Settings.__struct_fields__
         explicit = frozenset(n for n in names if getattr(ours, n) != getattr(defaults, n))
-    changed, deciding, matched, more = overlay_settings.settled(
+    settings, deciding, matched, more = overlay_settings.settled(
         options.settings, explicit, in_order, kubernetes.versions()
     )
+    if not more and not any("kubernetesVersion" in overlay.settings for overlay in in_order):
+        gang = deciding.get("gang")
+        place = gang.source.locate(("settings", "gang")) if gang else None
+        more += _undeclared(settings, options.explicit, place)
     # A namespace that was chosen wins over an overlay's, as a setting does.
     edits = (
         edit
@@ -200,18 +182,15 @@ def environment_of(options: Options) -> Environment:
         for edit in overlay.edits
         if options.namespace is None or not isinstance(edit.change, overlays.Placement)
     )
-    result = structs.replace(
-        result,
-        settings=changed,
-        deciding=deciding,
-        settled_by=tuple(overlay.source.relative for overlay in in_order if overlay.settings),
-        edits=tuple(edits),
-        matched=matched,
-        documents=read.documents,
+    return Environment(
+        settings,
+        documents,
+        deciding,
+        tuple(overlay.source.relative for overlay in in_order if overlay.settings),
+        tuple(edits),
+        matched,
+        (*problems, *more),
     )
-    if not more and not any("kubernetesVersion" in overlay.settings for overlay in in_order):
-        more += _undeclared(changed, options.explicit, result.place_of("gang"))
-    return structs.replace(result, diagnostics=(*problems, *more))
 
 
 def _undeclared(
@@ -238,16 +217,8 @@ def library_of(options: Options) -> Loaded:
     that a library may hold more than one repository needs. Other documents are reported as having
     no effect.
     """
-    if not options.runtimes:
-        return Loaded((), ())
-    parts = [loaded(files, options, None) for files in options.runtimes]
-    # A file that is named twice, by itself and by its folder, is one.
-    documents: dict[Any, Document] = {}
-    for document in (document for part in parts for document in part.documents):
-        key = file_and_index(document) if document.digest is not None else id(document)
-        documents.setdefault(key, document)
-    problems = [problem for part in parts for problem in part.diagnostics]
-    problems += (
+    read = loaded(options.runtimes, options, None)
+    without_effect = (
         diagnose(
             codes.NO_EFFECT,
             document.locate(("kind",)),
@@ -255,14 +226,11 @@ def library_of(options: Options) -> Loaded:
             reason="--runtimes takes TrainingRuntimes and ClusterTrainingRuntimes only",
             advice="give it as an input, or keep it in another folder",
         )
-        for document in documents.values()
+        for document in read.documents
         if not is_runtime(document)
     )
-    return Loaded(
-        tuple(document for document in documents.values() if is_runtime(document)),
-        tuple(problems),
-        tuple(dict.fromkeys(comment for part in parts for comment in part.comments)),
-    )
+    runtimes = tuple(document for document in read.documents if is_runtime(document))
+    return Loaded(runtimes, (*read.diagnostics, *without_effect), read.comments)
 
 
 def file_and_index(document: Document) -> tuple[str, int]:

@@ -36,7 +36,8 @@ def reported(
         )
         suppressed = [problem for problem in problems if problem.suppressed is not None]
         problems = [problem for problem in problems if problem.suppressed is None]
-    files, overlay_files = sources.files, sources.environment.files
+    files = sources.files
+    overlay_files = {document.file for document in sources.environment.documents}
     return _in_order(problems, files, overlay_files), _in_order(suppressed, files, overlay_files)
 
 

@@ -7,7 +7,6 @@ are read by the loader, so its limits and diagnostics hold for them too.
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -18,9 +17,6 @@ from etcompile.load import Document, Limits, Loaded, from_values, load
 from etcompile.load.sources import shown_path
 from etcompile.overlays.overlay import API_VERSION, OverlayInput, is_overlay
 
-if TYPE_CHECKING:
-    from etcompile.diagnostics.suppression import IgnoreComment
-
 _FILE = "overlay.yaml"
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
@@ -30,14 +26,15 @@ def shipped() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in data.folder("overlays").glob(f"*/{_FILE}")))
 
 
-def overlay_documents(inputs: Iterable[OverlayInput], limits: Limits) -> Loaded:
+def overlay_documents(
+    inputs: Iterable[OverlayInput], limits: Limits
+) -> tuple[tuple[Document, ...], list[Diagnostic]]:
     """The documents of overlays, in order, and what is wrong with those that are none.
 
     They come with their nulls: in a patch these mean something.
     """
     documents: list[Document] = []
     problems: list[Diagnostic] = []
-    comments: list[IgnoreComment] = []
     for file in inputs:
         loaded = _loaded(file, limits)
         left_out = [p for p in loaded.diagnostics if p.code == codes.KUSTOMIZATION_INPUT]
@@ -46,7 +43,6 @@ def overlay_documents(inputs: Iterable[OverlayInput], limits: Limits) -> Loaded:
             place = left_out[0].location
             problems.append(diagnose(codes.KUSTOMIZATION_OVERLAY, place, version=API_VERSION))
             continue
-        comments += loaded.comments
         problems += loaded.diagnostics
         for document in loaded.documents:
             if is_overlay(document):
@@ -54,7 +50,7 @@ def overlay_documents(inputs: Iterable[OverlayInput], limits: Limits) -> Loaded:
                 continue
             place, what = document.locate(("kind",)), f"{document.kind} ({document.api_version})"
             problems.append(diagnose(codes.NOT_AN_OVERLAY, place, found=what, version=API_VERSION))
-    return Loaded(tuple(documents), tuple(problems), tuple(dict.fromkeys(comments)))
+    return tuple(documents), problems
 
 
 def _loaded(overlay: OverlayInput, limits: Limits) -> Loaded:
