@@ -11,11 +11,12 @@ changes, all jobs are queued, also those that went meanwhile.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from msgspec import Struct
+from prometheus_client.core import GaugeMetricFamily
 
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
@@ -29,7 +30,7 @@ from etcompile.watch.leader_election import LeaderElection
 from etcompile.watch.ledger import Memory
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.memory_limits import memory_budget
-from etcompile.watch.metrics import Answer, Metrics
+from etcompile.watch.metrics import Answer, Metrics, gauge
 from etcompile.watch.notices import Notices
 from etcompile.watch.object_control import ObjectControl
 from etcompile.watch.reconciler import AFTER_A_BUG, Reconciler, Result
@@ -133,7 +134,7 @@ class Watcher:
             for place in places
         ]
         self._threads: list[threading.Thread] = []
-        self._add_gauges()
+        self.metrics.computed(self._gauges)
 
     # ---- from the outside ----------------------------------------------------------------------
 
@@ -286,28 +287,17 @@ class Watcher:
         self._threads.append(thread)
         thread.start()
 
-    def _add_gauges(self) -> None:
-        memory, metrics = self._memory, self.metrics
-        metrics.labelled(
-            "goodput_ratio",
-            "Seconds in training divided by the seconds since the run began, by job.",
-            ("job_namespace", "job_name"),
-            lambda: (
-                [(key, own.ratio) for key, own in self._reconciler.goodputs()]
-                if self._may_act()
-                else []
-            ),
-        )
-        metrics.labelled(
-            "unsupervised",
-            "Jobs that the watcher cannot look after, by reason.",
-            ("reason",),
-            lambda: (
-                [((reason,), count) for reason, count in memory.unsupervised().items()]
-                if self._may_act()
-                else []
-            ),
-        )
-        metrics.gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)
-        metrics.gauge("jobs", "Number of watched jobs.", lambda: self._store.counts()[0])
-        metrics.gauge("pods", "Number of watched Pods.", lambda: self._store.counts()[1])
+    def _gauges(self) -> Iterator[GaugeMetricFamily]:
+        ratios: dict[tuple[str, ...], float] = {}
+        reasons: dict[tuple[str, ...], float] = {}
+        jobs, pods = self._store.counts()
+        if self._may_act():
+            ratios = {key: own.ratio for key, own in self._reconciler.goodputs()}
+            reasons = {(reason,): own for reason, own in self._memory.unsupervised().items()}
+        words = "Seconds in training divided by the seconds since the run began, by job."
+        yield gauge("goodput_ratio", words, ratios, "job_namespace", "job_name")
+        words = "Jobs that the watcher cannot look after, by reason."
+        yield gauge("unsupervised", words, reasons, "reason")
+        yield gauge("queue_depth", "Jobs in the work queue.", {(): self._queue.depth})
+        yield gauge("jobs", "Number of watched jobs.", {(): jobs})
+        yield gauge("pods", "Number of watched Pods.", {(): pods})

@@ -5,7 +5,7 @@ Names and labels are a contract with dashboards; docs/watcher.md lists them.
 
 import http.server
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Self
 
@@ -73,19 +73,9 @@ class Metrics:
             f"{_PREFIX}leader", "1 while this watcher is the leader.", registry=self.registry
         )
 
-    def gauge(self, name: str, words: str, value: Callable[[], float]) -> None:
-        """Adds a gauge whose value is computed when somebody looks."""
-        Gauge(_PREFIX + name, words, registry=self.registry).set_function(value)
-
-    def labelled(
-        self,
-        name: str,
-        words: str,
-        labels: Sequence[str],
-        values: Callable[[], Iterable[tuple[Sequence[str], float]]],
-    ) -> None:
-        """Adds a gauge with labels, whose values are computed when somebody looks."""
-        self.registry.register(_Labelled(_PREFIX + name, words, labels, values))
+    def computed(self, gauges: Callable[[], Iterable[GaugeMetricFamily]]) -> None:
+        """Adds gauges whose values are computed when somebody looks."""
+        self.registry.register(_Computed(gauges))
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -98,28 +88,22 @@ class Metrics:
         return Histogram(_PREFIX + name, words, buckets=_SECONDS, registry=self.registry)
 
 
-class _Labelled(Collector):
-    """A gauge with labels; of what is gone nothing is left."""
+class _Computed(Collector):
+    def __init__(self, gauges: Callable[[], Iterable[GaugeMetricFamily]]) -> None:
+        self._gauges = gauges
 
-    def __init__(
-        self,
-        name: str,
-        words: str,
-        labels: Sequence[str],
-        values: Callable[[], Iterable[tuple[Sequence[str], float]]],
-    ) -> None:
-        self._name, self._words, self._labels, self._values = name, words, labels, values
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        return self._gauges()
 
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """The gauge, without values: who registers it must not be asked for any yet."""
-        yield GaugeMetricFamily(self._name, self._words, labels=self._labels)
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauge as it is now."""
-        for family in self.describe():
-            for labels, value in self._values():
-                family.add_metric(labels, value)
-            yield family
+def gauge(
+    name: str, words: str, values: Mapping[tuple[str, ...], float], *labels: str
+) -> GaugeMetricFamily:
+    """A gauge as it is now: a value for each combination of the values of its labels."""
+    family = GaugeMetricFamily(_PREFIX + name, words, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
 
 
 Answer = tuple[bool, str]

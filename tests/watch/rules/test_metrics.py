@@ -1,7 +1,7 @@
 """What the watcher counts, as Prometheus reads it."""
 
 from etcompile.failures.causes import names
-from etcompile.watch.metrics import Metrics
+from etcompile.watch.metrics import Metrics, gauge
 
 
 def test_each_cause_is_counted_from_zero_so_that_its_first_failure_shows() -> None:
@@ -16,7 +16,7 @@ def test_a_gauge_of_jobs_forgets_those_that_are_gone() -> None:
     metrics = Metrics()
     jobs = {("ml", "bert"): 0.25, ("nlp", "llama"): 1.0}
     labels = {"job_namespace": "ml", "job_name": "bert"}
-    metrics.labelled("goodput_ratio", "Of its time.", [*labels], lambda: [*jobs.items()])
+    metrics.computed(lambda: [gauge("goodput_ratio", "Of its time.", jobs, *labels)])
     assert metrics.registry.get_sample_value("etcompile_watch_goodput_ratio", labels) == 0.25
     del jobs["ml", "bert"]
     assert metrics.registry.get_sample_value("etcompile_watch_goodput_ratio", labels) is None
