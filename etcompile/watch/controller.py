@@ -118,11 +118,11 @@ class Watcher:
         # ConfigMaps first: a Pod means nothing without its job.
         store, places = self._store, choices.namespaces or (None,)
         self._streams = [
-            Reflector(cluster, version, kind, place, JOB_LABEL, saw, left, self._restarted)
-            for version, kind, saw, left in (
-                ("v1", "ConfigMap", store.saw_map, store.left_maps),
-                ("batch/v1", "Job", store.saw_batch, store.left_batch),
-                ("v1", "Pod", store.saw_pod, store.left_pods),
+            Reflector(cluster, version, kind, place, JOB_LABEL, saw, store.left, self._restarted)
+            for version, kind, saw in (
+                ("v1", "ConfigMap", store.saw_map),
+                ("batch/v1", "Job", store.saw_batch),
+                ("v1", "Pod", store.saw_pod),
             )
             for place in places
         ]

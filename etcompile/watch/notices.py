@@ -81,7 +81,7 @@ class Notices(Struct):
     def of_maps(self, key: JobKey, seen: SeenJob) -> None:
         """Reports once which of its ConfigMaps cannot be read or written, and why."""
         ledger = self.memory.of(key).ledger
-        bad = [own for own in seen.maps if own.problem and own is not seen.config]
+        bad = [own for own in seen.maps.values() if own.problem and own is not seen.config]
         for config_map in bad:
             about, message = config_map.metadata, f"cannot be read: {config_map.problem}"
             if ledger.is_news("map", f"{about.get('uid')} {message}"):

@@ -157,7 +157,7 @@ class Reconciler(Struct, frozen=True):
                 return None
             if seen.status is not None and self.notices.of_newer_record(key, seen.status):
                 return None
-            if any(config_map.problem for config_map in seen.maps):
+            if any(config_map.problem for config_map in seen.maps.values()):
                 memory.ledger.unsupervised("ForeignConfigMap")
                 return None
             uid, until = memory.run.paused

@@ -34,8 +34,8 @@ class Reflector:
         place: The namespace; None for all.
         saw: Is called with each object, and with `gone=True` when it is gone, from the thread that
             runs `run`; so are the others.
-        left: Is called after a list with the names that it had and the version that it is as of:
-            what it did not have is gone.
+        left: Is called after a list with kind, place, the names that the list had, and the version
+            that it is as of: what it did not have is gone.
         restarted: Is called with each new beginning and its cause: `expired`, or `error`.
     """
 
@@ -47,7 +47,7 @@ class Reflector:
         place: str | None,
         labels: str,
         saw: Callable[..., None],
-        left: Callable[[str | None, set[Name], int], None] | None,
+        left: Callable[[str, str | None, set[Name], int], None] | None,
         restarted: Callable[[str, str, ClusterError], None],
     ) -> None:
         self.api_version = api_version
@@ -106,7 +106,7 @@ class Reflector:
                     self._see(value)
                 version = page.resource_version
             if self._left is not None:
-                self._left(self._place, listed, int(version))
+                self._left(self.kind, self._place, listed, int(version))
         self.synced.set()
         return version
 

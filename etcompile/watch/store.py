@@ -8,6 +8,7 @@ that nothing is ever decided on a state from before the watcher's own last write
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -76,9 +77,10 @@ class SeenJob(Struct):
         return self.config.metadata if self.config is not None else {}
 
     @property
-    def maps(self) -> list[SeenMap]:
-        """The three ConfigMaps of the job, those that are there."""
-        return [seen for seen in (self.config, self.hosts, self.status) if seen is not None]
+    def maps(self) -> dict[str, SeenMap]:
+        """The three ConfigMaps of the job, those that are there, by the fields above."""
+        maps = {"config": self.config, "hosts": self.hosts, "status": self.status}
+        return {slot: seen for slot, seen in maps.items() if seen is not None}
 
 
 class Case(Struct, frozen=True):
@@ -118,7 +120,7 @@ class Store:
         self._owners: dict[Name, JobKey] = {}
         # Asked to go, and not yet seen to: an older event must not bring them back.
         self._leaving: set[str] = set()
-        self._pod_progress, self._map_progress = _Progress(), _Progress()
+        self._progress: defaultdict[str, _Progress] = defaultdict(_Progress)  # by kind
 
     # ---- what the reconciler reads -------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class Store:
         if answer and not key[1]:
             return  # it is no job's, and no stream will tell when it goes
         with self._lock:
-            if not self._pod_progress.is_news(key[0], version, answer=answer):
+            if not self._progress["Pod"].is_news(key[0], version, answer=answer):
                 return
             news = self._forget_pod(key, name, version) if gone else self._put_pod(key, value)
         if news:
@@ -214,20 +216,6 @@ class Store:
                     changes["tail"] = ()
             pod.log = structs.replace(pod.log, **changes)
         if news:
-            self._changed(key)
-
-    def left_pods(self, place: str | None, listed: set[Name], version: int) -> None:
-        """Forgets Pods that a complete list of a namespace, or of all, does not have."""
-        with self._lock:
-            self._pod_progress.advance(place, version)
-            changed = {
-                key
-                for key, seen in self._in(place)
-                for name in [*seen.pods]
-                if (key[0], name) not in listed
-                if self._forget_pod(key, name, version, unseen=True)
-            }
-        for key in changed:
             self._changed(key)
 
     def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:
@@ -316,29 +304,13 @@ class Store:
             why = f"it is labelled {JOB_LABEL}={job}, but the ConfigMap of that job is {names}"
             say(logging.WARNING, key, f"the ConfigMap {name} is ignored: {why}")
         with self._lock:
-            news = self._map_progress.is_news(key[0], version, answer=answer)
+            news = self._progress["ConfigMap"].is_news(key[0], version, answer=answer)
             if slot is None or not news:
                 return
             seen = self._jobs.setdefault(key, SeenJob())
             news = self._put_map(key, seen, slot, value, gone=gone)
             self._drop(key)
         if news:
-            self._changed(key)
-
-    def left_maps(self, place: str | None, listed: set[Name], version: int) -> None:
-        """Forgets ConfigMaps that a complete list of a namespace, or of all, does not have."""
-        changed = set()
-        with self._lock:
-            self._map_progress.advance(place, version)
-            for key, seen in self._in(place):
-                for slot in ("config", "hosts", "status"):
-                    known: SeenMap | None = getattr(seen, slot)
-                    is_old = known is not None and known.version <= version
-                    if known and is_old and (key[0], known.name) not in listed:
-                        self._forget_map(key, seen, slot)
-                        changed.add(key)
-                self._drop(key)
-        for key in changed:
             self._changed(key)
 
     def _put_map(self, key: JobKey, seen: SeenJob, slot: str, value: Object, *, gone: bool) -> bool:
@@ -404,35 +376,49 @@ class Store:
             known = seen.batch.get(name)
             if known is not None and known.version >= version:
                 return
-            seen.batch[name] = SeenBatch(version, batch_view(value))
-            news = gone or known is None or known.view != seen.batch[name].view
+            new = SeenBatch(version, batch_view(value))
             if gone:
-                del seen.batch[name]
-            self._drop(key)
-        if news:
-            self._changed(key)
-
-    def left_batch(self, place: str | None, listed: set[Name], version: int) -> None:
-        """Forgets Jobs that a complete list of a namespace, or of all, does not have."""
-        changed = []
-        with self._lock:
-            for key, seen in self._in(place):
-                for name, known in [*seen.batch.items()]:
-                    if (key[0], name) not in listed and known.version <= version:
-                        del seen.batch[name]
-                        changed.append(key)
+                seen.batch.pop(name, None)
                 self._drop(key)
-        for key in changed:
+            else:
+                seen.batch[name] = new
+            news = gone or known is None or known.view != new.view
+        if news:
             self._changed(key)
 
     # ---- jobs ----------------------------------------------------------------------------------
 
-    def _in(self, place: str | None) -> list[tuple[JobKey, SeenJob]]:
-        return [(key, seen) for key, seen in self._jobs.items() if place in (None, key[0])]
+    def left(self, kind: str, place: str | None, listed: set[Name], version: int) -> None:
+        """Forgets objects that a complete list of a namespace, or of all, does not have.
+
+        Args:
+            version: What the list is as of; what is newer stays.
+        """
+        changed = set()
+        with self._lock:
+            self._progress[kind].advance(place, version)
+            for key, seen in [*self._jobs.items()]:
+                if place not in (None, key[0]):
+                    continue
+                objects: Any = {"Pod": seen.pods, "Job": seen.batch, "ConfigMap": seen.maps}[kind]
+                for slot, known in [*objects.items()]:
+                    name = known.name if isinstance(known, SeenMap) else slot
+                    if known.version > version or (key[0], name) in listed:
+                        continue
+                    changed.add(key)
+                    if kind == "Pod":
+                        self._forget_pod(key, name, version, unseen=True)
+                    elif kind == "Job":
+                        del seen.batch[name]
+                    else:
+                        self._forget_map(key, seen, slot)
+                self._drop(key)
+        for key in changed:
+            self._changed(key)
 
     def _drop(self, key: JobKey) -> None:
-        seen = self._jobs[key]
-        if not (seen.maps or seen.pods or seen.batch):
+        seen = self._jobs.get(key)
+        if seen is not None and not (seen.maps or seen.pods or seen.batch):
             self._forget_gone(key, seen, [*seen.gone])
             del self._jobs[key]
 

@@ -63,7 +63,7 @@ def test_a_late_answer_does_not_bring_back_what_a_list_did_not_have(seen):
     seen.saw_map(config_map(1))
     seen.saw_pod(pod(5))
     for place in ("ml", None):
-        seen.left_pods(place, set(), 10)
+        seen.left("Pod", place, set(), 10)
         seen.saw_pod(pod(9, "b"), answer=True)
         assert seen.job(KEY).pods == {}
     seen.saw_pod(pod(11, "b"), answer=True)
@@ -109,13 +109,13 @@ def test_a_list_forgets_what_it_does_not_have_but_not_what_came_after_it(seen):
     there = pod(4)
     there["metadata"]["name"] = "there"
     seen.saw_pod(there)
-    seen.left_pods("ml", {("ml", "there")}, 10)
+    seen.left("Pod", "ml", {("ml", "there")}, 10)
     assert set(seen.job(KEY).pods) == {"new", "there"}
 
 
 def test_a_list_of_one_namespace_says_nothing_of_another(seen):
     seen.saw_pod(pod(3))
-    seen.left_pods("other", set(), 10)
+    seen.left("Pod", "other", set(), 10)
     assert view(seen).uid == "a"
 
 

@@ -115,7 +115,7 @@ def seen() -> Store:
 
 
 def test_nothing_is_kept_of_namespaces_that_came_and_went(seen):
-    seen.left_pods(None, set(), 1)
+    seen.left("Pod", None, set(), 1)
     for number in range(500):
         for gone in (False, True):
             seen.saw_pod(pod("w", 2 + 2 * number + gone, f"n-{number}"), gone=gone)
