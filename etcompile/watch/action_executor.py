@@ -42,7 +42,7 @@ from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.ledger import JobMemory, Memory, Request
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.maps import SeenMap, change, owned, written
-from etcompile.watch.object_control import ObjectControl, OutdatedError, remove_job
+from etcompile.watch.object_control import BlockedError, ObjectControl, OutdatedError, remove_job
 from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
 from etcompile.watch.store import Case
 from etcompile.watch.stored_run import avoiding, outside_of_gang
@@ -54,10 +54,6 @@ Phase = Literal["record", "pods", "lists", "removal", "reports"]
 _LIST_AGAIN = 1.0  # seconds until a host list is written again: who is gone must not stay listed
 _EVERY = "*"  # stands for all roles
 _Compiled = Mapping[tuple[str, int | None], Mapping[str, Any]]
-
-
-class NameTakenError(Exception):
-    """What is not the job's has the name of what is to be created."""
 
 
 class ActionExecutor(Struct, frozen=True):
@@ -79,7 +75,7 @@ class ActionExecutor(Struct, frozen=True):
             Whether anything was carried out.
 
         Raises:
-            ClusterError, OutdatedError, NameTakenError: a request failed; the rest was left.
+            ClusterError, OutdatedError, BlockedError: a request failed; the rest was left.
             NotLeaderError: this watcher may not act.
         """
         acted = unrecorded = False
@@ -106,7 +102,7 @@ class ActionExecutor(Struct, frozen=True):
                         elif isinstance(action, RemoveJob):
                             remove_job(self.control, case)
                     self._on_pods(case, [own for own in these if isinstance(own, PodAction)])
-                except (ClusterError, NameTakenError, OutdatedError) as error:
+                except (ClusterError, BlockedError, OutdatedError) as error:
                     if phase == "record" and isinstance(error, OutdatedError):
                         raise
                     status = error.status if isinstance(error, ClusterError) else 400
@@ -197,7 +193,9 @@ class ActionExecutor(Struct, frozen=True):
                 ).items
                 if maps and (maps[0]["metadata"].get("labels") or {}).get(JOB_LABEL) != job:
                     message = f"the ConfigMap {name} does not have the label {JOB_LABEL}={job}"
-                    raise NameTakenError(f"{message}: add it, or delete the ConfigMap") from error
+                    raise BlockedError(
+                        "NameTaken", f"{message}: add it, or delete the ConfigMap"
+                    ) from error
             # What is there now is on its way here: the stream shows every change.
             raise OutdatedError(name) from error
         self.control.store.saw_map(live, answer=True)
@@ -377,11 +375,11 @@ class ActionExecutor(Struct, frozen=True):
         if is_going(live):
             return
         if (metadata.get("annotations") or {}).get(SPEC_HASH) != own:
-            raise NameTakenError(f"a Pod of another run or owner is named {name}")
+            raise BlockedError("NameTaken", f"a Pod of another run or owner is named {name}")
         if (metadata.get("labels") or {}).get(JOB_LABEL) != case.key[1]:
             # Somebody has taken it out of the job, and no other Pod can have its name.
             lacks = f"the Pod {name} no longer has the label {JOB_LABEL}={case.key[1]}"
-            raise NameTakenError(f"{lacks}: add it again, or delete the Pod")
+            raise BlockedError("NameTaken", f"{lacks}: add it again, or delete the Pod")
 
 
 def _request(case: Case, action: Action) -> Request:

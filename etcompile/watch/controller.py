@@ -22,7 +22,7 @@ from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.action_executor import ActionExecutor
-from etcompile.watch.authorization import report_missing
+from etcompile.watch.authorization import report_missing, report_trust
 from etcompile.watch.event_recorder import EventRecorder
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import Timeouts
@@ -89,6 +89,7 @@ class Watcher:
         shared = choices.namespaces is None or len(choices.namespaces) > 1
         self._store = Store(self._queue.want, memory_budget(shared=shared), cluster.now)
         self._synced_at = 0.0
+        self._trusted: set[str] = set()  # namespaces of which it was reported
         self._events = EventRecorder(
             cluster,
             may_act=self._may_act,
@@ -104,13 +105,13 @@ class Watcher:
             self._pool,
             self._memory,
         )
-        self._notices = Notices(cluster, self._store, self._events, self._memory)
+        notices = Notices(self._store, self._events, self._memory)
         self._reconciler = Reconciler(
             cluster,
             self._store,
             executor,
-            Runs(cluster, self._store, choices.selector, self._notices, self._memory),
-            self._notices,
+            Runs(cluster, self._store, choices.selector, notices, self._memory),
+            notices,
             self._memory,
             choices.timeouts,
             self._stop.is_set,
@@ -268,8 +269,11 @@ class Watcher:
         report_missing(self._cluster, self._choices.namespaces)
 
     def _report_trust(self) -> None:
+        """Says once whom the watcher trusts in namespaces: all that it has jobs in."""
         jobs = {namespace for namespace, _ in self._store.known()}
-        self._notices.of_trust({*(self._choices.namespaces or jobs)})
+        before, self._trusted = self._trusted, {*(self._choices.namespaces or jobs)}
+        if new := self._trusted - before:
+            report_trust(self._cluster, sorted(new))
 
     def _saw_quota(self, quota: LiveObject, *, gone: bool) -> None:  # noqa: ARG002 - as the store
         at = time.monotonic() + _AFTER_QUOTA

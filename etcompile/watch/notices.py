@@ -8,13 +8,10 @@ was sent is none again (`event_recorder`).
 import logging
 import re
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from etcompile.kubeapi import Cluster
 from etcompile.model.run_record import VERSION, newer_version
-from etcompile.watch import authorization
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.ledger import Memory
@@ -24,17 +21,13 @@ from etcompile.watch.store import SeenJob, Store
 from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 
-_log = logging.getLogger("etcompile.watch")
-
 
 class Notices(Struct):
     """What was reported of jobs; safe to share between threads that look at different jobs."""
 
-    cluster: Cluster
     store: Store
     events: EventRecorder
     memory: Memory
-    checked: AbstractSet[str] = frozenset()
 
     def of_failure(self, key: JobKey, reason: str, message: str) -> None:
         """Reports once what keeps the watcher from looking after a job, and that it does."""
@@ -70,13 +63,6 @@ class Notices(Struct):
             say(logging.WARNING, key, line or event.message, reason=event.reason)
         else:
             self.events.report(key, event, seen.config.metadata, version, line)
-
-    def of_trust(self, namespaces: AbstractSet[str]) -> None:
-        """Says once whom the watcher trusts in namespaces: all that it has jobs in."""
-        new = namespaces - self.checked
-        self.checked = frozenset(namespaces)
-        if new:
-            authorization.report_trust(self.cluster, sorted(new))
 
     def of_maps(self, key: JobKey, seen: SeenJob) -> None:
         """Reports once which of its ConfigMaps cannot be read or written, and why."""

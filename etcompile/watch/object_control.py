@@ -22,6 +22,7 @@ from etcompile.watch.workqueue import JobKey
 _JUST_CREATED = 60.0
 """Seconds in which a Pod is taken back that came while its job was being deleted."""
 _CONFIG_MAP = ("v1", "ConfigMap")
+_NOT_REMOVED = "the rest of the job cannot be deleted"
 
 
 class NotLeaderError(Exception):
@@ -32,8 +33,12 @@ class OutdatedError(Exception):
     """What was decided on is not what is there."""
 
 
-class NotRemovedError(Exception):
-    """What is left of a job may not be removed: the API server or an annotation forbids it."""
+class BlockedError(Exception):
+    """What keeps the watcher from doing its work for a job, with the reason of the Event."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ObjectControl(Struct, frozen=True):
@@ -145,11 +150,12 @@ def remove_job(control: ObjectControl, case: Case) -> None:
     """Deletes all objects of a job, its own ConfigMap last, so that it can go on after a failure.
 
     Raises:
-        NotRemovedError: it may not be removed.
+        BlockedError: the API server or an annotation forbids it.
     """
     config = case.seen.config
     if config is not None and _is_protected(config.metadata):
-        raise NotRemovedError(f"{config.name} has an annotation that forbids it")
+        problem = f"{config.name} has an annotation that forbids it"
+        raise BlockedError("NotRemoved", f"{_NOT_REMOVED}: {problem}")
     wanted = {**case.run.objects()}
     maps = wanted.pop(_CONFIG_MAP)
     own = {status_name(case.run.job.name), hosts_name(case.run.job.name)}
@@ -160,7 +166,7 @@ def remove_job(control: ObjectControl, case: Case) -> None:
         _remove(control, case.key, *_CONFIG_MAP, maps)
     except ClusterError as error:
         if error.status == 403:
-            raise NotRemovedError(str(error)) from error
+            raise BlockedError("NotRemoved", f"{_NOT_REMOVED}: {error}") from error
         raise
 
 

@@ -4,8 +4,8 @@ Nothing is begun here that would have to be resumed: when a request fails, the j
 later, and what is to be done is decided again. A job is in the hands of one thread at a time
 (`workqueue`). One that fails, also by a bug of ours, must not take another one down.
 
-What the store has of a job was written by others, and may be of another run, of another controller,
-or of a job of this name that there was before. `view` tells that apart: to the rules, a Pod that is
+What the store has of a job was written by others, and may be of another run, another controller, or
+a job of this name that there was before. `_view` tells that apart: to the rules, a Pod that is
 not of the run is of no run.
 """
 
@@ -18,21 +18,21 @@ from msgspec import Struct, structs
 from etcompile.compiler.stored import StoredJobError
 from etcompile.failures.log import read_log
 from etcompile.goodput import Goodput, goodput, read_timeline
-from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.run_record import ANOTHER_RUN, read_record
-from etcompile.watch.action_executor import ActionExecutor, NameTakenError
+from etcompile.model.run_record import ANOTHER_RUN, RUN, read_record
+from etcompile.watch.action_executor import ActionExecutor
 from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.event_recorder import say
 from etcompile.watch.job_view import UNREAD, JobView, Timeouts, hosts_record
 from etcompile.watch.ledger import JobMemory, Memory, RunMemory
 from etcompile.watch.notices import Notices
-from etcompile.watch.object_control import NotLeaderError, NotRemovedError, OutdatedError, take_back
+from etcompile.watch.object_control import BlockedError, NotLeaderError, OutdatedError, take_back
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.listeners import timeline
-from etcompile.watch.runs import Runs, reannotated, strangers, wants_copy
+from etcompile.watch.runs import Runs, reannotated, strangers
 from etcompile.watch.store import Case, SeenJob, Store
+from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey, backoff
 
 _log = logging.getLogger("etcompile.watch")
@@ -96,13 +96,11 @@ class Reconciler(Struct, frozen=True):
             return None, "stopped"
         except OutdatedError:
             return self._later(memory), "again"
-        except NameTakenError as error:
-            self.notices.of_failure(key, "NameTaken", str(error))
+        except BlockedError as error:
+            self.notices.of_failure(key, error.reason, str(error))
+            if error.reason == "NotRemoved":
+                return self.cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
             return self._later(memory), "again"
-        except NotRemovedError as error:
-            message = f"the rest of the job cannot be deleted: {error}"
-            self.notices.of_failure(key, "NotRemoved", message)
-            return self.cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
         except ClusterError as error:
             if error.reason == "Interrupted" or self.stopping():
                 return None, "stopped"
@@ -172,15 +170,7 @@ class Reconciler(Struct, frozen=True):
             if self.executor.learn_admitted(case, [pod for pod, _ in foreign.values()]):
                 foreign = strangers(case.run, seen)
             self.notices.of_strangers(key, foreign)
-            memory.run.view = view(
-                case,
-                foreign,
-                self.timeouts,
-                since=since,
-                superseded=previous is not None,
-                unreadable=self.runs.unreadable(key),
-                reannotated=reannotated(seen, declared) if previous is not None else (),
-            )
+            memory.run.view = self._view(case, foreign, declared, since)
             if record is None and seen.status is not None and seen.status.data.get("record"):
                 # A new one is written.
                 message = "the run record cannot be read: the history of the run is lost"
@@ -194,7 +184,8 @@ class Reconciler(Struct, frozen=True):
             if any(isinstance(action, RemoveJob) for action in actions):
                 memory.run.paused = run.uid, None
             if not acted:
-                if previous is None and self.runs.is_lost(key):
+                lost = memory.previous
+                if previous is None and lost is not None and lost.run is None:
                     # Its Pods are of a run that nobody can read any more.
                     memory.ledger.unsupervised(ANOTHER_RUN)
                 elif any(pod.view.uid in foreign for pod in seen.pods.values()):
@@ -239,61 +230,47 @@ class Reconciler(Struct, frozen=True):
             memory.run.requeue = None
         return now + wait
 
+    def _view(
+        self, case: Case, foreign: Collection[str], declared: StoredRun | None, since: float
+    ) -> JobView:
+        """What the rules are shown of a job; Pods with UIDs in `foreign` are of no run."""
+        seen, run = case.seen, case.run
+        superseded = run is not declared
+        older = reannotated(seen, declared) if superseded else ()
 
-def view(
-    case: Case,
-    strangers: Collection[str],
-    timeouts: Timeouts,
-    *,
-    since: float,
-    superseded: bool,
-    unreadable: str,
-    reannotated: Collection[str] = frozenset(),
-) -> JobView:
-    """What the rules are shown of a job.
+        def of_run(pod: PodView) -> PodView:
+            if pod.uid in foreign:
+                return structs.replace(pod, spec_hash="")
+            return structs.replace(pod, spec_hash=run.spec_hash) if pod.uid in older else pod
 
-    Args:
-        strangers: The UIDs of Pods that are not of the run.
-        superseded: Whether the ConfigMap describes another run.
-        reannotated: The UIDs of Pods of the run that say they are of the other one.
-    """
-    seen, run = case.seen, case.run
-
-    def of_run(pod: PodView) -> PodView:
-        if pod.uid in strangers:
-            return structs.replace(pod, spec_hash="")
-        return structs.replace(pod, spec_hash=run.spec_hash) if pod.uid in reannotated else pod
-
-    batch = next((role for role in run.job.roles if role.batch), None)
-    name = batch.pod_name(batch.members[0]) if batch and batch.members else ""
-    known = seen.batch.get(name)
-    # Who deletes a job and applies it again makes its Pods again, too: those from before its
-    # ConfigMap are not missed.
-    declared = seconds(seen.config_metadata.get("creationTimestamp")) or 0.0
-    return JobView(
-        job=run.job,
-        settings=run.settings,
-        namespace=case.key[0],
-        spec_hash=run.spec_hash,
-        pods={name: of_run(pod.view) for name, pod in seen.pods.items()},
-        gone={
-            name: structs.replace(gone, pod=of_run(gone.pod))
-            for name, gone in seen.gone.items()
-            if gone.pod.created >= declared
-        },
-        record=case.record,
-        hosts=hosts_record(seen.hosts.data, seen.hosts.annotations) if seen.hosts else None,
-        batch=known.view if known else None,
-        git_managed=run.git_managed,
-        watched_since=max(seen.since, since),
-        declared_at=seen.config.written if seen.config else None,
-        timeouts=timeouts,
-        logs={pod.view.uid: pod.log for pod in seen.pods.values() if pod.log is not UNREAD},
-        failures=read_log(seen.status.data) if seen.status else None,
-        timeline=read_timeline(seen.status.data) if seen.status else None,
-        config_uid=run.uid,
-        config_created=run.created,
-        copied=not wants_copy(run, seen.status),
-        superseded=superseded,
-        unreadable=unreadable,
-    )
+        batch = next((role for role in run.job.roles if role.batch), None)
+        name = batch.pod_name(batch.members[0]) if batch and batch.members else ""
+        known = seen.batch.get(name)
+        return JobView(
+            job=run.job,
+            settings=run.settings,
+            namespace=case.key[0],
+            spec_hash=run.spec_hash,
+            pods={name: of_run(pod.view) for name, pod in seen.pods.items()},
+            gone={
+                name: structs.replace(gone, pod=of_run(gone.pod))
+                for name, gone in seen.gone.items()
+                # Who deletes a job and applies it again makes its Pods again, too.
+                if gone.pod.created >= run.created
+            },
+            record=case.record,
+            hosts=hosts_record(seen.hosts.data, seen.hosts.annotations) if seen.hosts else None,
+            batch=known.view if known else None,
+            git_managed=run.git_managed,
+            watched_since=max(seen.since, since),
+            declared_at=seen.config.written if seen.config else None,
+            timeouts=self.timeouts,
+            logs={pod.view.uid: pod.log for pod in seen.pods.values() if pod.log is not UNREAD},
+            failures=read_log(seen.status.data) if seen.status else None,
+            timeline=read_timeline(seen.status.data) if seen.status else None,
+            config_uid=run.uid,
+            config_created=run.created,
+            copied=not seen.status or run.copy_digest in (None, seen.status.data.get(RUN)),
+            superseded=superseded,
+            unreadable=self.runs.unreadable(case.key),
+        )

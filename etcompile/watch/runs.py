@@ -21,7 +21,6 @@ from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import LARGEST_COPY
 from etcompile.watch.ledger import Memory, ReadRun
-from etcompile.watch.maps import SeenMap
 from etcompile.watch.memory_limits import REPLICA_BYTES
 from etcompile.watch.notices import Notices
 from etcompile.watch.pod_view import PodView
@@ -102,11 +101,6 @@ class Runs(Struct, frozen=True):
         memory.previous = known
         return known.run
 
-    def is_lost(self, key: JobKey) -> bool:
-        """Whether its Pods are of another run, of which there is no copy."""
-        previous = self.memory.of(key).previous
-        return previous is not None and previous.run is None
-
     def unreadable(self, key: JobKey) -> str:
         """Why a job's ConfigMap cannot be read; empty if it can, or if it is not asked for."""
         known = self.memory.of(key).declared
@@ -132,12 +126,6 @@ class Runs(Struct, frozen=True):
         if run.spec_hash != spec_hash:
             raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
         return run
-
-
-def wants_copy(run: StoredRun, status: SeenMap | None) -> bool:
-    """Whether the copy beside the run record is not of the job as it is now."""
-    digest = run.copy_digest
-    return digest is not None and status is not None and status.data.get(RUN) != digest
 
 
 def _previous_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None) -> str:
