@@ -129,7 +129,7 @@ class World:
         self.done: list[Action] = []
         self.ends_with_0: set[str] = set()
         self.deleted: list[str] = []
-        self.hosts_written: list[tuple[HostsRecord, str | None]] = []
+        self.hosts_written: list[tuple[float, HostsRecord, str | None]] = []
         self.removed = False
         self.failed: dict[str, set[str]] = {}
         self.followers: set[str] = set()
@@ -414,7 +414,7 @@ class World:
                     self.status["timeline"] = timeline_text(timeline)
             case WriteHosts(hosts):
                 self.hosts = hosts
-                self.hosts_written.append((hosts, self._reader()))
+                self.hosts_written.append((self.now, hosts, self._reader()))
             case EmitEvent():
                 self.events.append(action)
             case TouchPod(name, uid, value):

@@ -6,12 +6,13 @@ What it must not forget is in the run record. Times are in seconds since 1970.
 import hashlib
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import Struct, field
 
 from etcompile.failures.log import FailureLog
 from etcompile.goodput import Timeline
 from etcompile.model import Job, Settings
-from etcompile.model.run_record import LATEST, RunRecord
+from etcompile.model.run_record import RunRecord, Time
 from etcompile.model.supervision import EpochLine
 from etcompile.watch.pod_view import BatchView, PodView
 
@@ -53,17 +54,15 @@ UNREAD = PodLog()
 
 # Host lists --------------------------------------------------------------------------------------
 
-WRITTEN = "etcompile.dev/written"
-"""Annotation of `J-hosts`: when the watcher wrote it, in seconds since 1970."""
 ANCHOR = "etcompile.dev/anchor"
 """Annotation of `J-hosts`: hosts that it has in common with what a reader saw before, and until
-when that matters, as `HOST=SECONDS,HOST=SECONDS=gone`."""
+when that matters, in JSON."""
 
 
-class Anchor(Struct, frozen=True):
+class Anchor(Struct, frozen=True, omit_defaults=True):
     """A host that the live lists keep for a while, even if it is `gone`."""
 
-    until: float
+    until: Time
     gone: bool = False
 
 
@@ -71,36 +70,18 @@ class HostsRecord(Struct, frozen=True):
     """The live host lists: of each its lines, by the key in `J-hosts`."""
 
     data: Mapping[str, str]
-    written: float = 0.0
     anchors: Mapping[str, Anchor] = field(default_factory=dict)
 
 
-def hosts_annotations(hosts: HostsRecord) -> dict[str, str]:
-    """The annotations of `J-hosts`."""
-    anchors = ",".join(
-        f"{name}={anchor.until!r}{'=gone' if anchor.gone else ''}"
-        for name, anchor in hosts.anchors.items()
-    )
-    return {WRITTEN: repr(hosts.written), **({ANCHOR: anchors} if anchors else {})}
+_ANCHORS = msgspec.json.Decoder(dict[str, Anchor])
 
 
 def hosts_record(data: Mapping[str, str], annotations: Mapping[str, str]) -> HostsRecord:
     """The live host lists, read back from `J-hosts`."""
-    anchors = {}
-    for part in annotations.get(ANCHOR, "").split(","):
-        name, _, rest = part.partition("=")
-        until, _, gone = rest.partition("=")
-        if (at := _time(until)) is not None:  # else not by a watcher: nobody waits for that host
-            anchors[name] = Anchor(at, gone == "gone")
-    return HostsRecord(data, _time(annotations.get(WRITTEN, "")) or 0.0, anchors)
-
-
-def _time(text: str) -> float | None:
     try:
-        time = float(text)
-    except ValueError:
-        return None
-    return time if abs(time) < LATEST else None
+        return HostsRecord(data, _ANCHORS.decode(annotations.get(ANCHOR) or "{}"))
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return HostsRecord(data)  # not by a watcher: nobody waits for these hosts
 
 
 # The whole -------------------------------------------------------------------------------------

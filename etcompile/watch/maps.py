@@ -18,23 +18,13 @@ from etcompile.k8s.objects import Object
 from etcompile.model.protocol import COMPLETED, JOB_LABEL, STORED_JOB, hosts_name, status_name
 from etcompile.model.run_record import FAILURES, KEYS, RUN, TIMELINE, record_data, recorded_replicas
 from etcompile.watch.actions import WriteHosts, WriteStatus
-from etcompile.watch.job_view import ANCHOR, WRITTEN, digest, hosts_annotations
+from etcompile.watch.job_view import ANCHOR, digest
 from etcompile.watch.rules.hostfile import succeeded
 from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey
 
-_EACH_REPLICA = 128
-
-
-"""Bytes that a replica of a run record takes while the record is read."""
-
-
-_IN_MEMORY = 7
-
-
-"""Bytes that a byte of a stored job takes once it is read."""
-
-
+_EACH_REPLICA = 128  # bytes that a replica of a run record takes while the record is read
+_IN_MEMORY = 7  # bytes that a byte of a stored job takes once it is read
 _METADATA = frozenset(
     {
         *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
@@ -120,7 +110,7 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
             data[RUN] = run.text
     else:
         name, data = hosts_name(job.name), {**action.hosts.data}
-        notes = {**_QUIET, **hosts_annotations(action.hosts)}
+        notes = {**_QUIET, ANCHOR: msgspec.json.encode(action.hosts.anchors).decode()}
     metadata = {"name": name, "namespace": run.namespace, "labels": job_labels(job)}
     value = {
         "apiVersion": "v1",
@@ -139,14 +129,13 @@ def change(body: Object, known: SeenMap) -> dict[str, Any]:
         for key, value in body["data"].items()
         if known.data.get(key) != (digest(value) if key == RUN else value)
     }
-    stale = known.annotations.keys() & {WRITTEN, ANCHOR} - metadata["annotations"].keys()
     marks = {key: metadata[key] for key in ("labels", "ownerReferences") if key in metadata}
     if known.metadata.get("ownerReferences"):
         marks.setdefault("ownerReferences", None)
     return {
         "metadata": {
             **marks,
-            "annotations": {**metadata["annotations"], **dict.fromkeys(stale)},
+            "annotations": metadata["annotations"],
             "resourceVersion": known.metadata["resourceVersion"],
         },
         "data": {**data, **dict.fromkeys(known.data.keys() - body["data"].keys())},

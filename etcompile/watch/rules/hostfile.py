@@ -177,7 +177,7 @@ def _next(placement: Placement, hosts: _Names, now: float) -> tuple[HostsRecord,
         for host_list, _ in live
     }
     marked = {name: Anchor(anchor.until, gone=name in gone) for name, anchor in anchors.items()}
-    return HostsRecord(data, now, marked), again
+    return HostsRecord(data, marked), again
 
 
 def _add_anchor(

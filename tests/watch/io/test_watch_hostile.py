@@ -426,7 +426,11 @@ def test_no_run_record_makes_the_rules_fail(place):
         text = json.dumps(_mutated(whole, lots, odds=0.05))
         record = read_record({"record": text, "done": lots.choice(["", "", run.spec_hash])})
         read += record is not None
-        notes = {"etcompile.dev/written": lots.choice(["nan", "1e999", "-1", "x", "5"])}
+        notes = {
+            "etcompile.dev/anchor": lots.choice(
+                ["[]", '{"a":{"until":1e999}}', "x", '{"a":{"until":5}}']
+            )
+        }
         hosts = hosts_record({"hostfile": lots.choice(["", ":::", "\x00\n", "a" * 99])}, notes)
         view = JobView(run.job, run.settings, "ml", run.spec_hash, pods, record=record, hosts=hosts)
         decide(view, 2000.0)

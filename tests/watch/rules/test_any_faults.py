@@ -181,7 +181,7 @@ def assert_at_rest(world: World) -> None:
 
 def assert_continuous(world: World) -> None:
     """A launcher never meets a list without any host of the one that it may have read before."""
-    written = [(hosts.written, reader, lines(hosts)) for hosts, reader in world.hosts_written]
+    written = [(at, reader, lines(hosts)) for at, hosts, reader in world.hosts_written]
     for later, (at, reader, new) in enumerate(written):
         assert new
         for earlier in range(later):

@@ -166,7 +166,7 @@ def test_changes_in_a_row_have_a_host_in_common_with_what_a_reader_may_still_hav
         world.run_kubelets()
         world.settle()
         world.now += 0.1
-    assert all(before & set(h.data["hostfile"].splitlines()) for h, _ in world.hosts_written[1:])
+    assert all(before & set(h.data["hostfile"].splitlines()) for _, h, _ in world.hosts_written[1:])
     world.wait(10)
     assert hostfile(world) == ["mnist-worker-0.ml:1", "mnist-worker-1.ml:1"]
 
@@ -206,7 +206,7 @@ def test_hosts_come_and_go_and_no_list_is_old_or_all_new(seed: int) -> None:
         # Who is gone is listed for two seconds at most.
         assert all(world.now - last[name] <= overlap for name in world.listed)
     # Who reads a list, and the next one while that is still new, knows one of its hosts.
-    lists = [(one.written, {*one.data["hostfile"].split()}) for one, _ in world.hosts_written]
+    lists = [(at, {*one.data["hostfile"].split()}) for at, one, _ in world.hosts_written]
     for place, (_, before) in enumerate(lists[:-1]):
         outdated, _ = lists[place + 1]
         for written, after in lists[place + 1 :]:
