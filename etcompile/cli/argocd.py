@@ -21,8 +21,8 @@ from etcompile.exitcodes import REFUSED
 def command() -> None:
     """Run as Argo CD's config management plugin, or write the files that Argo CD needs.
 
-    The plugin runs generate, parameters and discover. plugin, sidecar and application write the
-    files of an installation.
+    The plugin runs generate and discover. plugin, sidecar and application write the files of an
+    installation.
     """
 
 
@@ -88,16 +88,6 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
     # In pieces: Argo CD uses nothing of a plugin that fails on the way.
     for text in emit.blocks(compilation.in_order(), compilation.sources):
         write(text)
-
-
-@command.command("parameters")
-def _parameters() -> None:
-    """Print the parameters that name files, with those that there are, for Argo CD's interface."""
-    import json
-
-    from etcompile.integrations.argocd_plugin import announced
-
-    click.echo(json.dumps(announced(Path.cwd(), os.environ), ensure_ascii=False))
 
 
 @command.command("discover")

@@ -21,7 +21,6 @@ import msgspec
 from msgspec import Struct
 
 from etcompile import data, frontends
-from etcompile.compiler.runtimes import RUNTIME_KINDS
 from etcompile.diagnostics import Diagnostic
 from etcompile.load import Boundary, Document, access, from_values
 from etcompile.load.sources import sources
@@ -34,23 +33,9 @@ _VARIABLE = "ARGOCD_ENV_ETCOMPILE_"
 _IMAGE = re.compile(r"(?P<name>.*?)(:(?P<tag>[^/:@]+))?(@(?P<digest>[^@]+))?")
 _GLANCE = 1024 * 1024
 """Bytes of a file that are searched for a kind."""
-_MOST = 20
-"""So many names fit into a tooltip."""
 _NO_OPTIONS = frozenset({"paths", "images", "labels"})
-_SETTINGS = frozenset(
-    {
-        "cluster-domain",
-        "dlrover-version",
-        "gang-scheduler",
-        "ignore-managed-by",
-        "init-image",
-        "kubectl-image",
-        "kubernetes-version",
-        "services",
-        "skip-managed-by",
-    }
-)
-"""Parameters that are settings without an option of their own."""
+_FILES = frozenset({"paths", "overlay", "runtimes"})
+"""Parameters whose values are paths."""
 
 
 class ParameterError(Exception):
@@ -69,14 +54,13 @@ class Parameter(Struct, frozen=True):
     Args:
         form: What its value is: string, boolean, array or map.
         option: The option of `etcompile render` that it becomes; None for what is no option.
-        names_files: Whether its values are paths, which must not lead out of the repository.
+        announcement: What plugin.yaml says of it.
     """
 
     name: str
     form: str
     option: str | None
     announcement: Mapping[str, Any]
-    names_files: bool
 
 
 def plugin_file() -> Path:
@@ -85,25 +69,17 @@ def plugin_file() -> Path:
 
 
 def _parameters() -> Iterator[Parameter]:
-    plugin = plugin_file()
-    dynamic, whole = (
-        msgspec.yaml.decode(file.read_bytes())
-        for file in (plugin.with_name("dynamic-parameters.yaml"), plugin)
-    )
-    for announcement in (*dynamic, *whole["spec"]["parameters"]["static"]):
+    plugin = msgspec.yaml.decode(plugin_file().read_bytes())
+    for announcement in plugin["spec"]["parameters"]["static"]:
         name = announcement["name"]
-        option = f"--config={name}" if name in _SETTINGS else f"--{name}"
-        yield Parameter(
-            name=name,
-            form=announcement.get("collectionType") or announcement.get("itemType", "string"),
-            option=None if name in _NO_OPTIONS else option,
-            announcement=announcement,
-            names_files=announcement in dynamic,
-        )
+        form = announcement.get("collectionType") or announcement.get("itemType", "string")
+        is_setting = form != "array" and name != "environment"
+        option = f"--config={name}" if is_setting else f"--{name}"
+        yield Parameter(name, form, None if name in _NO_OPTIONS else option, announcement)
 
 
 PARAMETERS = tuple(_parameters())
-"""All parameters; those that name files first."""
+"""All parameters, in the order of plugin.yaml."""
 
 
 class Request(Struct, frozen=True):
@@ -241,7 +217,7 @@ def _words(parameter: Parameter, value: Any, folder: Path, root: Path) -> Iterat
             if text not in ("true", "false"):
                 raise ParameterError(name, f"'{text}' is no boolean", "write true or false")
             if text == "true":
-                yield f"{option}=true" if "=" in option else option
+                yield f"{option}=true"
             continue
         file = None
         if name == "secret":
@@ -249,7 +225,7 @@ def _words(parameter: Parameter, value: Any, folder: Path, root: Path) -> Iterat
                 file = secret_mode(text).file or None
             except ValueError as error:
                 raise ParameterError(name, str(error), "such as external:vault/ml") from error
-        elif parameter.names_files and not (name == "overlay" and text in shipped()):
+        elif name in _FILES and not (name == "overlay" and text in shipped()):
             file = text
         if file is not None:
             _check_path(name, file, folder, root)
@@ -285,9 +261,6 @@ def _overlay(name: str, fields: Mapping[str, Any]) -> tuple[Document, ...]:
     return from_values([value], file=name).documents
 
 
-# What there is in a repository --------------------------------------------------------------------
-
-
 def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iterator[str]:
     """The files that hold a job.
 
@@ -296,52 +269,17 @@ def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iter
             about each Application that names none, and the operator of a TFJob in its source may
             be installed (reference/gitops.md 6.1).
     """
-    for path, shown in _files_of({kind.name for kind in frontends.kinds()}, paths, boundary):
-        if path.endswith(MARK) or not marked:
-            yield shown
-
-
-def announced(folder: Path, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The announcement of parameters that name files, as Argo CD's interface reads it.
-
-    Args:
-        folder: The folder of the source, in whose repository the files are searched.
-    """
-    top = str(repository(folder, environment))
-    boundary = Boundary(top)
-    jobs = job_files(["."], boundary, marked=False)
-    files = {"paths": [shown.removeprefix("./") for shown in jobs]}
-    for name, kinds in (("overlay", ["Overlay"]), ("runtimes", RUNTIME_KINDS)):
-        paths = (path for path, _ in _files_of(kinds, [top], boundary))
-        files[name] = [os.path.relpath(path, folder) for path in paths]
-    announcements = []
-    for parameter in PARAMETERS:
-        if not parameter.names_files:
-            continue  # plugin.yaml declares it
-        choices = sorted(files.get(parameter.name, ()))
-        if (more := len(choices) - _MOST) > 0:
-            choices[_MOST:] = [f"and {more} more"]
-        there = f" There are: {', '.join(choices)}." if choices else ""
-        tooltip = parameter.announcement["tooltip"] + there
-        announcements.append({**parameter.announcement, "tooltip": tooltip})
-    return announcements
-
-
-def _files_of(
-    kinds: Iterable[str], paths: Iterable[str], boundary: Boundary
-) -> Iterator[tuple[str, str]]:
-    """The files whose text holds an object of these kinds, each with what to call it."""
-    names = "|".join(sorted(kinds))
+    names = "|".join(sorted({kind.name for kind in frontends.kinds()}))
     of_kind = re.compile(
         rf"""(^|[{{,]\s*)["']?kind["']?\s*:\s*["']?({names})["']?\s*([,}}#]|$)""", re.MULTILINE
     )
-    for path in paths:
-        for file in sources(path, boundary).files:
-            if isinstance(file, Diagnostic):
-                continue  # whoever reads it reports it
-            try:
-                text = access.content(file.path, boundary, _GLANCE).decode(errors="replace")
-            except OSError:
-                continue
-            if of_kind.search(text):
-                yield file.path, file.shown
+    files = (file for path in paths for file in sources(path, boundary).files)
+    for file in files:
+        if isinstance(file, Diagnostic) or (marked and not file.path.endswith(MARK)):
+            continue  # whoever reads it reports it
+        try:
+            text = access.content(file.path, boundary, _GLANCE).decode(errors="replace")
+        except OSError:
+            continue
+        if of_kind.search(text):
+            yield file.shown

@@ -140,25 +140,23 @@ def test_plugin_yaml_is_what_the_plugin_server_reads(plugin):
     )
     spec = plugin["spec"]
     assert set(spec) == {"version", "discover", "generate", "parameters"}
-    commands = [spec["discover"]["find"], spec["generate"], spec["parameters"]["dynamic"]]
+    commands = [spec["discover"]["find"], spec["generate"]]
     assert all(one["command"][:2] == ["etcompile", "argocd"] for one in commands)
 
 
 def test_each_command_of_plugin_yaml_runs(plugin, source):
     spec = plugin["spec"]
-    for one in (spec["discover"]["find"], spec["generate"], spec["parameters"]["dynamic"]):
+    for one in (spec["discover"]["find"], spec["generate"]):
         assert apart(one["command"][1:], source, {"ARGOCD_APP_PARAMETERS": "null"}).returncode == 0
 
 
-def test_announcements_have_the_fields_that_argo_cd_knows(plugin, source):
+def test_announcements_have_the_fields_that_argo_cd_knows(plugin):
     static = plugin["spec"]["parameters"]["static"]
-    dynamic = json.loads(ran(["argocd", "parameters"], source).stdout)
     known = {"name", "title", "tooltip", "itemType", "collectionType", "string", "array", "map"}
-    for one in (*static, *dynamic):
+    for one in static:
         assert set(one) <= known
         assert one.get("collectionType", "string") in one
-    names = [one["name"] for one in (*static, *dynamic)]
-    assert sorted(names) == sorted(one.name for one in PARAMETERS)
+    assert [one["name"] for one in static] == [one.name for one in PARAMETERS]
 
 
 def test_announcements_name_what_there_is():
@@ -427,7 +425,6 @@ def test_nothing_is_written_into_the_source(source):
         folder.chmod(0o555)
     try:
         assert generate(source, run=apart).returncode == 0
-        assert apart(["argocd", "parameters"], source, OF_BUILD).returncode == 0
         assert apart(["argocd", "discover"], source, OF_BUILD).returncode == 0
     finally:
         for folder in folders:
@@ -454,7 +451,7 @@ def test_no_network_is_asked(source):
     assert objects(Done(done.returncode, done.stdout, done.stderr))
 
 
-# ---- discovery and announcements -----------------------------------------------------------------
+# ---- discovery -----------------------------------------------------------------------------------
 
 
 def discovered(source: Path, **variables: str) -> list[str]:
@@ -500,14 +497,6 @@ def test_a_source_whose_jobs_are_elsewhere_is_found(source):
     paths = json.dumps([{"name": "paths", "array": ["../jobs"]}])
     where = {"ARGOCD_APP_SOURCE_PATH": "team/empty", "ARGOCD_APP_PARAMETERS": paths}
     assert discovered(empty, **where) == ["../jobs/bert.yaml"]
-
-
-def test_what_there_is_to_choose_from_is_announced(source):
-    variables = {**OF_BUILD, "ARGOCD_APP_SOURCE_PATH": "team/jobs"}
-    announced = json.loads(ran(["argocd", "parameters"], source, variables).stdout)
-    told = {one["name"]: one["tooltip"] for one in announced}
-    assert "There are: bert.yaml." in told["paths"]
-    assert "There are: ../prod/overlay.yaml." in told["overlay"]
 
 
 # ---- what is told to Argo CD ---------------------------------------------------------------------

@@ -254,9 +254,3 @@ def test_kustomize_and_argo_cd_take_runtimes_of_the_repository_only(tree, monkey
         done = transformed({"inputs": ["job.yaml"], "runtimes": [path]})
         assert done.exit_code == 2, done.output
         assert "ET1033" in done.stderr
-
-
-def test_argo_cd_offers_the_runtimes_of_the_repository(tree):
-    done = CliRunner().invoke(argocd.command, ["parameters"])
-    [found] = [entry for entry in json.loads(done.stdout) if entry["name"] == "runtimes"]
-    assert "platform/other.yaml, platform/torch.yaml" in found["tooltip"]

@@ -30,7 +30,7 @@ from mutations.recombination import Recombination
 _COMMANDS = (
     *("render", "check", "diff", "scale", "graph") * 4,
     *("migrate", "krm") * 2,
-    *("argocd generate", "argocd application", "argocd parameters", "flux kustomization"),
+    *("argocd generate", "argocd application", "flux kustomization"),
     *("flux source", "init", "config", "schema", "explain", "kinds"),
 )
 _PATHS = ("jobs", "jobs/a.yaml", "jobs/b.yaml", "out", "missing", "etcompile.toml", ".", "new",
