@@ -3,7 +3,7 @@
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
@@ -12,9 +12,6 @@ from etcompile.cli.options import KUBERNETES_VERSION, ReportOptions, namespace_n
 from etcompile.cli.reporting import notices, report
 from etcompile.exitcodes import REFUSED
 from etcompile.k8s.names import is_label
-
-if TYPE_CHECKING:
-    from etcompile.integrations.scaffold import NewRepository
 
 _LONGEST_NAME = 52
 """Characters of a name, so that what is named after it has a valid name, too."""
@@ -56,8 +53,27 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.cli.render import command as render
     from etcompile.emit.files import refused, write_files
     from etcompile.integrations.scaffold import JOBS, OUTPUT, OVERLAY, repository_files
+    from etcompile.operations.job_sets import command_output, normalised
 
-    folder, files = options.folder, repository_files(_plan(options))
+    folder = options.folder
+    name = options.name
+    name = name or re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    if not is_label(name) or len(name) > _LONGEST_NAME:
+        problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
+        raise click.BadParameter(problem, param_hint="--name")
+    where = folder if folder.is_dir() else folder.parent
+    origin = command_output("git", "-C", str(where), "remote", "get-url", "origin")
+    # A token in it is for this machine, and no file of the repository is to have it.
+    url = options.repository or re.sub(r"^(https?://)[^/@]*@", r"\1", origin)
+    files = repository_files(
+        options.gitops,
+        name,
+        namespace=options.namespace,
+        repository=url or _PLACEHOLDER,
+        known_as=normalised(url) or name,
+        owner=options.owner,
+        kubernetes_version=options.kubernetes_version,
+    )
     new = {path: text for path, text in files.items() if not os.path.lexists(folder / path)}
     contents = {path: text.encode() for path, text in new.items()}
     # The folder of manifests is written, too, when the files are there.
@@ -75,33 +91,3 @@ def command(ctx: click.Context, options: _Options) -> None:
     words += ["--quiet"] if options.quiet else []
     with render.make_context("render", words, parent=ctx.parent) as inner:
         render.invoke(inner)
-
-
-def _plan(options: _Options) -> "NewRepository":
-    """What the repository is for.
-
-    Raises:
-        click.BadParameter: a value has the wrong form.
-    """
-    from etcompile.integrations.scaffold import NewRepository
-    from etcompile.operations.job_sets import command_output, normalised
-
-    folder = options.folder
-    name = options.name
-    name = name or re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
-    if not is_label(name) or len(name) > _LONGEST_NAME:
-        problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
-        raise click.BadParameter(problem, param_hint="--name")
-    where = folder if folder.is_dir() else folder.parent
-    origin = command_output("git", "-C", str(where), "remote", "get-url", "origin")
-    # A token in it is for this machine, and no file of the repository is to have it.
-    url = options.repository or re.sub(r"^(https?://)[^/@]*@", r"\1", origin)
-    return NewRepository(
-        name=name,
-        gitops=options.gitops,
-        namespace=options.namespace,
-        repository=url or _PLACEHOLDER,
-        known_as=normalised(url) or name,
-        owner=options.owner,
-        kubernetes_version=options.kubernetes_version,
-    )

@@ -6,8 +6,6 @@ writes those. Nothing here ends up in a job.
 
 from typing import Literal
 
-from msgspec import Struct
-
 from etcompile._version import __version__
 from etcompile.pages import text
 
@@ -38,42 +36,30 @@ _OF_TOOL: dict[GitOps, dict[str, tuple[str, ...]]] = {
 }
 
 
-class NewRepository(Struct, frozen=True):
-    """What a new repository is for.
+def repository_files(gitops: GitOps, name: str, **more: str) -> dict[str, str]:
+    """The files of a new repository: texts by path.
 
     Args:
         name: Its name, and that of its Application or Kustomization.
-        known_as: What clusters know its jobs by (`operations.job_sets`).
-        owner: Who reviews what goes to production, as CODEOWNERS names them.
+        more: `namespace` and `repository`, the URL; `known_as`, what clusters know its jobs by
+            (`operations.job_sets`); `owner`, who reviews what goes to production, as CODEOWNERS
+            names them; and `kubernetes_version`.
     """
-
-    name: str
-    gitops: GitOps
-    namespace: str
-    repository: str
-    known_as: str
-    owner: str
-    kubernetes_version: str
-
-
-def repository_files(plan: NewRepository) -> dict[str, str]:
-    """The files of a new repository: texts by path."""
     values = {
-        "plan": plan,
+        "gitops": gitops,
         "version": __version__,
         "render": f"etcompile render {JOBS}/ --overlay {OVERLAY} -d {OUTPUT}",
         "check": f"etcompile check {JOBS}/ --overlay {OVERLAY}",
-        "name": plan.name,
-        "namespace": plan.namespace,
-        "repository": plan.repository,
+        "name": name,
         "revision": "main",
         "path": OUTPUT,
         "plugin": False,
-        "source": f"GitRepository/{plan.name}",
+        "source": f"GitRepository/{name}",
         "staged": False,
         "decryption": None,
+        **more,
     }
     files = {path: text(template, **values) for path, template in _FILES.items()}
-    for path, templates in _OF_TOOL[plan.gitops].items():
+    for path, templates in _OF_TOOL[gitops].items():
         files[path] = "---\n".join(text(template, **values) for template in templates)
     return files
