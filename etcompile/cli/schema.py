@@ -1,7 +1,9 @@
 """`etcompile schema`: the JSON Schema of a kind, or of what etcompile writes."""
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from msgspec import Struct
@@ -11,6 +13,7 @@ from etcompile.check.json_schemas import bundled_schema
 from etcompile.cli import completion
 from etcompile.cli.command_line import argument, did_you_mean, subcommand
 from etcompile.compiler.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
+from etcompile.frontends.kind import Kind, names_of
 from etcompile.integrations.krm import SCHEMAS
 
 DESCRIBED = {
@@ -21,15 +24,34 @@ DESCRIBED = {
 """What has a schema and is no kind."""
 
 
-def names() -> list[tuple[str, str]]:
-    """What KIND may be, as shortly as it is clear, each with what it is."""
-    return [
-        *((_shortest(kind), kind.summary) for kind in frontends.kinds()),
-        *((name, "what TrainJobs have in common") for name in RUNTIME_KINDS),
-        ("Overlay", "what an environment changes"),
-        *((name, "configuration of the KRM function") for name in SCHEMAS),
-        *DESCRIBED.items(),
-    ]
+class _Other(NamedTuple):
+    """What is no kind to compile; without an API version, it is no kind at all."""
+
+    api_version: str
+    name: str
+    schema: str | Path
+    summary: str
+
+
+def _described() -> Iterator[Kind | _Other]:
+    yield from frontends.kinds()
+    for name in RUNTIME_KINDS:
+        yield _Other(RUNTIME_VERSION, name, RUNTIME_SCHEMA, "what TrainJobs have in common")
+    version = "etcompile.dev/v1alpha1"
+    yield _Other(version, "Overlay", overlays.SCHEMA, "what an environment changes")
+    for name, schema in SCHEMAS.items():
+        yield _Other(version, name, schema, "configuration of the KRM function")
+    for name, summary in DESCRIBED.items():
+        yield _Other("", name, f"{name}.json", summary)
+
+
+def names(described: Iterable[Kind | _Other] = ()) -> Iterator[tuple[str, str]]:
+    """What KIND may be, as shortly as it is clear, each with what it is; all of it by default."""
+    for each in described or _described():
+        kinds = (kind for kind in frontends.kinds() if kind is not each)
+        others = {name for kind in kinds for name in names_of(kind.api_version, kind.name)}
+        own = names_of(each.api_version, each.name)
+        yield next(name for name in own if name not in others), each.summary
 
 
 class _Options(Struct, frozen=True, kw_only=True):
@@ -46,51 +68,14 @@ def command(_ctx: click.Context, options: _Options) -> None:
     what etcompile.toml holds, diagnostics what --output-format json writes, and plan what
     diff --plan writes. docs/editors.md says how to set up an editor with them.
     """
-    schema = bundled_schema(_schema_of(options.kind))
-    click.echo(json.dumps(schema, indent=2, ensure_ascii=False))
-
-
-def _schema_of(name: str) -> str | Path:
-    """The schema of what KIND names.
-
-    Raises:
-        click.BadParameter: it names no kind, or several.
-    """
-    # Runtimes and what is no kind to compile.
-    kinds = [(RUNTIME_VERSION, kind, RUNTIME_SCHEMA) for kind in RUNTIME_KINDS]
-    kinds += [("etcompile.dev/v1alpha1", kind, schema) for kind, schema in SCHEMAS.items()]
-    kinds.append(("etcompile.dev/v1alpha1", "Overlay", overlays.SCHEMA))
-    others: dict[str, str | Path] = {name: f"{name}.json" for name in DESCRIBED}
-    for version, kind, schema in kinds:
-        others[kind.lower()] = others[f"{version}/{kind}".lower()] = schema
+    name = options.kind
     lower = name.strip().lower()
-    if lower in others:
-        return others[lower]
-    meant = [kind for kind in frontends.kinds() if lower in map(str.lower, _names(kind))]
-    if len(meant) == 1:
-        return meant[0].schema
-    known = ", ".join(_shortest(kind) for kind in meant or frontends.kinds())
-    if meant:
-        raise click.BadParameter(f"'{name}' is ambiguous; use one of: {known}", param_hint="KIND")
-    near = did_you_mean(name, [known_name for known_name, _ in names()])
-    joint = " Use one of" if near else "; use one of"
-    problem = f"'{name}' is not known{'.' if near else ''}{near}{joint}: {known}"
-    raise click.BadParameter(problem, param_hint="KIND")
-
-
-def _names(kind: frontends.Kind) -> tuple[str, ...]:
-    """What a kind may be called, the shortest first."""
-    group, _, version = kind.api_version.rpartition("/")
-    return (
-        kind.name,
-        f"{kind.name}.{version}",
-        f"{kind.name}.{group}",
-        f"{kind.name}.{version}.{group}",
-        f"{kind.api_version}/{kind.name}",
-    )
-
-
-def _shortest(kind: frontends.Kind) -> str:
-    """The first of its names that no other kind has."""
-    others = {name for other in frontends.kinds() if other is not kind for name in _names(other)}
-    return next(name for name in _names(kind) if name not in others)
+    known_by = ((each, names_of(each.api_version, each.name)) for each in _described())
+    meant = [each for each, own in known_by if lower in map(str.lower, own)]
+    if len(meant) != 1:
+        known = ", ".join(each for each, _ in names(meant or frontends.kinds()))
+        near = did_you_mean(name, [each for each, _ in names()])
+        problem = f"is not known.{near} Use one of" if near else "is not known; use one of"
+        problem = "is ambiguous; use one of" if meant else problem
+        raise click.BadParameter(f"'{name}' {problem}: {known}", param_hint="KIND")
+    click.echo(json.dumps(bundled_schema(meant[0].schema), indent=2, ensure_ascii=False))

@@ -99,6 +99,14 @@ class Kind(Struct, frozen=True):
             yield from _paths(path, data)
 
 
+def names_of(api_version: str, name: str) -> tuple[str, ...]:
+    """What a kind may be called, as kubectl has it and in full, the shortest first."""
+    group, _, version = api_version.rpartition("/")
+    with_version = f"{name}.{version}"
+    full = f"{api_version}/{name}"
+    return name, with_version, f"{name}.{group}", f"{with_version}.{group}", full
+
+
 def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:
     """A path for each key of the mapping, or entry of the list, where it has the step `*`."""
     if "*" not in path:

@@ -6,7 +6,7 @@ No other part of `migrate` talks to a cluster. Secrets are not read at all.
 from typing import Any
 
 from etcompile import frontends
-from etcompile.frontends import Kind
+from etcompile.frontends.kind import names_of
 from etcompile.integrations.migrate.adoption import owned
 from etcompile.k8s.path import value_at
 from etcompile.kubeapi import Cluster, ClusterError
@@ -41,7 +41,12 @@ def job_of(cluster: Cluster, named: str) -> list[dict[str, Any]]:
     """
     kind_name, _, name = named.partition("/")
     jobs = [kind for kind in frontends.kinds() if kind.pod_templates]
-    kinds = [kind for kind in jobs if _is_named(kind, kind_name.lower())]
+    wanted = kind_name.lower()
+    kinds = [
+        kind
+        for kind in jobs
+        if wanted in (f"{kind.name}s".lower(), *names_of(kind.api_version, kind.name.lower()))
+    ]
     if not kinds or not name:
         known = ", ".join(dict.fromkeys(kind.name.lower() for kind in jobs))
         raise UnknownKindError(f"'{named}' is not KIND/NAME of one of {known}")
@@ -64,13 +69,6 @@ def job_of(cluster: Cluster, named: str) -> list[dict[str, Any]]:
         ]
         return [job, *intents, *(dict(value) for value in owned(objects, kind.name, name))]
     raise UnknownKindError(f"there is no {kinds[0].name} '{name}' in '{cluster.namespace}'")
-
-
-def _is_named(kind: Kind, text: str) -> bool:
-    group, _, version = kind.api_version.partition("/")
-    name = kind.name.lower()
-    plain = (name, f"{name}s", f"{name}.{version}", f"{name}.{version}.{group}", f"{name}.{group}")
-    return text in plain
 
 
 def _listed(cluster: Cluster, api_version: str, kind: str) -> list[dict[str, Any]]:
