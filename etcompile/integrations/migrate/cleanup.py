@@ -8,7 +8,7 @@ an overlay sets that.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
@@ -113,19 +113,10 @@ def _without_defaults(path: tuple[str, ...], value: Mapping[str, Any]) -> dict[s
 # Workers ------------------------------------------------------------------------------------------
 
 
-class Workers(Struct, frozen=True):
-    """The workers of a job, for files.
-
-    Args:
-        patch: What an overlay has to change in the document; None for nothing.
-    """
-
-    patch: Mapping[str, Any] | None = None
-    notes: tuple[str, ...] = ()
-
-
-def workers(document: Document, kind: Kind, job: Job, intents: Sequence[Document]) -> Workers:
-    """What the files of a job need so that it has as many workers as run.
+def workers(
+    document: Document, kind: Kind, job: Job, intents: Sequence[Document]
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """The overlay's patch with which a job has as many workers as run, if any, and notes.
 
     The status may list other workers than the spec has, because intents have scaled the job or
     workers are missing. Then the overlay sets the number.
@@ -140,7 +131,7 @@ def workers(document: Document, kind: Kind, job: Job, intents: Sequence[Document
     role = job.scaled_role
     bounds = role.bounds if role is not None else None
     if role is None or bounds is None or count in (0, len(role.members)):
-        return Workers(notes=tuple(notes))
+        return None, notes
     if count < bounds.minimum:
         notes.append(f"{count} workers run; minReplicas is {bounds.minimum}: the next run has that")
         count = bounds.minimum
@@ -158,4 +149,4 @@ def workers(document: Document, kind: Kind, job: Job, intents: Sequence[Document
     if bounds.maximum is not None and count > bounds.maximum:
         notes.append(f"{count} workers run; maxReplicas is {bounds.maximum}: the files raise it")
         put((bounds.origin or role.origin).path, "maxReplicas")
-    return Workers(patch or None, tuple(notes))
+    return patch or None, notes

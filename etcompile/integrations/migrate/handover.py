@@ -57,18 +57,24 @@ class Handover(Struct, frozen=True):
     """A job that leaves its operator.
 
     Args:
+        live: Its document, as it came.
+        spec: Its document, clean.
+        patch: The overlay's patch of its document.
+        scalers: Its scale intents in the cluster, as kubectl names them.
         files: The files of its spec, and of its runtime.
         fates: What becomes of its objects.
-        scalers: Its scale intents in the cluster, as kubectl names them.
     """
 
     live: Document
     kind: Kind
     job: Job
-    files: tuple[str, ...]
-    fates: tuple[Fate, ...]
-    notes: tuple[str, ...] = ()
-    scalers: tuple[str, ...] = ()
+    spec: Document
+    patch: Mapping[str, Any] | None
+    notes: tuple[str, ...]
+    scalers: tuple[str, ...]
+    runtime: Document | None = None
+    files: tuple[str, ...] = ()
+    fates: tuple[Fate, ...] = ()
 
 
 def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:

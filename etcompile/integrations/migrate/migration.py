@@ -19,7 +19,6 @@ from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.emit.files import refused, write_files
-from etcompile.frontends import Kind
 from etcompile.integrations.migrate import runtime_snapshots
 from etcompile.integrations.migrate.adoption import fates, is_pod
 from etcompile.integrations.migrate.cleanup import cleaned, workers
@@ -53,26 +52,6 @@ class Migrated(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
 
 
-class _Takeover(Struct, frozen=True):
-    """A job and what its files need.
-
-    Args:
-        live: Its document, as it came.
-        spec: Its document, clean.
-        patch: The overlay's patch of its document.
-        scalers: Its scale intents in the cluster, as kubectl names them.
-    """
-
-    live: Document
-    kind: Kind
-    job: Job
-    spec: Document
-    patch: Mapping[str, Any] | None
-    notes: tuple[str, ...]
-    scalers: tuple[str, ...]
-    runtime: Document | None = None
-
-
 def migrated(documents: Iterable[Document], options: Options | None = None) -> Migrated:
     """The files with which etcompile takes jobs over from their operator.
 
@@ -83,7 +62,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     options = options or Options()
     version = options.settings.kubernetes_version
     diagnostics: list[Diagnostic] = []
-    live: list[tuple[Document, Kind, tuple[str, ...]]] = []
+    live: list[tuple[Document, frontends.Kind, tuple[str, ...]]] = []
     specs: list[Document] = []
     scalers: list[Document] = []
     others: list[Document] = []
@@ -118,7 +97,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     if has_errors(lowered.diagnostics):
         return Migrated({}, (*diagnostics, *lowered.diagnostics))
     numbers = {id(document): number for number, document in enumerate(joined.whole)}
-    takeovers = []
+    handovers = []
     for job in lowered.jobs:
         number = numbers[id(job.origin.source)]
         document, kind, changes = live[number]
@@ -131,38 +110,38 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
                 group = str(scaler.api_version).partition("/")[0]
                 if scaler.name:
                     scaler_names.append(f"{str(scaler.kind).lower()}.{group}/{scaler.name}")
-        running = workers(document, kind, job, intents)
-        takeovers.append(
-            _Takeover(
+        patch, notes = workers(document, kind, job, intents)
+        handovers.append(
+            Handover(
                 live=document,
                 kind=kind,
                 job=job,
                 spec=specs[number],
-                patch=running.patch,
-                notes=tuple(filter(None, (*changes, joined.notes[number], *running.notes))),
+                patch=patch,
+                notes=tuple(filter(None, (*changes, joined.notes[number], *notes))),
                 scalers=tuple(scaler_names),
                 runtime=joined.runtimes[number],
             )
         )
     values = [document.data for document in objects]
-    written = _files(takeovers, _overlay(takeovers, values), values, options)
+    written = _files(handovers, _overlay(handovers, values), values, options)
     return structs.replace(written, diagnostics=(*diagnostics, *written.diagnostics))
 
 
 def _overlay(
-    takeovers: Sequence[_Takeover], others: Sequence[Mapping[str, Any]]
+    handovers: Sequence[Handover], others: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """The overlay that preserves names and numbers of what runs; None if none is needed."""
     overlay: dict[str, Any] = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
-    secrets = {name for takeover in takeovers if (name := _secret(takeover.job, others))}
+    secrets = {name for handover in handovers if (name := _secret(handover.job, others))}
     if len(secrets) == 1:
         overlay["settings"] = {"secret": f"existing:{secrets.pop()}"}
-    for takeover in takeovers:
-        if takeover.patch:
-            job = takeover.job
+    for handover in handovers:
+        if handover.patch:
+            job = handover.job
             target = {"apiVersion": job.api_version, "kind": job.kind, "name": job.name}
             target |= {"namespace": job.namespace} if job.namespace else {}
-            patch = {"target": target, "patch": takeover.patch}
+            patch = {"target": target, "patch": handover.patch}
             overlay.setdefault("patches", []).append(patch)
     return overlay if len(overlay) > 2 else None
 
@@ -189,29 +168,29 @@ def _secret(job: Job, others: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _files(
-    takeovers: Sequence[_Takeover],
+    handovers: Sequence[Handover],
     overlay: Mapping[str, Any] | None,
     others: Sequence[Mapping[str, Any]],
     options: Options,
 ) -> Migrated:
     """The files of jobs, and HANDOVER.md."""
-    names = _names(takeovers)
+    names = _names(handovers)
     runtimes: dict[str, Document] = {}
-    for name, takeover in zip(names, takeovers, strict=True):
-        runtime = takeover.runtime
+    for name, handover in zip(names, handovers, strict=True):
+        runtime = handover.runtime
         if runtime is not None and not any(runtime is known for known in runtimes.values()):
             runtimes[f"{name.removesuffix('.yaml')}-runtime.yaml"] = runtime
-    documents = [*(takeover.spec for takeover in takeovers), *runtimes.values()]
+    documents = [*(handover.spec for handover in handovers), *runtimes.values()]
     overlays = (*options.overlays, *([overlay] if overlay else []))
     compilation = compile(documents, structs.replace(options, overlays=overlays))
     if not compilation.ok:
         return Migrated({}, compilation.diagnostics)
     files: dict[str, str] = {}
-    handovers = []
-    for name, takeover in zip(names, takeovers, strict=True):
-        files[name] = _SPEC.format(takeover.live) + to_yaml(takeover.spec.data)
-        job, operator = takeover.job, takeover.kind.operator
-        own = [file for file, runtime in runtimes.items() if runtime is takeover.runtime]
+    complete = []
+    for name, handover in zip(names, handovers, strict=True):
+        files[name] = _SPEC.format(handover.live) + to_yaml(handover.spec.data)
+        job, operator = handover.job, handover.kind.operator
+        own = [file for file, runtime in runtimes.items() if runtime is handover.runtime]
         objects = [
             value
             for group in compilation.groups
@@ -219,34 +198,25 @@ def _files(
             for value in group.objects
         ]
         all_go = operator is not None and operator.generates_names
-        handovers.append(
-            Handover(
-                live=takeover.live,
-                kind=takeover.kind,
-                job=job,
-                files=(name, *own),
-                fates=fates(objects, others, takeover.live, job, all_go=all_go),
-                notes=takeover.notes,
-                scalers=takeover.scalers,
-            )
-        )
+        outcomes = fates(objects, others, handover.live, job, all_go=all_go)
+        complete.append(structs.replace(handover, files=(name, *own), fates=outcomes))
     for name, runtime in runtimes.items():
         head = f"# The {runtime.kind} that the job runs with.\n"
         files[name] = head + to_yaml(runtime.data)
     if overlay is not None:
         files[OVERLAY] = _OVERLAY_HEAD + to_yaml(overlay)
-    files[HANDOVER] = instructions(handovers, overlay=overlay is not None)
+    files[HANDOVER] = instructions(complete, overlay=overlay is not None)
     return Migrated(files, compilation.diagnostics)
 
 
-def _names(takeovers: Sequence[_Takeover]) -> list[str]:
+def _names(handovers: Sequence[Handover]) -> list[str]:
     """A name for each job's file: the job's, with more where two jobs share it."""
-    plain = [takeover.job.name for takeover in takeovers]
+    plain = [handover.job.name for handover in handovers]
     names = []
-    for takeover in takeovers:
-        name = takeover.job.name
+    for handover in handovers:
+        name = handover.job.name
         if plain.count(name) > 1:
-            name = f"{takeover.job.kind.lower()}-{takeover.job.namespace or 'default'}-{name}"
+            name = f"{handover.job.kind.lower()}-{handover.job.namespace or 'default'}-{name}"
         names.append(f"{name}.yaml" if f"{name}.yaml" != OVERLAY else f"{name}-job.yaml")
     return names
 
