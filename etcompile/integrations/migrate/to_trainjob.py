@@ -67,42 +67,25 @@ class _OperatorJob(Struct, frozen=True):
     """A job of the Training Operator that is to become a TrainJob.
 
     Args:
+        name: The name, which its TrainJob and its runtime have, too.
         policy: Trainer's policy for its framework.
         replicas: Its replica types, the first node's first.
+        first: The replica type whose template all nodes get.
+        restart: The restartPolicy of that one.
+        processes: The processes of a node: a number, or how to find it.
         annotations: Its own, and none of its Pods.
     """
 
     document: Document
+    name: str
     framework: Framework
     policy: str
     spec: Mapping[str, Any]
     replicas: Mapping[str, Mapping[str, Any]]
+    first: Mapping[str, Any]
+    restart: str
+    processes: str
     annotations: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        """The name, which its TrainJob and its runtime have, too."""
-        return str(self.document.name)
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        """The replica type whose template all nodes get."""
-        return next(iter(self.replicas.values()))
-
-    @property
-    def restart(self) -> str:
-        """The restartPolicy of the first replica type."""
-        return str(self.first.get("restartPolicy") or self.framework.restart)
-
-    @property
-    def processes(self) -> str:
-        """The processes of a node: a number, or how to find it."""
-        return str(self.spec.get("nprocPerNode") or "auto")
-
-    @property
-    def reserved(self) -> tuple[str, ...]:
-        """Variables that Trainer sets whatever the template says."""
-        return RESERVED.get(self.policy, ())
 
 
 def to_trainjobs(documents: Sequence[Document], options: Options | None = None) -> Migrated:
@@ -236,7 +219,7 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
         for index, container in enumerate(replica["template"]["spec"]["containers"]):
             for number, entry in enumerate(container.get("env") or ()):
                 is_main = container["name"] == job.framework.container
-                if is_main and entry["name"] in job.reserved:
+                if is_main and entry["name"] in RESERVED.get(job.policy, ()):
                     yield _lost(
                         job,
                         (*at, "template", "spec", "containers", index, "env", number),
@@ -330,8 +313,19 @@ def _operator_job(document: Document) -> _OperatorJob:
         for role in ("Master", "Worker")
         if role in types
     }
-    annotations = document.data["metadata"].get("annotations") or {}
-    return _OperatorJob(document, framework, policy, spec, replicas, annotations)
+    first = next(iter(replicas.values()))
+    return _OperatorJob(
+        document=document,
+        name=str(document.name),
+        framework=framework,
+        policy=policy,
+        spec=spec,
+        replicas=replicas,
+        first=first,
+        restart=str(first.get("restartPolicy") or framework.restart),
+        processes=str(spec.get("nprocPerNode") or "auto"),
+        annotations=document.data["metadata"].get("annotations") or {},
+    )
 
 
 def _is_foreign(annotation: str) -> bool:
@@ -341,53 +335,48 @@ def _is_foreign(annotation: str) -> bool:
 
 def _converted(job: _OperatorJob) -> tuple[dict[str, Any], dict[str, Any]]:
     """The TrainJob and its TrainingRuntime."""
+    run_policy = job.spec.get("runPolicy") or {}
     counts = [replica.get("replicas") for replica in job.replicas.values()]
     nodes = sum(1 if count is None else int(count) for count in counts)
-    namespace = job.document.namespace
-    metadata = {"name": job.name, **({"namespace": namespace} if namespace else {})}
-    return _train_job(job, metadata, nodes), _runtime(job, metadata, nodes)
-
-
-def _train_job(job: _OperatorJob, metadata: Mapping[str, Any], nodes: int) -> dict[str, Any]:
     trainer: dict[str, Any] = {"numNodes": nodes}
     if job.policy == "torch" and job.processes.isdecimal():
         trainer["numProcPerNode"] = int(job.processes)
-    run_policy = job.spec.get("runPolicy") or {}
-    spec: dict[str, Any] = {
-        "runtimeRef": {"kind": RUNTIME_KINDS[0], "name": job.name},
-        "trainer": trainer,
-    }
+    reference = {"kind": RUNTIME_KINDS[0], "name": job.name}
+    spec: dict[str, Any] = {"runtimeRef": reference, "trainer": trainer}
     if run_policy.get("suspend"):
         spec["suspend"] = True
     if (deadline := run_policy.get("activeDeadlineSeconds")) is not None:
         spec["activeDeadlineSeconds"] = deadline
     if (manager := run_policy.get("managedBy")) not in _MANAGERS:
         spec["managedBy"] = manager
-    metadata = {**metadata}
-    if labels := job.document.data["metadata"].get("labels"):
-        metadata["labels"] = labels
-    if own := {k: v for k, v in job.annotations.items() if not _is_foreign(k)}:
-        metadata["annotations"] = own
-    return {"apiVersion": RUNTIME_VERSION, "kind": "TrainJob", "metadata": metadata, "spec": spec}
-
-
-def _runtime(job: _OperatorJob, metadata: Mapping[str, Any], nodes: int) -> dict[str, Any]:
-    run_policy = job.spec.get("runPolicy") or {}
+    namespace = job.document.namespace
+    metadata = {"name": job.name, **({"namespace": namespace} if namespace else {})}
+    own = {
+        "labels": job.document.data["metadata"].get("labels"),
+        "annotations": {k: v for k, v in job.annotations.items() if not _is_foreign(k)},
+    }
+    train_job = {
+        "apiVersion": RUNTIME_VERSION,
+        "kind": "TrainJob",
+        "metadata": metadata | {name: values for name, values in own.items() if values},
+        "spec": spec,
+    }
     limit = run_policy.get("backoffLimit")
     if limit is None:
         # With ExitCode some failures end the job: for ever would be wrong, so it is a Job's own 6.
         limit = {"Never": 0, "ExitCode": _OF_A_JOB}.get(job.restart, _FOR_EVER)
-    spec = {"backoffLimit": limit, "template": _pod_template(job, nodes)}
-    part = {"name": MAIN, "template": {"metadata": _TRAINER, "spec": spec}}
+    pods = {"backoffLimit": limit, "template": _pod_template(job, nodes)}
+    part = {"name": MAIN, "template": {"metadata": _TRAINER, "spec": pods}}
     job_set: dict[str, Any] = {"replicatedJobs": [part]}
     if (ttl := run_policy.get("ttlSecondsAfterFinished")) is not None:
         job_set["ttlSecondsAfterFinished"] = ttl
-    return {
+    runtime = {
         "apiVersion": RUNTIME_VERSION,
         "kind": RUNTIME_KINDS[0],
         "metadata": metadata,
         "spec": {"mlPolicy": {job.policy: {}}, "template": {"spec": job_set}},
     }
+    return train_job, runtime
 
 
 def _pod_template(job: _OperatorJob, nodes: int) -> dict[str, Any]:
@@ -402,7 +391,7 @@ def _pod_template(job: _OperatorJob, nodes: int) -> dict[str, Any]:
             # Without a master the operator sets no address: the container's own stay.
             stay = job.policy == "torch" and "Master" not in job.replicas
             own = {entry["name"] for entry in env} & _ADDRESSES if stay else set()
-            free = [entry for entry in env if entry["name"] not in job.reserved]
+            free = [entry for entry in env if entry["name"] not in RESERVED.get(job.policy, ())]
             added = [entry for entry in ours if entry["name"] not in own]
             changes = {"name": MAIN, "env": merged_variables(free, added)}
         containers.append(_with_named_ports({**container, **changes}))
