@@ -13,8 +13,7 @@ from etcompile.cli.configured import INPUTS, CompilingCommand, bounded, of
 from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
 from etcompile.cli.reporting import refuses, report, write
 from etcompile.compiler import compile  # noqa: A004
-from etcompile.diagnostics import codes, diagnose
-from etcompile.exitcodes import REFUSED
+from etcompile.diagnostics import RefusedError, codes, diagnose
 
 
 @click.group("argocd", context_settings=HELP)
@@ -65,8 +64,7 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
     wanted = ctx.obj
     if isinstance(wanted, ParameterError):
         facts = {"option": f"parameter {wanted.parameter}", "problem": wanted.problem}
-        report([diagnose(codes.OPTION, None, **facts, advice=wanted.advice)], options)
-        ctx.exit(REFUSED)
+        raise RefusedError([diagnose(codes.OPTION, None, **facts, advice=wanted.advice)])
     if "kubernetes-version" in of(ctx).settings:
         # What the repository says counts before what the destination happens to be.
         wanted = request(os.environ, Path.cwd(), ())
@@ -82,9 +80,9 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
     if compilation.ok and not any(group.objects for group in compilation.groups):
         # With pruning on, this would delete everything.
         findings.append(diagnose(codes.NOTHING_RENDERED, None))
-    report(findings, options)
     if refuses(findings, options):
-        ctx.exit(REFUSED)
+        raise RefusedError(findings)
+    report(findings, options)
     # In pieces: Argo CD uses nothing of a plugin that fails on the way.
     for text in emit.blocks(compilation.in_order(), compilation.sources):
         write(text)

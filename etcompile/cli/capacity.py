@@ -7,8 +7,7 @@ import click
 from etcompile import emit
 from etcompile.cli.command_line import HELP, subcommand
 from etcompile.cli.options import CapacityOptions, Connection, ReportOptions
-from etcompile.cli.reporting import cluster_errors, notices, report, write
-from etcompile.exitcodes import REFUSED
+from etcompile.cli.reporting import notices, write
 
 if TYPE_CHECKING:
     from etcompile.capacity.snapshot import Snapshot
@@ -17,25 +16,18 @@ if TYPE_CHECKING:
 
 
 def capacity_of(
-    ctx: click.Context,
-    compilation: "Compilation",
-    options: ReportOptions,
-    chosen: CapacityOptions,
+    compilation: "Compilation", chosen: CapacityOptions
 ) -> "tuple[list[JobCapacity], Snapshot | None]":
-    """Whether compiled jobs fit what `--capacity` names; ends the command if it is no cluster."""
+    """Whether compiled jobs fit what `--capacity` names; what is no cluster refuses the run."""
     from etcompile.operations import cluster_capacity
 
     shot, name = None, chosen.capacity or ""
-    try:
-        if name.partition(":")[0] == "cluster":
-            connection = Connection(context=name.partition(":")[2] or None, kubeconfig=None)
-            with cluster_errors(ctx, options), connection.connect() as cluster:
-                shot, _ = cluster_capacity.read_cluster(cluster)
-        elif name:
-            shot = cluster_capacity.read_file(name)
-    except cluster_capacity.SnapshotError as error:
-        report(error.diagnostics, options)
-        ctx.exit(REFUSED)
+    if name.partition(":")[0] == "cluster":
+        connection = Connection(context=name.partition(":")[2] or None, kubeconfig=None)
+        with connection.connect() as cluster:
+            shot, _ = cluster_capacity.read_cluster(cluster)
+    elif name:
+        shot = cluster_capacity.read_file(name)
     prices = {name: float(price) for name, _, price in (p.partition("=") for p in chosen.prices)}
     return cluster_capacity.job_capacities(compilation, shot, prices), shot
 
@@ -50,7 +42,7 @@ class _Options(ReportOptions, frozen=True, kw_only=True):
 
 
 @subcommand("snapshot", _Options, group=command)
-def _snapshot(ctx: click.Context, options: _Options) -> None:
+def _snapshot(_ctx: click.Context, options: _Options) -> None:
     """Write a snapshot of a cluster's capacity to standard output.
 
     It has groups of equal nodes, sums of what runs on them, quotas and queues. It names no Pods,
@@ -61,7 +53,7 @@ def _snapshot(ctx: click.Context, options: _Options) -> None:
     from etcompile.capacity.snapshot import to_document
     from etcompile.operations.cluster_capacity import read_cluster
 
-    with cluster_errors(ctx, options), options.connection.connect() as cluster:
+    with options.connection.connect() as cluster:
         shot, unread = read_cluster(cluster, is_portable=True)
     if unread and notices(options):
         click.echo(f"left out, because you may not list them: {', '.join(unread)}", err=True)

@@ -96,7 +96,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         from etcompile.cli.capacity import capacity_of
         from etcompile.operations.cluster_capacity import capacity_problems
 
-        capacities, _ = capacity_of(ctx, compilation, options, options.capacity)
+        capacities, _ = capacity_of(compilation, options.capacity)
         problems = tuple(capacity_problems(capacities))
         findings = (*findings, *problems)
         compilation = structs.replace(

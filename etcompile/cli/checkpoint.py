@@ -7,8 +7,7 @@ from msgspec import structs
 
 from etcompile.cli.command_line import SectionedCommand, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, ClusterOptions, ReportOptions
-from etcompile.cli.reporting import cluster_errors, counted, notices, report, write
-from etcompile.exitcodes import INPUT
+from etcompile.cli.reporting import counted, notices, write
 
 
 class _Options(ReportOptions, frozen=True, kw_only=True):
@@ -18,7 +17,7 @@ class _Options(ReportOptions, frozen=True, kw_only=True):
 
 
 @subcommand("checkpoint", _Options, cls=SectionedCommand)
-def command(ctx: click.Context, options: _Options) -> None:
+def command(_ctx: click.Context, options: _Options) -> None:
     """Ask all commands of a job at the same time to write a checkpoint.
 
     Sends the signal that the annotation etcompile.dev/checkpoint-signal names to all processes of
@@ -29,18 +28,11 @@ def command(ctx: click.Context, options: _Options) -> None:
     7 there is no such job, it names no signal, or none of its commands is running.
     """
     from etcompile.naming import some
-    from etcompile.operations import ImpossibleError, request_checkpoint
+    from etcompile.operations import request_checkpoint
 
-    try:
-        with (
-            cluster_errors(ctx, options, no_job=INPUT),
-            options.cluster.connect(options.namespace) as cluster,
-        ):
-            concurrency = options.cluster.concurrency
-            request = request_checkpoint(cluster, options.job, concurrency=concurrency)
-    except ImpossibleError as error:
-        report(error.result.diagnostics, options)
-        ctx.exit(error.result.code)
+    concurrency = options.cluster.concurrency
+    with options.cluster.connect(options.namespace) as cluster:
+        request = request_checkpoint(cluster, options.job, concurrency=concurrency)
     if options.cluster.output == "json":
         value = structs.asdict(request)
         value["notRunning"] = value.pop("not_running")

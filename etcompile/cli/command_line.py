@@ -302,7 +302,16 @@ def subcommand(
         @click.pass_context
         @functools.wraps(run)
         def callback(ctx: click.Context, /, **params: Any) -> None:
-            run(ctx, filled(struct, params))
+            from etcompile.diagnostics import RefusedError
+
+            options: Any = filled(struct, params)
+            try:
+                run(ctx, options)
+            except RefusedError as error:
+                from etcompile.cli.reporting import report
+
+                report(error.diagnostics, options)
+                ctx.exit(error.code)
 
         command = click.command(
             name, cls=cls, params=[*parameters(struct, flags)], context_settings=HELP

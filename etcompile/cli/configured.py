@@ -31,7 +31,7 @@ from etcompile.cli.options import (
 )
 from etcompile.cli.reporting import report
 from etcompile.compiler import Options
-from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Location, RefusedError, codes, diagnose
 from etcompile.exitcodes import REFUSED
 from etcompile.load import Boundary, access, configuration
 from etcompile.load.configuration import Configuration, Place
@@ -257,14 +257,8 @@ def job_set(
     return result
 
 
-class ConfigurationError(Exception):
-    """A configuration file is faulty; `diagnostics` say why."""
-
-    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
-        super().__init__(
-            "; ".join(f"{problem.location}: {problem.message}" for problem in diagnostics)
-        )
-        self.diagnostics = tuple(diagnostics)
+class ConfigurationError(RefusedError):
+    """A configuration file is faulty."""
 
 
 def configured_options(path: str | os.PathLike[str], *words: str) -> Options:

@@ -22,7 +22,7 @@ from etcompile.cli.options import (
 )
 from etcompile.cli.reporting import colored, refuses, report, write
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
-from etcompile.diagnostics import codes, diagnose
+from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load.revision import RevisionError
 from etcompile.plan.step import Plan
@@ -76,8 +76,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         chosen = structs.replace(chosen, without_keys=":" not in options.against)
     compilation = compile(options.paths, chosen)
     if refuses(compilation.diagnostics, options):
-        report(compilation.findings, options)
-        ctx.exit(REFUSED)
+        raise RefusedError(compilation.findings)
     outcome = _compared(compilation, chosen, options)
     problems = [*outcome.diagnostics]
     if outcome.plan is not None and (deadlock := ring(outcome.plan.steps)):
@@ -97,8 +96,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         from etcompile.cli.capacity import capacity_of
         from etcompile.operations.cluster_capacity import capacity_markdown
 
-        found = capacity_of(ctx, compilation, options, options.capacity)
-        write(capacity_markdown(*found))
+        write(capacity_markdown(*capacity_of(compilation, options.capacity)))
     report(outcome.refused, options)
     differs = plan.differs or outcome.refused
     ctx.exit(DIFFERENT if differs and not options.exit_zero else 0)
@@ -121,7 +119,7 @@ def _compared(compilation: Compilation, chosen: Options, options: _Options) -> "
                 refused = objections(cluster, live)
                 outcome = Comparison(live.plan, (*live.diagnostics, *warned(cluster)), refused)
         except ClusterError as error:
-            outcome = Comparison(None, (error.diagnostic,))
+            outcome = Comparison(None, error.diagnostics)
     else:
         try:
             ignored = options.rights.rights().ignored

@@ -10,8 +10,7 @@ from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import CompileOptions, compiler_options
 from etcompile.cli.reporting import report, write
 from etcompile.compiler import compile  # noqa: A004
-from etcompile.diagnostics import codes
-from etcompile.exitcodes import REFUSED
+from etcompile.diagnostics import RefusedError, codes
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -21,7 +20,7 @@ class _Options(CompileOptions, frozen=True, kw_only=True):
 
 
 @subcommand("graph", _Options, cls=CompilingCommand, flags=())
-def command(ctx: click.Context, options: _Options) -> None:
+def command(_ctx: click.Context, options: _Options) -> None:
     """Show the order in which the objects of jobs start, and what each waits for.
 
     An object waits for all earlier waves and for what its spec names; a launcher waits for its
@@ -33,12 +32,11 @@ def command(ctx: click.Context, options: _Options) -> None:
 
     compilation = compile(options.paths, replace(compiler_options(options), without_keys=True))
     if not compilation.ok:
-        report(compilation.findings, options)
-        ctx.exit(REFUSED)
+        raise RefusedError(compilation.findings)
     whole = graph(declarations(compilation))
     ring = deadlock(whole)
     problems = [diagnose(codes.DEADLOCK, None, ring=ring)] if ring else []
-    report((*compilation.findings, *problems), options)
     if problems:
-        ctx.exit(REFUSED)
+        raise RefusedError((*compilation.findings, *problems))
+    report(compilation.findings, options)
     write(FORMS[options.output](bundled(whole)))

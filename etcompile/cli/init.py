@@ -9,8 +9,8 @@ import click
 
 from etcompile.cli.command_line import argument, converted, option, subcommand
 from etcompile.cli.options import KUBERNETES_VERSION, ReportOptions, namespace_name
-from etcompile.cli.reporting import notices, report
-from etcompile.exitcodes import REFUSED
+from etcompile.cli.reporting import notices
+from etcompile.diagnostics import RefusedError
 from etcompile.k8s.names import is_label
 
 _LONGEST_NAME = 52
@@ -79,8 +79,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     # The folder of manifests is written, too, when the files are there.
     refusals = refused(folder, [*new, OUTPUT]) or write_files(folder, contents, only_new=True)
     if refusals:
-        report(refusals, options)
-        ctx.exit(REFUSED)
+        raise RefusedError(refusals)
     if notices(options):
         for path in files:
             done = "wrote" if path in new else "kept "

@@ -9,7 +9,7 @@ from etcompile.cli.command_line import subcommand
 from etcompile.cli.configured import CompilingCommand, bounded
 from etcompile.cli.options import SettingOptions, compiler_options
 from etcompile.cli.reporting import report, write
-from etcompile.exitcodes import REFUSED
+from etcompile.diagnostics import RefusedError
 
 
 class _Function(CompilingCommand):
@@ -32,9 +32,9 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     for text in result.texts():
         write(text)
     # A pipeline shows standard error, and the results only on request.
-    report(result.diagnostics, options)
     if result.refused:
-        ctx.exit(REFUSED)
+        raise RefusedError(result.diagnostics)
+    report(result.diagnostics, options)
 
 
 def _root() -> str:

@@ -8,8 +8,8 @@ import click
 
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
-from etcompile.cli.reporting import cluster_errors, report, write
-from etcompile.diagnostics import Diagnostic
+from etcompile.cli.reporting import write
+from etcompile.diagnostics import Diagnostic, RefusedError
 from etcompile.exitcodes import CLUSTER, REFUSED
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL
 
@@ -52,8 +52,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     """
     from etcompile.status import seen
 
-    connect = options.connection.connect
-    with cluster_errors(ctx, options), connect(options.namespace, connections=_MOST) as cluster:
+    with options.connection.connect(options.namespace, connections=_MOST) as cluster:
         objects = seen(cluster, options.job, cluster.namespace).objects.values()
         pods = [value for value in objects if value["kind"] == "Pod"]
         if options.rank is not None:
@@ -66,9 +65,8 @@ def command(ctx: click.Context, options: _Options) -> None:
             click.echo(f"{options.job} has no Pod{which}", err=True)
             ctx.exit(REFUSED)
         problems = _shown(cluster, pods, options)
-    report(problems, options)
-    # As with kubectl: what the other Pods wrote is shown all the same.
-    ctx.exit(CLUSTER if problems else 0)
+    if problems:  # as with kubectl: what the other Pods wrote is shown all the same
+        raise RefusedError(problems, CLUSTER)
 
 
 def rank_of(pod: Mapping[str, Any]) -> int | None:
@@ -105,7 +103,7 @@ def _shown(
                 with lock:
                     write(f"[pod/{name}/{container}] {text}\n")
         except ClusterError as error:
-            problems.append(error.diagnostic)
+            problems.extend(error.diagnostics)
 
     threads = [threading.Thread(target=show, args=(pod,), daemon=True) for pod in pods]
     for thread in threads:

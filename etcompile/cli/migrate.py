@@ -8,6 +8,7 @@ import click
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.options import IGNORE, OPTIONAL_PATHS, Connection, ReportOptions
 from etcompile.cli.reporting import notices, refuses, report, write
+from etcompile.diagnostics import RefusedError
 from etcompile.exitcodes import REFUSED
 
 
@@ -58,14 +59,10 @@ def command(ctx: click.Context, options: _Options) -> None:
     compiling = Options(namespace=namespace, output=output)
     inputs: list[Any] = [*options.paths]
     if options.from_cluster:
-        inputs, problems = _from_cluster(options, options.from_cluster)
-        if problems:
-            report(problems, options)
-            ctx.exit(REFUSED)
+        inputs = _from_cluster(options, options.from_cluster)
     loaded = compiler.loaded(inputs, compiling, None)
     if refuses(loaded.diagnostics, options):
-        report(loaded.diagnostics, options)
-        ctx.exit(REFUSED)
+        raise RefusedError(loaded.diagnostics)
     if options.to is not None:
         from etcompile.integrations.migrate.to_trainjob import to_trainjobs
 
@@ -88,8 +85,8 @@ def command(ctx: click.Context, options: _Options) -> None:
         click.echo(f"{output}: {', '.join(result.files)}{read}", err=True)
 
 
-def _from_cluster(options: _Options, named: str) -> tuple[list[Any], list[Any]]:
-    """The documents of a job in a cluster, and what is wrong."""
+def _from_cluster(options: _Options, named: str) -> list[Any]:
+    """The documents of a job in a cluster."""
     from etcompile.integrations.migrate.live_jobs import UnknownKindError, job_of
     from etcompile.kubeapi import ClusterError
     from etcompile.load import from_values
@@ -98,8 +95,10 @@ def _from_cluster(options: _Options, named: str) -> tuple[list[Any], list[Any]]:
         with options.connection.connect(options.namespace) as cluster:
             where = f"cluster {cluster.context or cluster.server}"
             read = from_values(job_of(cluster, named), file=where)
-            return [*read.documents], [*read.diagnostics]
+            if read.diagnostics:
+                raise RefusedError(read.diagnostics)
+            return [*read.documents]
     except UnknownKindError as error:
         raise click.BadParameter(str(error), param_hint="--from-cluster") from None
     except ClusterError as error:
-        return [], [error.diagnostic]
+        raise RefusedError(error.diagnostics) from None

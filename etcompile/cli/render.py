@@ -15,6 +15,7 @@ from etcompile.cli.configured import CompilingCommand, of
 from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options
 from etcompile.cli.reporting import notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
+from etcompile.diagnostics import RefusedError
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
 if TYPE_CHECKING:
@@ -85,8 +86,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         with contextlib.suppress(OSError, ValueError):
             refusal = refusal_of(output, inputs, reads_only=options.check)
     if refusal is not None:
-        report([refusal], options)
-        ctx.exit(REFUSED)
+        raise RefusedError([refusal])
     compilation = compile(options.paths, replace(chosen, output=output))
     has_one_stage = output is not None and options.folder.layout == "jobs"
     if has_one_stage and "flux" in compilation.settings.profiles:
@@ -96,8 +96,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         diagnostics = (*compilation.diagnostics, *problems)
         compilation = replace(compilation, diagnostics=diagnostics)
     if refuses(compilation.diagnostics, options):
-        report(compilation.findings, options)
-        ctx.exit(REFUSED)
+        raise RefusedError(compilation.findings)
     if output is None:
         report(compilation.findings, options)
         for text in _stream(compilation, options.output):

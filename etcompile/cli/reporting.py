@@ -2,8 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -12,7 +11,6 @@ import click
 from etcompile.cli.options import ReportOptions
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
 from etcompile.diagnostics.output import SUPPRESSION_FORMS
-from etcompile.exitcodes import CLUSTER, REFUSED
 
 
 def report(
@@ -62,28 +60,6 @@ def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[D
     from etcompile.diagnostics.suppression import by_option
 
     return [*by_option(diagnostics, ignored)]
-
-
-@contextmanager
-def cluster_errors(
-    ctx: click.Context, options: ReportOptions, *, no_job: int = REFUSED
-) -> Iterator[None]:
-    """Ends a command that reads a cluster when the cluster refuses, or has no such job.
-
-    Args:
-        no_job: The exit code when there is no such job.
-    """
-    from etcompile.kubeapi import ClusterError
-    from etcompile.status import NoSuchJobError
-
-    try:
-        yield
-    except NoSuchJobError as error:
-        report([error.diagnostic], options)
-        ctx.exit(no_job)
-    except ClusterError as error:
-        report([error.diagnostic], options)
-        ctx.exit(CLUSTER)
 
 
 def notices(options: ReportOptions) -> bool:

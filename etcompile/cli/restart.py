@@ -5,7 +5,6 @@ import click
 from etcompile.cli.command_line import SectionedCommand, option, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, ReportOptions
 from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
-from etcompile.exitcodes import INPUT
 
 
 class _Options(ReportOptions, frozen=True, kw_only=True):
@@ -31,15 +30,11 @@ def command(ctx: click.Context, options: _Options) -> None:
     The exit codes are those of apply.
     """
     from etcompile.operations.running_jobs import restart_proposal
-    from etcompile.status import NoSuchJobError
 
     session = Session(ctx, options, options.cluster)
     repeat = session.shown.repeat
     with session.concluded():
-        try:
-            with options.cluster.connect(options.namespace, notice=repeat) as cluster:
-                proposal = restart_proposal(cluster, options.job, adopt=options.adopt)
-                result = session.carry_out(cluster, proposal, options.wait, options.timeout)
-        except NoSuchJobError as error:
-            session.leave(INPUT, [error.diagnostic])
+        with options.cluster.connect(options.namespace, notice=repeat) as cluster:
+            proposal = restart_proposal(cluster, options.job, adopt=options.adopt)
+            result = session.carry_out(cluster, proposal, options.wait, options.timeout)
         session.leave(result.code, result.diagnostics)

@@ -16,8 +16,8 @@ from etcompile import emit
 from etcompile.cli.command_line import option
 from etcompile.cli.options import ClusterOptions, Duration, ReportOptions
 from etcompile.cli.reporting import colored, notices, report, write
-from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.exitcodes import CLUSTER, INTERNAL, INTERRUPTED, REFUSED
+from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
+from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 from etcompile.plan.groups import MARKS, destroyed, toll
 from etcompile.plan.step import Plan
 
@@ -75,15 +75,10 @@ class Session:
     @contextmanager
     def concluded(self) -> Iterator[None]:
         """Ends the command when it is interrupted, or the cluster cannot be asked."""
-        from etcompile.kubeapi import ClusterError
-        from etcompile.operations.proposal import ImpossibleError
-
         try:
             yield
-        except ImpossibleError as error:
-            self.leave(error.result.code, error.result.diagnostics)
-        except ClusterError as error:
-            self.leave(CLUSTER, [error.diagnostic])
+        except RefusedError as error:
+            self.leave(error.code, error.diagnostics)
         except click.exceptions.Exit:
             raise
         except BaseException as error:

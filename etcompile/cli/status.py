@@ -9,7 +9,7 @@ import click
 
 from etcompile.cli.command_line import argument, option, subcommand
 from etcompile.cli.options import LIVE_NAMESPACE, Connection, ReportOptions
-from etcompile.cli.reporting import cluster_errors, colored, write
+from etcompile.cli.reporting import colored, write
 from etcompile.exitcodes import FAILED
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 
     if options.all_namespaces and options.namespace:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
-    with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:
+    with options.connection.connect(options.namespace) as cluster:
         namespace = None if options.all_namespaces else cluster.namespace
         view = seen(cluster, options.job, namespace)
         if options.watch:

@@ -7,7 +7,7 @@ import click
 
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
-from etcompile.cli.reporting import cluster_errors, write
+from etcompile.cli.reporting import write
 
 
 class _Options(ReportOptions, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class _Options(ReportOptions, frozen=True, kw_only=True):
 
 
 @subcommand("why", _Options)
-def command(ctx: click.Context, options: _Options) -> None:
+def command(_ctx: click.Context, options: _Options) -> None:
     """Show why a job failed, or what keeps it from starting, and what to do.
 
     Shows the first failure of each attempt, since the other Pods usually fail because of it. The
@@ -46,7 +46,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.status.explanations import explanations
     from etcompile.status.text import clock
 
-    with cluster_errors(ctx, options), options.connection.connect(options.namespace) as cluster:
+    with options.connection.connect(options.namespace) as cluster:
         view = seen(cluster, options.job, cluster.namespace)
         pods = (value for value in view.objects.values() if value["kind"] == "Pod")
         waiting = [p for p in pods if (unscheduled(p) or {}).get("reason") == "Unschedulable"]

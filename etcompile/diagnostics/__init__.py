@@ -9,6 +9,7 @@ from etcompile.diagnostics.catalogue import RULES, Rule, Severity
 from etcompile.diagnostics.diagnostic import (
     Diagnostic,
     Location,
+    RefusedError,
     Source,
     ValuePath,
     diagnose,
@@ -19,6 +20,7 @@ __all__ = [
     "RULES",
     "Diagnostic",
     "Location",
+    "RefusedError",
     "Rule",
     "Severity",
     "Source",

@@ -5,12 +5,13 @@ With it may come a correction of the file, which says only what to change and wh
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
 from etcompile.diagnostics.catalogue import RULES, Severity
+from etcompile.exitcodes import REFUSED
 
 Suppression = Literal["inSource", "external"]
 """What suppressed a warning, in the words of SARIF 2.1.0, 3.35.2: a comment, or an option."""
@@ -217,3 +218,21 @@ def _shown(words: str, *, hidden: bool) -> str:
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     """Whether any of them is an error: then nothing is rendered."""
     return any(diagnostic.severity is Severity.ERROR for diagnostic in diagnostics)
+
+
+class RefusedError(Exception):
+    """What is to be done cannot be done; a command reports why, and ends with the exit code."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], code: int = REFUSED) -> None:
+        super().__init__(
+            "; ".join(
+                f"{d.location}: {d.message}" if d.location else d.message for d in diagnostics
+            )
+        )
+        self._diagnostics = tuple(diagnostics)
+        self.code = code
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Why."""
+        return self._diagnostics

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
+from etcompile.exitcodes import CLUSTER
 
 _CONFLICT = re.compile(r'conflict with (?P<manager>"(?:[^"\\]|\\.)*")')
 
@@ -43,7 +44,7 @@ class FieldConflict(Struct, frozen=True):
     manager: str
 
 
-class ClusterError(Exception):
+class ClusterError(RefusedError):
     """A request that failed for good, or a connection that could not be made.
 
     Attributes:
@@ -69,7 +70,7 @@ class ClusterError(Exception):
         causes: tuple[Cause, ...] = (),
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__((), CLUSTER)
         self.status = status
         self.reason = reason
         self.message = message
@@ -123,14 +124,10 @@ class ClusterError(Exception):
         return self.status == 403 and "exceeded quota" in self.message
 
     @property
-    def diagnostic(self) -> Diagnostic:
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The same as a message of the catalogue."""
-        return diagnose(
-            _CODES.get(self.reason, codes.CLUSTER_REFUSES),
-            None,
-            problem=str(self),
-            advice=self.hint,
-        )
+        code = _CODES.get(self.reason, codes.CLUSTER_REFUSES)
+        return (diagnose(code, None, problem=str(self), advice=self.hint),)
 
 
 def refusal(

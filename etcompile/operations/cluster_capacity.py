@@ -10,7 +10,7 @@ from etcompile.capacity import answers, queue_rules, snapshot
 from etcompile.capacity.answers import Answer
 from etcompile.capacity.snapshot import KINDS, Snapshot
 from etcompile.compiler import Compilation, JobObjects
-from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Location, RefusedError, codes, diagnose
 from etcompile.k8s.objects import Object, timestamp
 from etcompile.k8s.path import misfit
 from etcompile.k8s.requests import Amounts, requested, total
@@ -27,14 +27,6 @@ _VERDICTS = {
     queue_rules.UNKNOWN: ("cannot be told", None),
 }
 """Each verdict in a few words, and the code of its diagnostic."""
-
-
-class SnapshotError(Exception):
-    """A file holds no snapshot; `diagnostics` say why."""
-
-    def __init__(self, *diagnostics: Diagnostic) -> None:
-        super().__init__(diagnostics[0].message)
-        self.diagnostics = diagnostics
 
 
 class JobCapacity(NamedTuple):
@@ -81,23 +73,25 @@ def read_file(file: str) -> Snapshot:
     """The snapshot that a file holds.
 
     Raises:
-        SnapshotError: it holds none.
+        RefusedError: it holds none.
     """
     try:
         loaded = parse(access.content(file), file=file)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
-        raise SnapshotError(diagnose(codes.NO_SNAPSHOT, Location(file), problem=problem)) from error
+        raise RefusedError(
+            [diagnose(codes.NO_SNAPSHOT, Location(file), problem=problem)]
+        ) from error
     if loaded.diagnostics or len(loaded.documents) != 1:
         several = diagnose(codes.NO_SNAPSHOT, Location(file), problem="it is not one document")
-        raise SnapshotError(*(loaded.diagnostics or (several,)))
+        raise RefusedError(loaded.diagnostics or [several])
     (document,) = loaded.documents
     try:
         return snapshot.of_document(document.data)
     except msgspec.ValidationError as error:
         problem, path = misfit(error)
         wrong = diagnose(codes.NO_SNAPSHOT, document.locate(path), problem=problem)
-        raise SnapshotError(wrong) from error
+        raise RefusedError([wrong]) from error
 
 
 def job_capacities(

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
 from etcompile.exitcodes import INPUT
 from etcompile.k8s.objects import Object
 from etcompile.plan.schedule import ring
@@ -24,11 +24,11 @@ class Result(Struct, frozen=True):
     outcome: Outcome | None = None
 
 
-class ImpossibleError(Exception):
+class ImpossibleError(RefusedError):
     """There is nothing to propose; the result says why."""
 
     def __init__(self, result: Result) -> None:
-        super().__init__("; ".join(diagnostic.message for diagnostic in result.diagnostics))
+        super().__init__(result.diagnostics, result.code)
         self.result = result
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from etcompile import backend
 from etcompile.compiler.stored import StoredJobError
 from etcompile.diagnostics import codes
+from etcompile.exitcodes import INPUT
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, Object, is_going
 from etcompile.kubeapi import Cluster, ClusterError
@@ -28,7 +29,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import written_record
 from etcompile.model.supervision import first_replica
-from etcompile.operations.proposal import ImpossibleError, impossible
+from etcompile.operations.proposal import ImpossibleError, Result, impossible
 from etcompile.plan.owners import is_member, stranger
 from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights
@@ -36,7 +37,7 @@ from etcompile.plan.step import ObjectRef, reference
 from etcompile.rollout import Proposal
 from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
-from etcompile.status import Seen, seen
+from etcompile.status import NoSuchJobError, Seen, seen
 from etcompile.status.job_status import is_config
 from etcompile.watch.stored_run import StoredRun
 
@@ -54,8 +55,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
 
     Raises:
         ClusterError: the cluster cannot be read.
-        NoSuchJobError: there is no such job.
-        ImpossibleError: it cannot be run.
+        ImpossibleError: there is no such job, or it cannot be run.
     """
     parent = inventory_of(cluster, job, cluster.namespace)
     version = seen_version(parent, cluster.now())
@@ -118,9 +118,13 @@ def _declared(cluster: Cluster, job: str, code: str) -> tuple[Seen, StoredRun]:
     """What the cluster has of a job, and the job that its ConfigMap there declares.
 
     Raises:
-        ImpossibleError: with this code: there is none that this version of etcompile can read.
+        ImpossibleError: there is none; with this code, none that this version of etcompile can
+            read.
     """
-    observed = seen(cluster, job, cluster.namespace)
+    try:
+        observed = seen(cluster, job, cluster.namespace)
+    except NoSuchJobError as error:
+        raise ImpossibleError(Result(INPUT, error.diagnostics)) from error
     problem = ""
     configs = [value for value in observed.objects.values() if is_config(value)]
     # A copy of it, which somebody made with its labels, is another one's or nobody's.
@@ -175,8 +179,7 @@ def request_checkpoint(
 
     Raises:
         ClusterError: the cluster cannot be read, or refuses.
-        NoSuchJobError: there is no such job.
-        ImpossibleError: nobody can be asked.
+        ImpossibleError: there is no such job, or nobody can be asked.
     """
 
     def refused(problem: str, advice: str = "") -> ImpossibleError:

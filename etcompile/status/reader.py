@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
@@ -32,12 +32,8 @@ _TOGETHER = 0.1
 """Seconds within which changes count as one: a job of a thousand Pods starts in a few looks."""
 
 
-class NoSuchJobError(Exception):
-    """No ConfigMap declares a job of that name; `diagnostic` names those that may be meant."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        super().__init__(diagnostic.text)
-        self.diagnostic = diagnostic
+class NoSuchJobError(RefusedError):
+    """No ConfigMap declares a job of that name; the diagnostic names those that may be meant."""
 
 
 class Seen(Struct):
@@ -141,7 +137,7 @@ def _no_such_job(cluster: Cluster, job: str, namespace: str | None) -> NoSuchJob
         advice = "there are no jobs at all: has it been applied, and is this the right cluster?"
     place = f"namespace '{namespace}'" if namespace else "any namespace"
     facts = {"job": job, "where": place, "advice": advice}
-    return NoSuchJobError(diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts))
+    return NoSuchJobError([diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts)])
 
 
 def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:

@@ -94,8 +94,8 @@ def test_a_service_account_with_rights_in_its_namespace_only(control_plane, name
         cluster.create(made)
         with pytest.raises(ClusterError, match="forbidden") as caught:
             cluster.get(cluster.resource("v1", "ConfigMap"), "x", "kube-system")
-    assert caught.value.diagnostic.code == "ET8004"
-    assert "can-i" in (caught.value.diagnostic.hint or "")
+    assert caught.value.diagnostics[0].code == "ET8004"
+    assert "can-i" in (caught.value.diagnostics[0].hint or "")
 
 
 def test_somebody_else_is_acted_as(written):
@@ -110,7 +110,7 @@ def test_a_wrong_token_is_one_clear_error(written):
         pytest.raises(ClusterError, match="Unauthorized") as caught,
     ):
         cluster.version()
-    assert caught.value.diagnostic.code == "ET8002"
+    assert caught.value.diagnostics[0].code == "ET8002"
     assert caught.value.attempts == 1
 
 
@@ -199,7 +199,7 @@ def test_a_plugin_that_fails_ends_the_command(written, plugin, source, said):
         pytest.raises(ClusterError, match=said) as caught,
     ):
         cluster.version()
-    assert caught.value.diagnostic.code == "ET8002"
+    assert caught.value.diagnostics[0].code == "ET8002"
 
 
 def test_a_plugin_that_is_missing_says_how_to_install_it(written, plugin):
@@ -301,7 +301,7 @@ def test_a_kubeconfig_with_a_fault_is_one_clear_error(tmp_path, text, said):
     with pytest.raises(ClusterError, match=said) as caught:
         connect(kubeconfig=path).version()
     assert str(path) in str(caught.value) or "certificate" in said
-    assert caught.value.diagnostic.code == "ET8001"
+    assert caught.value.diagnostics[0].code == "ET8001"
     assert "\n" not in str(caught.value)
 
 
@@ -310,7 +310,7 @@ def test_a_missing_file_and_a_wrong_context_are_named(written, tmp_path):
         connect(kubeconfig=tmp_path / "absent")
     with pytest.raises(ClusterError, match="there is no context 'prdo'") as caught:
         connect(kubeconfig=written({}, "prod"), context="prdo")
-    assert caught.value.diagnostic.hint == "the contexts are: prod"
+    assert caught.value.diagnostics[0].hint == "the contexts are: prod"
 
 
 def test_a_broken_kubeconfig_does_not_show_its_secrets(tmp_path):
@@ -336,7 +336,7 @@ def test_a_certificate_of_another_authority_is_refused_at_once(written, tmp_path
     ):
         cluster.version()
     assert caught.value.attempts == 1
-    assert caught.value.diagnostic.code == "ET8003"
+    assert caught.value.diagnostics[0].code == "ET8003"
 
 
 def test_a_certificate_is_not_looked_at_where_the_kubeconfig_says_so(written):

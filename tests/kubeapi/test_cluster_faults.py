@@ -188,7 +188,7 @@ def test_credentials_that_are_renewed_and_refused_again_are_not_tried_a_third_ti
     proxy.add("status", status=401)
     with pytest.raises(ClusterError, match="Unauthorized") as caught:
         cluster.version()
-    assert caught.value.diagnostic.code == "ET8002"
+    assert caught.value.diagnostics[0].code == "ET8002"
     assert [seen.authorization for seen in proxy.seen] == ["Bearer admin-token", "Bearer wrong"]
 
 
@@ -196,7 +196,7 @@ def test_what_answers_is_no_api_server(faulty, proxy):
     proxy.add("status", path="version", status=200, body="<html>log in</html>")
     with pytest.raises(ClusterError, match="does not answer as an API server does") as caught:
         faulty.version()
-    assert caught.value.diagnostic.code == "ET8003"
+    assert caught.value.diagnostics[0].code == "ET8003"
 
 
 def test_a_list_that_was_forgotten_between_two_pages_is_asked_for_whole(faulty, proxy):
