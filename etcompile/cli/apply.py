@@ -58,7 +58,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     With 4, 5 and 7 nothing was changed. Run the command again to continue where an earlier run
     ended.
     """
-    from etcompile.operations.cluster_plan import apply_proposal, nameless
+    from etcompile.operations.cluster_plan import apply_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal
 
     session = Session(ctx, options, options.cluster)
@@ -72,10 +72,8 @@ def command(ctx: click.Context, options: _Options) -> None:
         else:
             compilation = declared = compile(options.paths, compiler_options(options))
             findings = compilation.findings
-            refused = refuses(findings, options)
-            problems = [] if refused else nameless(compilation)
-            if refused or problems:
-                session.leave(INPUT, (*findings, *problems))
+            if refuses(findings, options):
+                session.leave(INPUT, findings)
             if options.form == "text":
                 report(findings, options)
             else:

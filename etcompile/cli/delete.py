@@ -41,7 +41,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 
     The exit codes are those of apply.
     """
-    from etcompile.operations.deletion import delete_proposal
+    from etcompile.operations.cluster_plan import delete_proposal
     from etcompile.rollout import StepEvent
 
     session = Session(ctx, options, options.cluster)

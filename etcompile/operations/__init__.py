@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from etcompile.kubeapi import ClusterError, connect
-    from etcompile.operations.cluster_plan import apply_proposal
+    from etcompile.operations.cluster_plan import apply_proposal, delete_proposal
     from etcompile.operations.declarations import Comparison, compared
-    from etcompile.operations.deletion import delete_proposal
     from etcompile.operations.execution import execute, refused
     from etcompile.operations.job_sets import job_set
     from etcompile.operations.proposal import ImpossibleError, Result
@@ -63,10 +62,9 @@ _HOMES = {
     **dict.fromkeys(("ClusterError", "connect"), "kubeapi"),
     **dict.fromkeys(("CheckpointRequest", "request_checkpoint"), "operations.running_jobs"),
     **dict.fromkeys(("Comparison", "compared"), "operations.declarations"),
-    "delete_proposal": "operations.deletion",
     **dict.fromkeys(("execute", "refused"), "operations.execution"),
     "job_set": "operations.job_sets",
-    "apply_proposal": "operations.cluster_plan",
+    **dict.fromkeys(("apply_proposal", "delete_proposal"), "operations.cluster_plan"),
     **dict.fromkeys(("ImpossibleError", "Result"), "operations.proposal"),
     "restart_proposal": "operations.running_jobs",
     **dict.fromkeys(("saved_plan", "saved_proposal"), "operations.saved"),

@@ -1,13 +1,13 @@
-"""A compilation and a cluster to a proposal: what `diff` shows and `apply` does."""
+"""A compilation and a cluster to a proposal: what `diff` shows, and `apply` and `delete` do."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from msgspec import structs
 
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
-from etcompile.exitcodes import INPUT
+from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.conditions import is_true
 from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
@@ -18,7 +18,7 @@ from etcompile.operations.proposal import ImpossibleError, Result, acyclic, note
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.classes import PRUNE
-from etcompile.plan.owners import is_member, names_of_config
+from etcompile.plan.owners import is_member, names_of_config, other_job
 from etcompile.plan.planner import plan
 from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
@@ -42,7 +42,9 @@ from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import (
     Live,
     Orphan,
+    belongings,
     cluster_identity,
+    inventory_of,
     is_covered,
     orphans,
     parents,
@@ -73,13 +75,16 @@ def apply_proposal(
         ImpossibleError: the compilation has errors, an object has no name, a target is no object
             of the plan, or objects wait for each other.
     """
-    if not compilation.ok or (problems := nameless(compilation)):
-        errors = [
-            diagnostic
-            for diagnostic in compilation.diagnostics
-            if diagnostic.severity is Severity.ERROR
-        ]
-        raise ImpossibleError(Result(INPUT, tuple(errors or problems)))
+    problems = [
+        problem for problem in compilation.diagnostics if problem.severity is Severity.ERROR
+    ]
+    problems = problems or [
+        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
+        for value in compilation.in_order()
+        if not value["metadata"].get("name")
+    ]
+    if problems:
+        raise ImpossibleError(Result(INPUT, tuple(problems)))
     return acyclic(_proposal(compilation, cluster, rights or Rights(), job_set, targets))
 
 
@@ -92,15 +97,6 @@ def live_comparison(
         ClusterError: the cluster cannot be read.
     """
     return _proposal(compilation, cluster, rights, job_set, new_sets=False)
-
-
-def nameless(compilation: Compilation) -> list[Diagnostic]:
-    """An error for each object that has no name to apply it by."""
-    return [
-        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
-        for value in compilation.in_order()
-        if not value["metadata"].get("name")
-    ]
 
 
 class _Inventories:
@@ -359,3 +355,97 @@ def _orphaned(
         for step in steps
         if step.action != "wait"
     ]
+
+
+# Deletion -----------------------------------------------------------------------------------------
+
+
+def delete_proposal(
+    cluster: Cluster,
+    jobs: Sequence[tuple[str | None, str]] = (),
+    compilation: Compilation | None = None,
+    *,
+    adopt: bool = False,
+    job_set: JobSet | None = None,
+    absent: Callable[[str, str], None] | None = None,
+) -> Proposal:
+    """What deletes jobs, all they consist of, and nothing else. Nothing is written.
+
+    Args:
+        jobs: Namespace and name of each; the default namespace if that is None.
+        compilation: Jobs as they are declared, in place of their names.
+        adopt: Also delete objects that another tool manages, and jobs of another set.
+        job_set: The set of jobs that the compilation is of (`operations.job_set`).
+        absent: Called with namespace and name of the declared jobs of which there is nothing.
+
+    Returns:
+        The proposal; what is not deleted is in its plan as `unmanaged`.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+        ImpossibleError: there is no such job, or one of another kind has the name of one of them.
+    """
+    groups = compilation.groups if compilation else ()
+    compiled = [value for group in groups if group.name for value in group.objects]
+    jobs = [*jobs, *((group.namespace, group.name) for group in groups if group.name)]
+    live: list[tuple[str, Object]] = []
+    unknown: list[Diagnostic] = []
+    members: dict[str, list[ObjectRef]] = {}
+    applied: set[str] = set()
+    versions: dict[str, str] = {}
+    extra: list[Step] = []
+    for namespace, name in jobs:
+        where = namespace or cluster.namespace
+        title = f"{where}/{name}"
+        parent = inventory_of(cluster, name, where)
+        versions[title] = seen_version(parent, cluster.now())
+        mine = [(title, value) for value in belongings(cluster, name, where)]
+        live += mine
+        members[title] = [reference(value) for _, value in mine if is_member(value)]
+        if parent is not None:
+            if compilation and not adopt and (other := other_set(parent, job_set)):
+                extra.append(of_other_set(reference(parent), title, other))
+            applied.add(title)
+            if not mine:  # the watcher has removed the rest (ttlSecondsAfterFinished), or somebody
+                extra.append(deletion(parent, EMPTY_INVENTORY))
+        elif not mine and compilation is None:
+            facts = {"job": name, "where": where, "advice": f"etcompile status -n {where}"}
+            unknown.append(diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts))
+        elif not mine and absent is not None:
+            absent(where, name)
+    if unknown:
+        raise ImpossibleError(Result(INPUT, tuple(unknown)))
+    maps = {
+        (ref.namespace or cluster.namespace, name): value
+        for value in compiled
+        for ref in [reference(value)]
+        for name in names_of_config(value)
+    }
+    foreign: list[Diagnostic] = []
+    for _, value in live:
+        ref = reference(value)
+        declared = maps.get((ref.namespace, ref.name)) if ref.kind == "ConfigMap" else None
+        if declared is not None and (other := other_job(declared, value)):
+            problem = f"it belongs to the {other}, which is not the job of the files"
+            advice = f"etcompile delete --job {other.split()[-1]} deletes that one"
+            facts = {"problem": problem, "advice": advice}
+            foreign.append(diagnose(codes.FOREIGN_OBJECT, None, object=ref, **facts))
+    if foreign:
+        raise ImpossibleError(Result(CONFLICT, tuple(foreign)))
+    proposed = removal(
+        live,
+        adopt=adopt,
+        applied=applied,
+        declared={reference(value).key_in(cluster.namespace) for value in compiled},
+        context=cluster.context or cluster.server,
+        namespace=cluster.namespace,
+        read_pods=partial(pods_of, cluster),
+    )
+    proposed = structs.replace(proposed, steps=(*proposed.steps, *extra))
+    stays = {step.ref for step in proposed.steps if step.action == "unmanaged"}
+    return Proposal(
+        plan=proposed,
+        rights=Rights(adopt=adopt, prune=True),
+        remaining={title: [ref for ref in refs if ref in stays] for title, refs in members.items()},
+        versions=versions,
+    )
