@@ -36,12 +36,9 @@ class Bounds(Struct, frozen=True):
 
     Args:
         origin: Where `minReplicas` and `maxReplicas` stand, if not beside `replicas`.
-        quorum: How many a run needs before it can begin; None for the minimum. Where the author
-            named no minimum, they are all that the document declares.
-        count: What the kind calls the number of replicas, and where it stands; None for
-            `replicas` of the role.
-        others: How many replicas of other roles are in the numbers that people write and read: a
-            launcher that is one of the nodes.
+        quorum: How many a run needs before it can begin; None for the minimum.
+        count: What the kind calls the number of replicas, if not `replicas`, and where it stands.
+        others: Replicas of other roles in the numbers that people write: a launcher that is a node.
     """
 
     minimum: int = 1
@@ -197,11 +194,9 @@ class Gate(Struct, frozen=True):
     """What a role waits for before its main container starts.
 
     Args:
-        hosts: The list of their hosts inside the gate's container: lines that begin with a name;
-            empty if it waits for none.
-        ssh: Wait until each host's ssh port accepts; else until a command can be run there, or
-            until its name resolves.
-        kubexec: The script that runs a command on a host, when not by ssh.
+        hosts: The list of their hosts inside the gate's container: lines that begin with a name.
+        ssh: Wait until each host's ssh port accepts; else until `kubexec` can run a command there,
+            or until its name resolves.
         file: The key of the host list, where it is to be put among the scripts.
         completed: Roles that must have succeeded before; the watcher says when.
         itself: Its Pod is among the hosts: of that, wait until its name resolves.
@@ -226,11 +221,7 @@ class Gate(Struct, frozen=True):
 
 
 class BatchJob(Struct, frozen=True):
-    """A replica that is a Kubernetes Job, which makes the Pod.
-
-    Args:
-        backoff_limit: How often it tries again; None for Kubernetes' own default.
-    """
+    """A replica that is a Kubernetes Job, which makes the Pod."""
 
     backoff_limit: int | None = None
     deadline: int | None = None
@@ -246,14 +237,12 @@ class Relaunch(Struct, frozen=True):
     Args:
         free: Exit codes of ends that do not count against the limit, nor does a Pod that is gone.
         never: Exit codes, and reasons of containers, after which none follows.
-        budget: How many replicas may fail in the run's life; one more and it fails. None for any.
+        budget: How many replicas may fail in the run's life.
         pending: Seconds after which a Pod that is still Pending fails the run.
         tolerance: When such a Pod does: `any` (each does), `minimum` (only with fewer others
             running than the least that the role goes on with) or `never`.
-        memory: Who follows a replica that ran out of memory may have so many times as much;
-            None if it gets no more than the one before.
-        joint: The replicas train as one: once one of them is done, nobody follows another, for
-            there is nobody to train with.
+        memory: Who follows a replica that ran out of memory may have so many times as much.
+        joint: The replicas train as one: once one of them is done, nobody follows another.
     """
 
     limit: int
@@ -271,7 +260,6 @@ class Priority(Struct, frozen=True):
 
     Args:
         first: So many of them, by rank, have the first class.
-        low: That of the others; None for none.
     """
 
     first: int
@@ -327,7 +315,6 @@ class Naming(Struct, frozen=True):
     Args:
         stem: What its hosts are named, without the index: `mnist-worker`.
         pod_stem: What its Pods are named instead, where a run gives them names of their own.
-        service: The one Service of all its replicas, instead of one each.
         stable_address: Its Services have an address of their own, which stays when a Pod goes.
     """
 
@@ -346,8 +333,6 @@ class RoleLabels(Struct, frozen=True):
         leader: Of the Pod with index 0, but not of its Service.
         objects: Of all its Pods and Services, but nothing is selected by them.
         annotated: An annotation of the Pods with the name of that label carries the index too.
-        rank: The label that carries the rank, if the kind tells it from the index.
-        relaunch: The label that says how many replicas of the rank came before.
     """
 
     common: Labels
@@ -367,8 +352,6 @@ class PodAdditions(Struct, frozen=True):
     Args:
         env: Added to the main container; replaces an entry of the same name.
         env_everywhere: The sidecars get these variables, too.
-        reads_hosts: The main container sees the live host lists.
-        setup: Init containers that run before the template's own.
         resident: What the main container does when the template gives no command.
         run_once: Guard the main container's command against running a finished job again.
     """
@@ -399,9 +382,7 @@ class Recovery(Struct, frozen=True):
         vital: One of its replicas that failed and does not come back fails the run.
         deadline: Seconds after which its Pods fail.
         serves: What the main container runs never ends: end it when the run is done.
-        relaunch: How a failed replica is followed by another; None if the same is made again.
-        failures: How many failures of its replicas an attempt at the run survives; None if only
-            the run's own limit counts.
+        failures: How many failures an attempt survives; None if only the run's own limit counts.
     """
 
     restart: str = "Never"
@@ -415,13 +396,10 @@ class Recovery(Struct, frozen=True):
 
     @property
     def permanent(self) -> Literal["all", "exit-code"] | None:
-        """Which exit codes of a replica's command nothing restarts.
-
-        All of them (`Never`), or 1 to 127 (`ExitCode`); None if any is restarted.
-        """
-        permanent: Mapping[str, Literal["all", "exit-code"]]
-        permanent = {"Never": "all", "ExitCode": "exit-code"}
-        return permanent.get(self.restart)
+        """Which exit codes of a command nothing restarts: all, 1 to 127 (`ExitCode`), or none."""
+        if self.restart == "Never":
+            return "all"
+        return "exit-code" if self.restart == "ExitCode" else None
 
 
 class Role(Struct, frozen=True):
@@ -429,7 +407,6 @@ class Role(Struct, frozen=True):
 
     Args:
         ports: Ports of each replica's Service; none means no Service.
-        bounds: How far it scales; None if it does not.
         anchored: How many of the lowest indexes scaling in must leave alone, and why.
     """
 
@@ -471,10 +448,7 @@ class Role(Struct, frozen=True):
         return not (self.additions.resident.keeps_args and main.get("args"))
 
     def privileged_ssh_port(self, ssh: "SshCredentials | None") -> int | None:
-        """The port below 1024 on which its sshd listens without being root.
-
-        None if there is no such sshd, or if its image's own configuration decides.
-        """
+        """The port below 1024 on which its sshd listens without being root, if it does."""
         resident = self.additions.resident
         if not (ssh and resident and resident.ssh) or self.template.runs_as_root:
             return None
@@ -593,8 +567,7 @@ class Success(Struct, frozen=True):
 
     Args:
         needs: All of their replicas, any of them, or the one with index 0 (or else all).
-        least: So many are enough where the others have failed and none follows them; None if
-            that fails the run.
+        least: So many are enough where the others have failed and none follows them.
     """
 
     roles: tuple[str, ...]
@@ -606,11 +579,9 @@ class InPlace(Struct, frozen=True):
     """How a job's commands run again in the containers that they ran in.
 
     Args:
-        mode: All replicas of all roles restart as one (`together`), or each by itself (`each`).
         stop: Seconds that a command has between the signals TERM and KILL when it is to run again.
-        checkpoint_signal: What a command is sent when the run is about to be disturbed, such as
-            `USR1`; None for nothing.
-        stack_signal: What makes a command write where each of its threads is; None for nothing.
+        checkpoint_signal: What a command is sent when the run is about to be disturbed: `USR1`.
+        stack_signal: What makes a command write where each of its threads is.
         port: The port on which the supervisors talk to each other and answer readiness probes.
     """
 
@@ -639,22 +610,18 @@ class RunPolicy(Struct, frozen=True):
 
     Args:
         restart: Restart the whole job when it fails: `OnFailure` or `Never`.
-        backoff_limit: How many restarts; None for no limit.
         deadline: Seconds after which the run fails; None for never.
         ttl: Seconds after its end when what is left of it may go; None for never.
         together: One failed replica restarts all, because its peers cannot go on without it.
         limits: What `backoff_limit` limits: restarts of the whole job, or `failures` of replicas.
         keeps_clock: A restart of the whole job does not begin its deadline anew.
         keeps: Roles whose Pods stay when others are removed at the end.
-        in_place: How its commands run again without new Pods; None if a restart makes new ones.
         lost_node_after: Seconds for which a node may not answer until its Pods are deleted by
-            force; None for ever.
+            force.
         stuck_after: Seconds without a word in the logs after which the run counts as stuck, or
-            where others follow a replica, that one; None for never.
-        avoid_nodes_after: How often Pods of the job may fail on a node by its fault until those
-            that come instead of others avoid it; None for ever.
-        run_id: The ID of the run that its document asks for, or `auto`; None if the settings say
-            which run it is.
+            where others follow a replica, that one.
+        avoid_nodes_after: How often Pods may fail on a node by its fault until new ones avoid it.
+        run_id: The ID of the run that its document asks for, or `auto`.
     """
 
     restart: str
@@ -715,12 +682,8 @@ class Gang(Struct, frozen=True):
     Which scheduler that is, if any, is the cluster's business and not the job's: a setting.
 
     Args:
-        minimum: How many Pods must fit before any starts, of all roles; None leaves it to the
-            roles.
-        min_resources: What must be free before any starts: resource name to quantity; None adds
-            up the Pods'.
-        timeout: Seconds it may wait.
-        on_timeout: What happens then: the Pods fail, or start as they fit.
+        minimum: How many Pods must fit before any starts; None leaves it to the roles.
+        min_resources: What must be free before any starts; None adds up what the Pods request.
         topology: How far apart its Pods may be in the network, in Volcano's own words.
     """
 

@@ -160,18 +160,18 @@ class RunRecord(_Run, frozen=True):
         restarted_at: When that was last, or when the last epoch began.
         restarts_in_a_row: How often that was in a row, one soon after the other.
         replaced: Of each role, how many Pods failed and were replaced.
-        gang: The UIDs of the Pods of the last restart: none comes back before all are gone. Of a
-            job that is or was just suspended, those that went for that: nobody makes them again.
+        gang: The UIDs of the Pods of the last restart, or that went for a suspension: none comes
+            back before all are gone.
         launcher: The UID of the launcher that knows hosts by other names.
         leaving: Workers that the job does not have any more, by the names of their Pods.
         numbers: Of each role in which others follow, the highest number that was ever seen or
             given.
-        unreachable: The UIDs of Pods of which it was told that they hold up others: their nodes do
-            not answer, or they are of another run and have the names of this one's.
-        config: The UID of the `J-etcompile` that declares the run; empty if nobody wrote that down.
-        expired: Its time after the end is over, and it was told that it stays.
-        epoch: Which epoch its commands run, where they restart in place; of replicas that restart
-            each by itself, how many epochs they have begun. None before the run has been Running.
+        unreachable: The UIDs of Pods that were reported to hold up others: their nodes do not
+            answer, or they are of another run and have the names of this one's.
+        config: The UID of the `J-etcompile` that declares the run.
+        expired: Its time after the end is over, and it was reported that it stays.
+        epoch: Which epoch its commands run, where they restart in place, or how many epochs single
+            replicas have begun. None before the run has been Running.
         epoch_reason: Why that began, in a sentence.
         replicas: Of each role, by number, the replicas to which something has happened.
     """
