@@ -8,7 +8,7 @@ whose text changes are read: after a scale-out that is not one Pod.
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from etcompile.check import kubernetes
@@ -64,23 +64,40 @@ def replacements(
     written = map(str, (*comparison.changed, *comparison.missing))
     new = {path: files[path] for path in written if path.endswith(".yaml")}
     both = _bodies(old) & _bodies(new)
-    before = [
-        document
-        for path, text in old.items()
-        for document in _read(str(directory / path), text, both)
-        if not has_errors(kubernetes.check_object(document, version))
-    ]
     after = {
         identity(document.data): document
-        for path, text in (new.items() if before else ())
+        for path, text in (new.items() if old else ())
         for document in _read(path, text, both)
     }
-    pairs = [
-        (document, after[identity(document.data)])
-        for document in before
-        if identity(document.data) in after
-    ]
-    return [*_only_renamed(pairs), *_changed(pairs, replaced=replaced)]
+    renamed: list[Document] = []
+    # One diagnostic for each field and its two values, however many objects it is in.
+    same: dict[tuple[str, ...], list[tuple[Document, Change]]] = {}
+    for path, text in old.items():
+        for document in _read(str(directory / path), text, both):
+            value, standing = after.get(identity(document.data)), document.data
+            if value is None or has_errors(kubernetes.check_object(document, version)):
+                continue
+            if protocol.is_config(standing["metadata"]):
+                stored = (
+                    str((data.get("data") or {}).get(protocol.STORED_JOB) or "")
+                    for data in (standing, value.data)
+                )
+                renamed += [document] if is_only_another_run(*stored) else []
+            for change in changes(standing, value.data):
+                values = (_generalized(part, document, change) for part in (change.old, change.new))
+                kind = (str(document.api_version), str(document.kind), str(document.namespace))
+                key = (*kind, change.field, change.verdict, *values)
+                same.setdefault(key, []).append((document, change))
+    problems = []
+    if renamed:
+        labels = (document.data["metadata"]["labels"] for document in renamed)
+        jobs = ", ".join(str(named[protocol.JOB_LABEL]) for named in labels)
+        place = renamed[0].locate(("data", protocol.STORED_JOB))
+        problems.append(diagnose(codes.ONLY_ANOTHER_RUN, place, jobs=jobs))
+    for entries in same.values():
+        documents = [document for document, _ in entries]
+        problems.append(_diagnostic(documents, entries[0][1], replaced=replaced))
+    return problems
 
 
 def _bodies(files: Mapping[str, str]) -> set[str]:
@@ -104,38 +121,6 @@ def _read(file: str, text: str, unchanged: set[str]) -> Iterator[Document]:
     for document in parse(text, file=file, limits=_LIMITS).documents:
         if document.name and document.kind != "Kustomization":
             yield document
-
-
-def _only_renamed(pairs: Iterable[tuple[Document, Document]]) -> Iterator[Diagnostic]:
-    """A warning for jobs whose Pods get new names and are otherwise what they were."""
-    renamed = []
-    for old, new in pairs:
-        if protocol.is_config(old.data["metadata"]):
-            stored = [
-                str((document.data.get("data") or {}).get(protocol.STORED_JOB) or "")
-                for document in (old, new)
-            ]
-            if is_only_another_run(*stored):
-                renamed.append(old)
-    if renamed:
-        names = [
-            str(document.data["metadata"]["labels"][protocol.JOB_LABEL]) for document in renamed
-        ]
-        place = renamed[0].locate(("data", protocol.STORED_JOB))
-        yield diagnose(codes.ONLY_ANOTHER_RUN, place, jobs=", ".join(names))
-
-
-def _changed(pairs: Iterable[tuple[Document, Document]], *, replaced: bool) -> Iterator[Diagnostic]:
-    """One diagnostic for each field and its two values, however many objects it is in."""
-    same: dict[tuple[str, ...], list[tuple[Document, Change]]] = {}
-    for old, new in pairs:
-        for change in changes(old.data, new.data):
-            values = (_generalized(value, old, change) for value in (change.old, change.new))
-            kind = (str(old.api_version), str(old.kind), str(old.namespace))
-            key = (*kind, change.field, change.verdict, *values)
-            same.setdefault(key, []).append((old, change))
-    for entries in same.values():
-        yield _diagnostic([old for old, _ in entries], entries[0][1], replaced=replaced)
 
 
 def _generalized(value: object, old: Document, change: Change) -> str:
