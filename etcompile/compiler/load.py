@@ -17,6 +17,7 @@ from etcompile.compiler.choices import Input, Options
 from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.diagnostics.credentials import may_hold_credential
+from etcompile.frontends.notes import unused
 from etcompile.k8s.objects import as_read
 from etcompile.load import Document, Loaded, from_values
 from etcompile.load import load as load_files
@@ -219,12 +220,11 @@ def library_of(options: Options) -> Loaded:
     """
     read = loaded(options.runtimes, options, None)
     without_effect = (
-        diagnose(
-            codes.NO_EFFECT,
+        unused(
             document.locate(("kind",)),
-            where=f"{document.kind} {document.name or ''}".strip(),
-            reason="--runtimes takes TrainingRuntimes and ClusterTrainingRuntimes only",
-            advice="give it as an input, or keep it in another folder",
+            f"{document.kind} {document.name or ''}".strip(),
+            "--runtimes takes TrainingRuntimes and ClusterTrainingRuntimes only",
+            "give it as an input, or keep it in another folder",
         )
         for document in read.documents
         if not is_runtime(document)

@@ -76,20 +76,20 @@ def patch(
     named = named_runtimes(patched)
     runtimes = [overlaid(runtime, edits) for runtime in library if runtime.name in named]
     problems += [*_repeated(patched), *_repeated(runtimes)]
-    whole = with_runtimes(
+    whole, depends_on, refusals = with_runtimes(
         patched,
         sources,
         options.settings.kubernetes_version,
         runtimes,
         is_left=is_skipped if options.managed == "skip" else lambda _: False,
     )
-    problems += whole.diagnostics
-    sources.update(whole.sources)
+    problems += refusals
+    sources |= depends_on
     # Only now the Pod templates of jobs that have a runtime are there.
     of_templates = [edit for edit in edits if edit.is_for_templates]
     complete = [
-        overlaid(document, of_templates) if document in whole.sources else document
-        for document in whole.documents
+        overlaid(document, of_templates) if document in depends_on else document
+        for document in whole
     ]
     return PatchedDocuments(tuple(complete), frozenset(matched), sources, tuple(problems))
 

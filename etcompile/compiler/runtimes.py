@@ -8,14 +8,15 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile import data
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import Rules, Template, findings, schema_faults
 from etcompile.check.faults import Fault
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.path import mapping_at, value_at
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.frontends.notes import not_compiled, unused
+from etcompile.k8s.path import mapping_at, mappings_of, value_at
 from etcompile.load import Document, parse
 
 RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
@@ -33,20 +34,6 @@ NOT_COMPILED = {
 """The other runtimes that Trainer v2.3.0 ships, and why they are not compiled."""
 
 
-class WithRuntimes(Struct, frozen=True):
-    """Documents, of which each TrainJob has its runtime.
-
-    Args:
-        documents: All but the runtimes; a job that has none stays as it is.
-        sources: What each merged document depends on besides its own file, by relative names.
-        diagnostics: What is wrong with runtimes, or with a job's reference to one.
-    """
-
-    documents: tuple[Document, ...]
-    sources: Mapping[Document, tuple[str, ...]]
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-
 def with_runtimes(
     documents: Sequence[Document],
     changed_by: Mapping[Document, Sequence[str]],
@@ -54,7 +41,7 @@ def with_runtimes(
     library: Sequence[Document] = (),
     *,
     is_left: Callable[[Document], bool] = lambda _: False,
-) -> WithRuntimes:
+) -> tuple[tuple[Document, ...], dict[Document, tuple[str, ...]], list[Diagnostic]]:
     """The documents with each TrainJob merged with its runtime.
 
     Args:
@@ -62,9 +49,13 @@ def with_runtimes(
         library: Runtimes of `--runtimes` that jobs name, after overlays. One of the documents
             counts before them.
         is_left: Whether a job is left to another controller, which finds its runtime itself.
+
+    Returns:
+        All documents but the runtimes; what each merged one depends on besides its own file, by
+        relative names; and what is wrong with runtimes, or with a job's reference to one.
     """
     if not any(document.api_version == RUNTIME_VERSION for document in documents):
-        return WithRuntimes(tuple(documents), {})
+        return tuple(documents), {}, []
     of_input = [document for document in documents if is_runtime(document)]
     runtimes = [*of_input, *library]
     broken = {runtime for runtime in runtimes if [*_broken_parts(runtime, kubernetes_version)]}
@@ -89,31 +80,33 @@ def with_runtimes(
             problems.append(warning)
         runtime, refusals = _runtime_of(job, runtimes)
         problems += refusals
-        # What cannot be read of the two is reported elsewhere.
-        is_readable = runtime is not None and not (
-            runtime in broken
+        if (
+            runtime is None
+            or runtime in broken
             or "runtime" in job.data
             or schema_faults(job.data, "TrainJob.json")
             or schema_faults(runtime.data, RUNTIME_SCHEMA)
-        )
-        if runtime is not None and is_readable:
-            result, notes = _merged(job, runtime, kubernetes_version)
-            problems += notes
-            if result is not job:
-                merged.add(runtime)
-            sources[result] = (*changed_by.get(document, ()), *changed_by.get(runtime, ()))
-            if runtime in runtimes:
-                sources[result] += (runtime.relative,)
-        else:
+        ):
+            # What cannot be read of the two is reported elsewhere.
             own = {key: value for key, value in job.data.items() if key != "runtime"}
-            result = structs.replace(job, data=own) if "runtime" in job.data else job
+            results.append(structs.replace(job, data=own) if "runtime" in job.data else job)
+            continue
+        result, notes = _merged(job, runtime, kubernetes_version)
         results.append(result)
+        problems += notes
+        merged.update([runtime] if result is not job else [])
+        own_file = (runtime.relative,) if runtime in runtimes else ()
+        sources[result] = (*changed_by.get(document, ()), *changed_by.get(runtime, ()), *own_file)
     named = named_runtimes(document for document in documents if not is_left(document))
     for runtime in runtimes:
         is_unmerged = runtime.name in named and runtime not in merged
-        claims = [*_claim_templates(runtime)]
-        names = (value_at(template, ("metadata", "name")) for _, template in claims)
-        volumes = tuple(name for name in names if isinstance(name, str))
+        above, field = ("spec", "template", "spec"), "volumeClaimPolicies"
+        claims = [
+            ((*above, field, place, "templates", number), value_at(template, ("metadata", "name")))
+            for place, policy in mappings_of(mapping_at(runtime.data, above), field)
+            for number, template in mappings_of(policy, "templates")
+        ]
+        volumes = tuple(name for _, name in claims if isinstance(name, str))
         rules = Rules(RUNTIME_SCHEMA, kubernetes_version, volumes=volumes)
         problems += findings(runtime, _templates(runtime) if is_unmerged else (), rules)
         for path, _ in claims:
@@ -121,13 +114,11 @@ def with_runtimes(
     named_by_any = named_runtimes(documents)
     for runtime in of_input if named_by_any else ():
         if runtime.name not in named_by_any:
-            facts = {
-                "where": f"{runtime.kind} {runtime.name or ''}".strip(),
-                "reason": "no TrainJob of the input names it",
-                "advice": "name it in spec.runtimeRef, or leave it out",
-            }
-            problems.append(diagnose(codes.NO_EFFECT, runtime.locate(("kind",)), **facts))
-    return WithRuntimes(tuple(results), sources, tuple(dict.fromkeys(problems)))
+            what = f"{runtime.kind} {runtime.name or ''}".strip()
+            reason = "no TrainJob of the input names it"
+            advice = "name it in spec.runtimeRef, or leave it out"
+            problems.append(unused(runtime.locate(("kind",)), what, reason, advice))
+    return tuple(results), sources, [*dict.fromkeys(problems)]
 
 
 def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
@@ -140,24 +131,13 @@ def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
 
 def _templates(runtime: Source) -> list[Template]:
     """The Pod templates of a runtime that could not be merged with any job."""
-    above = ("spec", "template", "spec", "replicatedJobs")
-    jobs = value_at(runtime.data, above)
+    above, jobs = ("spec", "template", "spec"), "replicatedJobs"
     below = ("template", "spec", "template")
     return [
-        Template((*above, number, *below), partial=True)
-        for number, job in enumerate(jobs if isinstance(jobs, list) else ())
+        Template((*above, jobs, number, *below), partial=True)
+        for number, job in mappings_of(mapping_at(runtime.data, above), jobs)
         if isinstance(value_at(job, below), dict)
     ]
-
-
-def _claim_templates(runtime: Document) -> Iterator[tuple[ValuePath, Any]]:
-    """The templates of a runtime's claims, each with its place."""
-    above = ("spec", "template", "spec", "volumeClaimPolicies")
-    policies = value_at(runtime.data, above)
-    for place, policy in enumerate(policies if isinstance(policies, list) else ()):
-        templates = value_at(policy, ("templates",))
-        for number, template in enumerate(templates if isinstance(templates, list) else ()):
-            yield (*above, place, "templates", number), template
 
 
 def _reference(job: Document) -> Mapping[str, Any]:
@@ -188,10 +168,9 @@ def _runtime_of(
 ) -> tuple[Document | None, list[Diagnostic]]:
     """The runtime that a job names, and what is wrong if there is none."""
     if "runtime" in job.data:
-        facts = {"where": "runtime", "advice": "name the runtime in spec.runtimeRef"}
         reason = "etcompile writes it when it keeps the job"
-        place = job.locate(("runtime",), key=True)
-        return None, [diagnose(codes.NOT_COMPILED, place, reason=reason, **facts)]
+        place, advice = job.locate(("runtime",), key=True), "name the runtime in spec.runtimeRef"
+        return None, [not_compiled(place, "runtime", reason, advice)]
     reference = _reference(job)
     if not isinstance(name := reference.get("name"), str):
         return None, []  # its schema says so
@@ -204,8 +183,7 @@ def _runtime_of(
         return None, []
     place = job.locate(("spec", "runtimeRef", "name"))
     if kind == RUNTIME_KINDS[1] and name in NOT_COMPILED:
-        facts = {"where": f"runtime {name}", "reason": NOT_COMPILED[name], "advice": ""}
-        return None, [diagnose(codes.NOT_COMPILED, place, **facts)]
+        return None, [not_compiled(place, f"runtime {name}", NOT_COMPILED[name], "")]
     names = sorted({runtime.name or "" for runtime in known})
     advice = f"known are {', '.join(names)}" if names else "there is none in the input"
     [other] = {*RUNTIME_KINDS} - {kind}

@@ -28,8 +28,8 @@ def _documents() -> Iterator[tuple[str, dict[str, Any]]]:
 def _with_runtimes(folder: Path) -> list[dict[str, Any]]:
     """The TrainJobs of a folder, each with the runtime that has its Pod templates."""
     loaded = compiler.loaded([folder], Options(), None)
-    found = with_runtimes(loaded.documents, {}, "1.34")
-    return [copy.deepcopy(dict(document.data)) for document in found.documents]
+    documents, _, _ = with_runtimes(loaded.documents, {}, "1.34")
+    return [copy.deepcopy(dict(document.data)) for document in documents]
 
 
 JOBS = dict(_documents())

@@ -69,10 +69,9 @@ def merged(specs: Sequence[Document], others: Sequence[Document], version: str) 
             known += [] if any(runtime is there for there in known) else [runtime]
         runtimes.append(runtime)
         notes.append(note)
-    result = with_runtimes([*specs, *known], {}, version)
-    whole = result.documents[: len(specs)]
-    diagnostics += result.diagnostics
-    return Merged(whole, tuple(runtimes), tuple(notes), tuple(diagnostics))
+    whole, _, more = with_runtimes([*specs, *known], {}, version)
+    diagnostics += more
+    return Merged(whole[: len(specs)], tuple(runtimes), tuple(notes), tuple(diagnostics))
 
 
 def _noted(
