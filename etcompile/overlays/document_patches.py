@@ -6,7 +6,7 @@ in a list named `containers` or `initContainers`, so that images need no knowled
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -107,12 +107,13 @@ def _edited(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
     match edit.change:
         case Placement(namespace):
             return _placed(value, namespace)
-        case ImageChange():
-            return _with_image(value, at, edit.change)
-        case ResourceChange():
-            return _with_resources(value, at, edit.change)
-        case Patch():
-            patch, kind = edit.change, str(value.value.get("kind"))
+        case ImageChange() as image:
+            return _in_containers(value, at, CONTAINERS, lambda part: _with_image(part, image))
+        case ResourceChange() as change:  # init containers are left alone
+            lists = ("containers",)
+            return _in_containers(value, at, lists, lambda part: _with_resources(part, change))
+        case Patch() as patch:
+            kind = str(value.value.get("kind"))
             return value.changed(at, lambda part: patched(part, patch, kind, at))
 
 
@@ -192,70 +193,58 @@ def images(value: Any) -> list[str]:
     ]
 
 
-def _with_image(value: Traced, at: ValuePath, change: ImageChange) -> Traced | None:
-    """A document with an image changed below a part; None if no container has the image."""
-    entry = change.entry
-
-    def changed(container: Traced) -> Traced:
-        parts = container.parts()
-        image = new_image(parts["image"].value, change)
-        if image != parts["image"].value:
-            written = (entry.part(field) for field in ("digest", "newTag", "newName"))
-            origin = next((part for part in written if part), entry)
-            parts["image"] = Traced(image, origin.source, origin.path)
-        if policy := entry.part("pullPolicy"):
-            parts["imagePullPolicy"] = policy
-        return container.with_fields(parts)
-
-    part = value.at(at)
-    places = [
-        place
-        for place, container in _containers(part.value if part else None, at, CONTAINERS)
-        if isinstance(image := container.get("image"), str) and new_image(image, change) is not None
-    ]
-    for place in places:
-        value = value.changed(place, changed)
-    return value if places else None
+def _with_image(container: Traced, change: ImageChange) -> Traced | None:
+    """A container with another image; None if the change is about another one."""
+    image = container.value.get("image")
+    new = new_image(image, change) if isinstance(image, str) else None
+    if new is None:
+        return None
+    entry, parts = change.entry, container.parts()
+    if new != image:
+        written = (entry.part(field) for field in ("digest", "newTag", "newName"))
+        origin = next((part for part in written if part), entry)
+        parts["image"] = Traced(new, origin.source, origin.path)
+    if policy := entry.part("pullPolicy"):
+        parts["imagePullPolicy"] = policy
+    return container.with_fields(parts)
 
 
-def _with_resources(value: Traced, at: ValuePath, change: ResourceChange) -> Traced | None:
-    """A document with resources changed below a part; None if it has no such container.
-
-    Init containers are left alone.
-    """
-    entry = change.entry
-
-    def changed(container: Traced) -> Traced:
-        parts = container.parts()
-        resources = parts.pop("resources", None) or entry.with_fields({})
-        new: dict[Step, Traced] = {
-            step: part for step, part in entry.parts().items() if step in ("limits", "requests")
+def _with_resources(container: Traced, change: ResourceChange) -> Traced | None:
+    """A container with other resources; None if the change is about another one."""
+    if not fnmatchcase(str(container.value.get("name", "")), change.container):
+        return None
+    entry, parts = change.entry, container.parts()
+    resources = parts.pop("resources", None) or entry.with_fields({})
+    new: dict[Step, Traced] = {
+        step: part for step, part in entry.parts().items() if step in ("limits", "requests")
+    }
+    same = "requests" in new and not isinstance(new["requests"].value, Mapping)
+    as_limits = new.pop("requests") if same else None
+    resources = merged(resources, entry.with_fields(new), "")
+    fields = resources.parts()
+    if as_limits:
+        limits = fields["limits"].parts() if "limits" in fields else {}
+        requests = fields.get("requests") or as_limits.with_fields({})
+        equal: dict[Step, Traced] = {
+            name: Traced(part.value, as_limits.source, as_limits.path)
+            for name, part in limits.items()
         }
-        same = "requests" in new and not isinstance(new["requests"].value, Mapping)
-        as_limits = new.pop("requests") if same else None
-        resources = merged(resources, entry.with_fields(new), "")
-        fields = resources.parts()
-        if as_limits:
-            limits = fields["limits"].parts() if "limits" in fields else {}
-            requests = fields.get("requests") or as_limits.with_fields({})
-            equal: dict[Step, Traced] = {
-                name: Traced(part.value, as_limits.source, as_limits.path)
-                for name, part in limits.items()
-            }
-            fields["requests"] = requests.with_fields({**requests.parts(), **equal})
-        fields = {step: part for step, part in fields.items() if part.value}
-        if fields:
-            parts["resources"] = resources.with_fields(fields)
-        return container.with_fields(parts)
+        fields["requests"] = requests.with_fields({**requests.parts(), **equal})
+    fields = {step: part for step, part in fields.items() if part.value}
+    if fields:
+        parts["resources"] = resources.with_fields(fields)
+    return container.with_fields(parts)
 
+
+def _in_containers(
+    value: Traced, at: ValuePath, lists: tuple[str, ...], change: Callable[[Traced], Traced | None]
+) -> Traced | None:
+    """A document after a change of the containers below a part; None if it changes none."""
     part = value.at(at)
-    places = [
-        place
-        for place, container in _containers(part.value if part else None, at, ("containers",))
-        if fnmatchcase(str(container.get("name", "")), change.container)
-    ]
+    containers = (place for place, _ in _containers(part.value if part else None, at, lists))
+    places = [place for place in containers if (container := value.at(place)) and change(container)]
     for place in places:
-        value = value.changed(place, changed)
+        value = value.changed(place, lambda container: change(container) or container)
     return value if places else None
 
 

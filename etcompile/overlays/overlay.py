@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from msgspec import Struct, field, structs, to_builtins
+from msgspec import Struct, convert, field, structs, to_builtins
 
 from etcompile.diagnostics import Diagnostic, Source
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, without_nulls
 from etcompile.k8s.path import dotted, mapping_at, value_at
 from etcompile.k8s.traced import Traced
 from etcompile.load import Document
@@ -250,8 +250,5 @@ def _edit(field: str, entry: Mapping[str, Any], origin: Origin) -> Edit:
         case _:
             patch = Traced(entry["patch"], place.source, (*place.path, "patch"))
             reach, change = "jobs", Patch(patch)
-    written = entry.get("target") or {}
-    names = zip(Target.__struct_fields__, Target.__struct_encode_fields__, strict=True)
-    fields = {name: written[word] for name, word in names if written.get(word) is not None}
-    target = Target(**fields)
+    target = convert(without_nulls(entry.get("target") or {}), Target)
     return Edit(origin, reach, target, change, optional=bool(entry.get("optional")))
