@@ -118,12 +118,13 @@ def build(
     groups = [group for _, group in by_job]
     # What an overlay changes in a job that is skipped, or was not built, cannot be seen.
     all_seen = whole and not lowered.skipped and all(group.objects for group in groups)
-    if all_seen and any(edit not in matched for edit in environment.edits):
-        from etcompile.overlays.unmatched import unmatched  # noqa: PLC0415 - few runs need it
+    missing = [edit for edit in environment.edits if edit not in matched and not edit.optional]
+    if all_seen and missing:
+        from etcompile.overlays import document_patches  # noqa: PLC0415 - few runs need it
 
         values = [document.data for document in patched.documents]
         rendered = (value for group in groups for value in group.objects)
-        problems += unmatched(environment.edits, matched, values, rendered)
+        problems += document_patches.unmatched(missing, values, rendered)
     return [other_objects, *groups] if other_objects.objects else groups, problems
 
 

@@ -6,7 +6,7 @@ in a list named `containers` or `initContainers`, so that images need no knowled
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -184,15 +184,6 @@ def new_image(image: str, change: ImageChange) -> str | None:
     return f"{entry.get('newName') or name}{suffix}"
 
 
-def images(value: Any) -> list[str]:
-    """The images of a document's containers."""
-    return [
-        container["image"]
-        for _, container in _containers(value, (), CONTAINERS)
-        if isinstance(container.get("image"), str)
-    ]
-
-
 def _with_image(container: Traced, change: ImageChange) -> Traced | None:
     """A container with another image; None if the change is about another one."""
     image = container.value.get("image")
@@ -263,3 +254,58 @@ def _containers(
                         yield (*at, key, n), container
             elif key not in ("metadata", "status") or at:
                 yield from _containers(inner, (*at, key), lists)
+
+
+# Entries that matched nothing: mostly a typo, or an example that has moved on ---------------------
+
+_LISTED = 8
+
+
+def unmatched(
+    edits: Iterable[Edit],
+    documents: Iterable[Mapping[str, Any]],
+    objects: Iterable[Mapping[str, Any]],
+) -> Iterator[Diagnostic]:
+    """An error for each edit, which has matched none of the documents and objects."""
+    documents, objects = list(documents), list(objects)
+    for edit in edits:
+        place = edit.origin.locate("name" if isinstance(edit.change, ImageChange) else "target")
+        change, what = edit.change, str(edit.target)
+        if isinstance(change, ImageChange):
+            where = f" in {what}" if edit.target.kind or edit.target.role else ""
+            what = f"container with the image '{change.name}'{where}"
+        elif isinstance(change, ResourceChange):
+            what = f"container '{change.container}' in {what}"
+        facts = {"entry": edit.title, "what": what, "advice": _advice(edit, documents, objects)}
+        yield diagnose(codes.OVERLAY_MATCHES_NOTHING, place, **facts)
+
+
+def _advice(
+    edit: Edit, documents: list[Mapping[str, Any]], objects: list[Mapping[str, Any]]
+) -> str:
+    change, target = edit.change, edit.target
+    if isinstance(change, ImageChange | ResourceChange):
+        kinds = {document.get("kind") for document in documents}
+        if target.kind and target.kind not in kinds:
+            return "images and resources are changed in the inputs: name a kind of these, or none"
+    if isinstance(change, ImageChange):
+        containers = (c for value in documents for _, c in _containers(value, (), CONTAINERS))
+        images = {image for c in containers if isinstance(image := c.get("image"), str)}
+        return f"the images here are: {_list(images)}"
+    every = [*documents, *objects]
+    names = {
+        str(mapping_at(value, ("metadata",)).get("name", ""))
+        for value in every
+        if target.kind and value.get("kind") == target.kind
+    }
+    if names:
+        return f"each {target.kind} here: {_list(names)}"
+    if target.kind is None:
+        return "without a kind, a patch is for job documents; name the kind, such as Pod"
+    return f"the kinds here are: {_list({str(value.get('kind')) for value in every})}"
+
+
+def _list(words: Iterable[str]) -> str:
+    listed = sorted(words)
+    more = ", ..." if len(listed) > _LISTED else ""
+    return f"{', '.join(listed[:_LISTED])}{more}" or "none"
