@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 from msgspec import structs
@@ -22,13 +22,10 @@ from etcompile.cli.options import (
 )
 from etcompile.cli.reporting import colored, refuses, report, write
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
-from etcompile.diagnostics import RefusedError, codes, diagnose
+from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load.revision import RevisionError
 from etcompile.plan.step import Plan
-
-if TYPE_CHECKING:
-    from etcompile.operations.declarations import Comparison
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -77,14 +74,15 @@ def command(ctx: click.Context, options: _Options) -> None:
     compilation = compile(options.paths, chosen)
     if refuses(compilation.diagnostics, options):
         raise RefusedError(compilation.findings)
-    outcome = _compared(compilation, chosen, options)
-    problems = [*outcome.diagnostics]
-    if outcome.plan is not None and (deadlock := ring(outcome.plan.steps)):
+    try:
+        plan, problems, refused = _compared(compilation, chosen, options)
+    except RefusedError as error:
+        raise RefusedError((*compilation.findings, *error.diagnostics)) from error
+    if deadlock := ring(plan.steps):
         problems.append(diagnose(codes.DEADLOCK, None, ring=deadlock))
     report((*compilation.findings, *problems), options)
-    if outcome.plan is None or refuses(problems, options):
+    if refuses(problems, options):
         ctx.exit(REFUSED)
-    plan = outcome.plan
     if options.plan_file is not None:
         from etcompile.emit.files import write_file
 
@@ -97,37 +95,33 @@ def command(ctx: click.Context, options: _Options) -> None:
         from etcompile.operations.cluster_capacity import capacity_markdown
 
         write(capacity_markdown(*capacity_of(compilation, options.capacity)))
-    report(outcome.refused, options)
-    differs = plan.differs or outcome.refused
+    report(refused, options)
+    differs = plan.differs or refused
     ctx.exit(DIFFERENT if differs and not options.exit_zero else 0)
 
 
-def _compared(compilation: Compilation, chosen: Options, options: _Options) -> "Comparison":
-    """The plan against what `--against` names."""
-    from etcompile.operations.declarations import Comparison, compared
-
+def _compared(
+    compilation: Compilation, chosen: Options, options: _Options
+) -> tuple[Plan, list[Diagnostic], tuple[Diagnostic, ...]]:
+    """The plan against what `--against` names, what is to be said, and what apply would refuse."""
+    rights, targets = options.rights.rights(), options.rights.targets
     if options.against == "cluster":
-        from etcompile.kubeapi import ClusterError
         from etcompile.operations.cluster_plan import live_comparison
         from etcompile.operations.execution import objections, warned
 
-        may = options.rights.rights()
-        try:
-            with options.connection.connect(options.namespace) as cluster:
-                jobs = job_set(options.paths, options.set_name, prune=options.rights.prune)
-                live = live_comparison(compilation, cluster, may, job_set=jobs)
-                refused = objections(cluster, live)
-                outcome = Comparison(live.plan, (*live.diagnostics, *warned(cluster)), refused)
-        except ClusterError as error:
-            outcome = Comparison(None, error.diagnostics)
-    else:
-        try:
-            ignored = options.rights.rights().ignored
-            outcome = compared(compilation, options.against, options.paths, chosen, ignored)
-        except RevisionError as error:
-            problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
-            raise click.BadParameter(problem, param_hint="--against") from error
-    return outcome.limited(options.rights.targets)
+        with options.connection.connect(options.namespace) as cluster:
+            jobs = job_set(options.paths, options.set_name, prune=options.rights.prune)
+            live = live_comparison(compilation, cluster, rights, jobs, targets)
+            refused = objections(cluster, live)
+            return live.plan, [*live.diagnostics, *warned(cluster)], refused
+    from etcompile.operations.declarations import compared
+
+    against, paths = options.against, options.paths
+    try:
+        return compared(compilation, against, paths, chosen, rights.ignored, targets), [], ()
+    except RevisionError as error:
+        problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
+        raise click.BadParameter(problem, param_hint="--against") from error
 
 
 def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:

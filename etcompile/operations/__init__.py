@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from etcompile.kubeapi import ClusterError, connect
     from etcompile.operations.cluster_plan import apply_proposal, delete_proposal
-    from etcompile.operations.declarations import Comparison, compared
+    from etcompile.operations.declarations import compared
     from etcompile.operations.execution import execute, refused
     from etcompile.operations.job_sets import job_set
     from etcompile.operations.proposal import ImpossibleError, Result
@@ -38,7 +38,6 @@ __all__ = [
     "CheckpointRequest",
     "Choices",
     "ClusterError",
-    "Comparison",
     "ImpossibleError",
     "Outcome",
     "Proposal",
@@ -61,7 +60,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("ClusterError", "connect"), "kubeapi"),
     **dict.fromkeys(("CheckpointRequest", "request_checkpoint"), "operations.running_jobs"),
-    **dict.fromkeys(("Comparison", "compared"), "operations.declarations"),
+    "compared": "operations.declarations",
     **dict.fromkeys(("execute", "refused"), "operations.execution"),
     "job_set": "operations.job_sets",
     **dict.fromkeys(("apply_proposal", "delete_proposal"), "operations.cluster_plan"),

@@ -7,14 +7,14 @@ from msgspec import structs
 
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
-from etcompile.exitcodes import CONFLICT, INPUT
+from etcompile.exitcodes import CONFLICT
 from etcompile.k8s.conditions import is_true
 from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run
 from etcompile.operations.declarations import declarations
-from etcompile.operations.proposal import ImpossibleError, Result, acyclic, note
+from etcompile.operations.proposal import ImpossibleError, acyclic, note
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.classes import PRUNE
@@ -84,19 +84,24 @@ def apply_proposal(
         if not value["metadata"].get("name")
     ]
     if problems:
-        raise ImpossibleError(Result(INPUT, tuple(problems)))
+        raise ImpossibleError(problems)
     return acyclic(_proposal(compilation, cluster, rights or Rights(), job_set, targets))
 
 
 def live_comparison(
-    compilation: Compilation, cluster: Cluster, rights: Rights, *, job_set: JobSet | None = None
+    compilation: Compilation,
+    cluster: Cluster,
+    rights: Rights,
+    job_set: JobSet | None,
+    targets: Sequence[str],
 ) -> Proposal:
     """What `apply_proposal` would propose, to look at; without inventories that do not exist yet.
 
     Raises:
         ClusterError: the cluster cannot be read.
+        ImpossibleError: a target is no object of the plan.
     """
-    return _proposal(compilation, cluster, rights, job_set, new_sets=False)
+    return _proposal(compilation, cluster, rights, job_set, targets, new_sets=False)
 
 
 class _Inventories:
@@ -134,7 +139,7 @@ def _proposal(
     cluster: Cluster,
     rights: Rights,
     job_set: JobSet | None,
-    targets: Sequence[str] = (),
+    targets: Sequence[str],
     *,
     new_sets: bool = True,
 ) -> Proposal:
@@ -194,7 +199,7 @@ def _proposal(
         facts = {"cluster": where, "problem": server.denied}
         problems.insert(0, diagnose(codes.ADMISSION_NOT_ASKED, None, **facts))
     if unknown := unknown_targets(proposed, targets):
-        raise ImpossibleError(Result(INPUT, tuple(unknown)))
+        raise ImpossibleError(unknown)
     proposed = targeted(proposed, targets)
     # What the ApplySets of orphans still have once the plan is done.
     removed = {step.ref for step in proposed.steps if step.action in REMOVES}
@@ -414,7 +419,7 @@ def delete_proposal(
         elif not mine and absent is not None:
             absent(where, name)
     if unknown:
-        raise ImpossibleError(Result(INPUT, tuple(unknown)))
+        raise ImpossibleError(unknown)
     maps = {
         (ref.namespace or cluster.namespace, name): value
         for value in compiled
@@ -431,7 +436,7 @@ def delete_proposal(
             facts = {"problem": problem, "advice": advice}
             foreign.append(diagnose(codes.FOREIGN_OBJECT, None, object=ref, **facts))
     if foreign:
-        raise ImpossibleError(Result(CONFLICT, tuple(foreign)))
+        raise ImpossibleError(foreign, CONFLICT)
     proposed = removal(
         live,
         adopt=adopt,

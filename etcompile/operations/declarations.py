@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
+from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
 from etcompile.model import Settings
 from etcompile.overlays.overlay_files import shipped
@@ -49,46 +49,24 @@ def declarations(
     ]
 
 
-class Comparison(Struct, frozen=True):
-    """A plan, or why there is none.
-
-    Args:
-        plan: The plan; None if the left side cannot be read.
-        refused: What `apply` would refuse, beyond the conflicts in the plan.
-    """
-
-    plan: Plan | None
-    diagnostics: tuple[Diagnostic, ...] = ()
-    refused: tuple[Diagnostic, ...] = ()
-
-    def limited(self, targets: Sequence[str]) -> "Comparison":
-        """The same with the named objects only.
-
-        Args:
-            targets: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; all objects if there are none.
-        """
-        if self.plan is None or not targets:
-            return self
-        if problems := unknown_targets(self.plan, targets):
-            return Comparison(None, (*self.diagnostics, *problems))
-        return structs.replace(self, plan=targeted(self.plan, targets))
-
-
 def compared(
     compilation: Compilation,
     against: str,
     paths: Sequence[str],
     options: Options,
     ignored: tuple[Ignored, ...] = (),
-) -> Comparison:
+    targets: Sequence[str] = (),
+) -> Plan:
     """What has changed since a folder or a Git revision, as the plan that would bring it about.
 
     Args:
         against: A folder of manifests or job files; a Git revision, at which the same paths are
             compiled with the same options; or `REV:DIR`, a folder of a revision.
+        targets: Limit it to these objects: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`.
 
     Raises:
         RevisionError: `against` is neither.
+        RefusedError: what it names has errors, or a target is no object of the plan.
     """
     name = against
     if Path(against).is_dir():
@@ -97,14 +75,16 @@ def compared(
         name = f"revision {against}"
         with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
             left = _revision(against, paths, options, Path(folder))
-    errors = tuple(
+    errors = [
         diagnostic for diagnostic in left.diagnostics if diagnostic.severity is Severity.ERROR
-    )
+    ]
     if errors:
-        return Comparison(None, (*errors, diagnose(codes.LEFT_SIDE, None, side=name)))
+        raise RefusedError([*errors, diagnose(codes.LEFT_SIDE, None, side=name)])
     rights = Rights(whole=True, ignored=ignored)
-    right = declarations(compilation)
-    return Comparison(plan(right, left.in_order(), rights, against=name))
+    proposed = plan(declarations(compilation), left.in_order(), rights, against=name)
+    if unknown := unknown_targets(proposed, targets):
+        raise RefusedError(unknown)
+    return targeted(proposed, targets)
 
 
 def _folder(path: str, options: Options) -> Compilation:

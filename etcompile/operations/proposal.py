@@ -1,5 +1,7 @@
 """What came of an operation on a cluster, and why there may be nothing to propose."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
@@ -25,16 +27,15 @@ class Result(Struct, frozen=True):
 
 
 class ImpossibleError(RefusedError):
-    """There is nothing to propose; the result says why."""
+    """There is nothing to propose."""
 
-    def __init__(self, result: Result) -> None:
-        super().__init__(result.diagnostics, result.code)
-        self.result = result
+    def __init__(self, diagnostics: Sequence[Diagnostic], code: int = INPUT) -> None:
+        super().__init__(diagnostics, code)
 
 
 def impossible(code: str, **facts: object) -> ImpossibleError:
     """The error for a request that one diagnostic refuses."""
-    return ImpossibleError(Result(INPUT, (diagnose(code, None, **facts),)))
+    return ImpossibleError([diagnose(code, None, **facts)])
 
 
 def acyclic(proposal: Proposal) -> Proposal:
@@ -45,7 +46,7 @@ def acyclic(proposal: Proposal) -> Proposal:
     """
     if cycle := ring(proposal.plan.steps):
         deadlock = diagnose(codes.DEADLOCK, None, ring=cycle)
-        raise ImpossibleError(Result(INPUT, (*proposal.diagnostics, deadlock)))
+        raise ImpossibleError((*proposal.diagnostics, deadlock))
     return proposal
 
 

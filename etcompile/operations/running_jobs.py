@@ -12,7 +12,6 @@ from msgspec import Struct
 from etcompile import backend
 from etcompile.compiler.stored import StoredJobError
 from etcompile.diagnostics import codes
-from etcompile.exitcodes import INPUT
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, Object, is_going
 from etcompile.kubeapi import Cluster, ClusterError
@@ -29,7 +28,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import written_record
 from etcompile.model.supervision import first_replica
-from etcompile.operations.proposal import ImpossibleError, Result, impossible
+from etcompile.operations.proposal import ImpossibleError, impossible
 from etcompile.plan.owners import is_member, stranger
 from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights
@@ -124,7 +123,7 @@ def _declared(cluster: Cluster, job: str, code: str) -> tuple[Seen, StoredRun]:
     try:
         observed = seen(cluster, job, cluster.namespace)
     except NoSuchJobError as error:
-        raise ImpossibleError(Result(INPUT, error.diagnostics)) from error
+        raise ImpossibleError(error.diagnostics) from error
     problem = ""
     configs = [value for value in observed.objects.values() if is_config(value)]
     # A copy of it, which somebody made with its labels, is another one's or nobody's.

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from etcompile.diagnostics import Location, codes, diagnose
-from etcompile.exitcodes import CONFLICT, INPUT
+from etcompile.exitcodes import CONFLICT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.load import access, parse
-from etcompile.operations.proposal import ImpossibleError, Result, acyclic, note
+from etcompile.operations.proposal import ImpossibleError, acyclic, note
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import matched
 from etcompile.plan.plan_file import PlanError, read_plan
@@ -87,7 +87,7 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
             facts = {"plan": file, "object": step.ref, "problem": problem}
             diagnostics.append(diagnose(codes.CHANGED_WORLD, None, **facts))
     if diagnostics:
-        raise ImpossibleError(Result(CONFLICT, tuple(diagnostics)))
+        raise ImpossibleError(diagnostics, CONFLICT)
     return acyclic(Proposal(plan=saved, rights=rights, seen=seen))
 
 
@@ -123,4 +123,4 @@ def _fields(step: Step) -> list[tuple[Any, ...]]:
 
 def _unusable(place: Location, problem: object, advice: str = "") -> ImpossibleError:
     facts = {"plan": place.file, "problem": problem, "advice": advice}
-    return ImpossibleError(Result(INPUT, (diagnose(codes.UNUSABLE_PLAN, place, **facts),)))
+    return ImpossibleError([diagnose(codes.UNUSABLE_PLAN, place, **facts)])

@@ -83,7 +83,7 @@ def test_a_job_is_applied_restarted_and_deleted(compilation, cluster, kubelet, o
     assert not [name for name in objects() if "mnist" in name]
     with pytest.raises(operations.ImpossibleError, match="mnist") as error:
         operations.delete_proposal(cluster, [(None, "mnist")])
-    assert error.value.result.code == 7
+    assert error.value.code == 7
 
 
 def test_a_compilation_with_errors_is_never_applied(cluster, tmp_path, write):
@@ -91,8 +91,8 @@ def test_a_compilation_with_errors_is_never_applied(cluster, tmp_path, write):
     compilation = etcompile.compile([str(tmp_path / "jobs")])
     with pytest.raises(operations.ImpossibleError) as error:
         operations.apply_proposal(compilation, cluster, operations.Rights(prune=True))
-    assert error.value.result.code == 7
-    assert error.value.result.diagnostics
+    assert error.value.code == 7
+    assert error.value.diagnostics
 
 
 def test_a_rollout_is_interrupted_from_the_program(compilation, cluster, objects):
