@@ -7,7 +7,7 @@ volume or a label comes to it as data. Objects are plain JSON values.
 from etcompile.backend import gang
 from etcompile.backend.gitops import Situation, annotated
 from etcompile.backend.identity import own_labels, run_id, spec_hash
-from etcompile.backend.job_config import config_map, ends_with_run, host_line, host_names
+from etcompile.backend.job_config import ends_with_run, host_line, host_names
 from etcompile.backend.job_objects import deciding, lower, lower_pods, namespace_reason, waits
 from etcompile.backend.preflight_container import with_preflight
 from etcompile.backend.secrets import generated
@@ -18,7 +18,6 @@ __all__ = [
     "TemplateError",
     "Texts",
     "annotated",
-    "config_map",
     "deciding",
     "ends_with_run",
     "gang",

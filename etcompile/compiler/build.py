@@ -26,7 +26,7 @@ from etcompile.compiler.lower import LoweredDocuments
 from etcompile.compiler.patch import PatchedDocuments
 from etcompile.compiler.runtimes import SHIPPED_FILE
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose, has_errors
-from etcompile.k8s.bookkeeping import LAST_APPLIED, STORED_LIMIT
+from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import SERVER_METADATA, may_have_namespace
 from etcompile.load import Document
 from etcompile.model import Job, Origin, Settings
@@ -148,13 +148,12 @@ def job_objects(
         The objects, the edits that applied to them, and what is wrong.
     """
     settings = environment.settings
-    job, problems = folded.job, [*folded.diagnostics]
+    job = folded.job
+    problems = [*folded.diagnostics, *check_lists(job)]
     compiled: tuple[Mapping[str, Any], ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
-    too_large = check_lists(job)
     try:
-        too_large += _large_config(job, settings, texts)
-        if too_large or has_errors(problems):
+        if has_errors(problems):
             job = run.with_first_replicas(job)  # what else is wrong is reported all the same
         patched, its_run = run.objects(job, settings, texts, environment.edits)
         job = its_run.job
@@ -179,16 +178,14 @@ def job_objects(
             problems += unfilled
         if settings.profiles:
             situation = run.situation(its_run, folded.declared)
-            compiled = run.annotated(its_run, compiled, situation)
+            compiled = backend.annotated(compiled, settings.profiles, situation)
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
         facts["shipped"] = f"templates/{error.template}"
         own = Location(error.file, error.line) if error.file else None
         problems.append(diagnose(codes.TEMPLATE, own, **facts))
-    problems += too_large
     problems += advice(job, settings, compiled) if advice and not has_errors(problems) else ()
-    refused = check_compiled(job, compiled, settings.profiles)
-    problems += (problem for problem in refused if problem not in too_large)
+    problems += check_compiled(job, compiled, settings.profiles)
     # Not the intents' files: one more of them must not change every header.
     files = {job.origin.source.relative, *environment.settled_by}
     files |= {edit.origin.source.relative for edit in matched}
@@ -213,23 +210,6 @@ def job_objects(
             place = job.origin.locate("spec", "runtimeRef", "name")
         located.append(structs.replace(problem, location=place))
     return group, matched, located
-
-
-def _large_config(job: Job, settings: Settings, texts: backend.Texts) -> list[Diagnostic]:
-    """What is wrong with the ConfigMap, whose host lists grow with the job.
-
-    Checked before anything is made for each replica of a large job.
-    """
-    roles = [role for hosts in job.host_lists for name in hosts.roles if (role := job.role(name))]
-    size = sum(
-        len(role.members) * len(role.host_name(role.members[-1])) for role in roles if role.members
-    )
-    if size <= STORED_LIMIT / 2:
-        return []
-    config = (run.config_map(job, settings, texts),)
-    problems = check_compiled(job, config, settings.profiles)
-    # Warnings are reported with those of the other objects.
-    return problems if has_errors(problems) else []
 
 
 def _other_objects(

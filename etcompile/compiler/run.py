@@ -89,17 +89,6 @@ def _touching(job: Job, settings: Settings, edits: Sequence[overlays.Edit]) -> l
     return [edit for edit, kinds in touched.items() if kinds & _REPLICAS]
 
 
-def config_map(job: Job, settings: Settings, texts: backend.Texts) -> Object:
-    """The ConfigMap of a job alone, before overlays.
-
-    Raises:
-        TemplateError: a template that the user gave does not render.
-    """
-    run = run_of(job, settings)
-    stored = emit.to_yaml(stored_value(run.job, run.settings, ()))
-    return backend.config_map(run.job, run.settings, texts, stored)
-
-
 def pods(
     run: Run, role: str, members: Sequence[Member], edits: Sequence[overlays.Edit]
 ) -> tuple[Object, ...]:
@@ -151,8 +140,3 @@ def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -
     few = backend.lower(with_first_replicas(run.job), run.settings, backend.Texts(None), "")
     waves = {wave(value) for value in _patched(run, few, edits).objects}
     return structs.replace(around, waves=tuple(sorted(waves)))
-
-
-def annotated(run: Run, objects: Sequence[Object], around: backend.Situation) -> tuple[Object, ...]:
-    """Some or all objects of a run with the annotations of the tools that are to sync them."""
-    return backend.annotated(objects, run.settings.profiles, around)

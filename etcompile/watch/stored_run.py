@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from etcompile import backend, overlays
 from etcompile.backend import services
-from etcompile.compiler.run import Run, annotated, pods, situation_of_some
+from etcompile.compiler.run import Run, pods, situation_of_some
 from etcompile.compiler.stored import (
     StoredJobError,
     check_place,
@@ -248,7 +248,7 @@ class StoredRun:
         members = [member for member in own.members if member.index in wanted]
         values = pods(self._run, role, members, self._edits)
         if self.settings.profiles:
-            values = annotated(self._run, values, self._situation)
+            values = backend.annotated(values, self._run.settings.profiles, self._situation)
         marks = self.tracking.as_on(tracking) if tracking else self.tracking
         marked = (marks.on(value, self.namespace) for value in values)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
