@@ -155,8 +155,7 @@ def job_objects(
     try:
         if has_errors(problems):
             job = run.with_first_replicas(job)  # what else is wrong is reported all the same
-        patched, its_run = run.objects(job, settings, texts, environment.edits)
-        job = its_run.job
+        patched, job = run.objects(job, settings, texts, environment.edits)
         matched = frozenset(patched.edits)
         refused = [
             fault
@@ -177,7 +176,7 @@ def job_objects(
             compiled, unfilled = filled(compiled, keys.fill, job)
             problems += unfilled
         if settings.profiles:
-            situation = run.situation(its_run, folded.declared)
+            situation = run.situation(job, settings, folded.declared)
             compiled = backend.annotated(compiled, settings.profiles, situation)
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}

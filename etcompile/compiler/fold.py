@@ -66,7 +66,7 @@ def fold_job(job: Job, intents: Sequence[Intent], settings: Settings) -> FoldedJ
     # Where there are runs, workers may be named as the Pods of a run are, whichever run it was.
     run_names_count = settings.run is not None or job.run.run_id is not None
     folded, highest, problems = _with_intents(job, intents, run_names_count=run_names_count)
-    problems += check_longest_name(run_of(folded, settings).job, highest)
+    problems += check_longest_name(run_of(folded, settings), highest)
     if job.namespace is None and (reason := backend.namespace_reason(folded, settings)):
         place = job.origin.locate("metadata", "name")
         problems.append(diagnose(codes.ASSUMED_NAMESPACE, place, job=job.name, reason=reason))

@@ -7,7 +7,7 @@ this module alone says in which order run, gang, overlays, preflight and annotat
 
 from collections.abc import Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile import backend, emit, overlays
 from etcompile.compiler.stored import stored_value, with_patches
@@ -19,23 +19,10 @@ _REPLICAS = frozenset({"Pod", "Service"})
 """The kinds of objects that are made for each replica, now or when one is made again."""
 
 
-class Run(Struct, frozen=True):
-    """A job as a run of it.
-
-    Args:
-        job: The job, after its intents, as the run that it is.
-        settings: How it is compiled, with the run's ID.
-    """
-
-    job: Job
-    settings: Settings
-
-
-def run_of(job: Job, settings: Settings) -> Run:
+def run_of(job: Job, settings: Settings) -> Job:
     """A job after its intents as the run that the settings name."""
     job = with_settings(job, settings)
-    run = backend.run_id(job, settings.run)
-    return Run(in_run(job, run), structs.replace(settings, run=run))
+    return in_run(job, backend.run_id(job, settings.run))
 
 
 def with_first_replicas(job: Job) -> Job:
@@ -46,8 +33,8 @@ def with_first_replicas(job: Job) -> Job:
 
 def objects(
     job: Job, settings: Settings, texts: backend.Texts, edits: Sequence[overlays.Edit]
-) -> tuple[overlays.PatchedObjects, Run]:
-    """The objects of a job after overlays, and the run that they are.
+) -> tuple[overlays.PatchedObjects, Job]:
+    """The objects of a job after overlays, and the job as the run that they are.
 
     What overlays change of its Pods and Services is part of the stored job, and what changes the
     Pods is part of the run's identity: so these edits must be known before the objects are made.
@@ -56,9 +43,9 @@ def objects(
         TemplateError: a template that the user gave does not render.
     """
     of_replicas = _edits_of_replicas(job, settings, edits)
-    run = run_of(with_patches(job, of_replicas), settings)
-    stored = emit.to_yaml(stored_value(run.job, run.settings, of_replicas))
-    return _patched(run, backend.lower(run.job, run.settings, texts, stored), edits), run
+    job = run_of(with_patches(job, of_replicas), settings)
+    stored = emit.to_yaml(stored_value(job, settings, of_replicas))
+    return _patched(job, backend.lower(job, settings, texts, stored), edits), job
 
 
 def _edits_of_replicas(
@@ -83,14 +70,17 @@ def _edits_of_replicas(
 
 
 def _touching(job: Job, settings: Settings, edits: Sequence[overlays.Edit]) -> list[overlays.Edit]:
-    run = run_of(job, settings)
-    objects = backend.lower(run.job, run.settings, backend.Texts(None), "")
-    touched = _patched(run, objects, edits).edits
+    job = run_of(job, settings)
+    touched = _patched(job, backend.lower(job, settings, backend.Texts(None), ""), edits).edits
     return [edit for edit, kinds in touched.items() if kinds & _REPLICAS]
 
 
 def pods(
-    run: Run, role: str, members: Sequence[Member], edits: Sequence[overlays.Edit]
+    job: Job,
+    settings: Settings,
+    role: str,
+    members: Sequence[Member],
+    edits: Sequence[overlays.Edit],
 ) -> tuple[Object, ...]:
     """The Pods of some replicas after overlays, or the Jobs that make them.
 
@@ -103,40 +93,41 @@ def pods(
     Returns:
         A Pod for each replica, in the same order.
     """
-    pods = backend.lower_pods(run.job, role, members, run.settings)
-    return _patched(run, pods, edits).objects
+    return _patched(job, backend.lower_pods(job, role, members, settings), edits).objects
 
 
 def _patched(
-    run: Run, objects: Sequence[Object], edits: Sequence[overlays.Edit]
+    job: Job, objects: Sequence[Object], edits: Sequence[overlays.Edit]
 ) -> overlays.PatchedObjects:
     patched = overlays.PatchedObjects(tuple(objects), (), {}, ())
     if edits:
         from etcompile.overlays import object_patches  # noqa: PLC0415 - few runs have overlays
 
-        own_labels = backend.own_labels(run.job)
+        own_labels = backend.own_labels(job)
         patched = object_patches.patched_objects(objects, edits, own_labels=own_labels)
-    if run.job.preflight is None:
+    if job.preflight is None:
         return patched
-    return structs.replace(patched, objects=backend.with_preflight(run.job, patched.objects))
+    return structs.replace(patched, objects=backend.with_preflight(job, patched.objects))
 
 
-def situation(run: Run, declared: Job) -> backend.Situation:
+def situation(job: Job, settings: Settings, declared: Job) -> backend.Situation:
     """What the annotations of a run's objects depend on, besides these."""
-    around = backend.Situation.around(run.job, declared)
-    if run.settings.gang == "none":
+    around = backend.Situation.around(job, declared)
+    if settings.gang == "none":
         return around
     # Its Pods start together or not at all: none may be created after another runs.
     return structs.replace(around, waits={})
 
 
-def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -> backend.Situation:
+def situation_of_some(
+    job: Job, settings: Settings, declared: Job, edits: Sequence[overlays.Edit]
+) -> backend.Situation:
     """The same where only some of a run's objects are annotated, with the waves of the others."""
-    around = situation(run, declared)
-    if "kapp" not in run.settings.profiles:
+    around = situation(job, settings, declared)
+    if "kapp" not in settings.profiles:
         return around  # nobody else asks for them
     # Pods of a role are of one wave, unless an overlay names one of them. A wave that an overlay
     # gives to other kinds than Pods and Services is not known here: the job is stored without it.
-    few = backend.lower(with_first_replicas(run.job), run.settings, backend.Texts(None), "")
-    waves = {wave(value) for value in _patched(run, few, edits).objects}
+    few = backend.lower(with_first_replicas(job), settings, backend.Texts(None), "")
+    waves = {wave(value) for value in _patched(job, few, edits).objects}
     return structs.replace(around, waves=tuple(sorted(waves)))

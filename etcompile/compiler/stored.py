@@ -98,7 +98,7 @@ def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
 def stored_value(
     job: Job, settings: Settings, patches: Sequence[overlays.Edit] = ()
 ) -> dict[str, Any]:
-    """The stored form of a job after its intents, a JSON value.
+    """The stored form of a job after its intents, as a run of it, a JSON value.
 
     Members are written as runs of indexes, so that adding two workers to a thousand changes one
     line. The patches are those of overlays that touch its Pods and Services, in order.
@@ -109,7 +109,7 @@ def stored_value(
         "namespace": job.namespace,
         "document": job.document,
         "members": {role.name: list(_ranges(role.members)) for role in job.roles if role.bounds},
-        "settings": settings_value(settings),
+        "settings": settings_value(structs.replace(settings, run=job.run_id)),
     }
     stored: dict[str, Any] = without_nulls(value)
     # Here a null is not absent: in a patch it removes something.

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from etcompile import backend, overlays
 from etcompile.backend import services
-from etcompile.compiler.run import Run, pods, situation_of_some
+from etcompile.compiler.run import pods, situation_of_some
 from etcompile.compiler.stored import (
     StoredJobError,
     check_place,
@@ -220,16 +220,12 @@ class StoredRun:
         return frozenset(value["metadata"]["name"] for value in values)
 
     @cached_property
-    def _run(self) -> Run:
-        return Run(self.job, self.settings)
-
-    @cached_property
     def _edits(self) -> Sequence[overlays.Edit]:
         return read_patches(self._value)
 
     @cached_property
     def _situation(self) -> backend.Situation:
-        return situation_of_some(self._run, read_declared(self._value), self._edits)
+        return situation_of_some(self.job, self.settings, read_declared(self._value), self._edits)
 
     @_reading()
     def pods(
@@ -246,9 +242,9 @@ class StoredRun:
         if own is None:
             return []
         members = [member for member in own.members if member.index in wanted]
-        values = pods(self._run, role, members, self._edits)
+        values = pods(self.job, self.settings, role, members, self._edits)
         if self.settings.profiles:
-            values = backend.annotated(values, self._run.settings.profiles, self._situation)
+            values = backend.annotated(values, self.settings.profiles, self._situation)
         marks = self.tracking.as_on(tracking) if tracking else self.tracking
         marked = (marks.on(value, self.namespace) for value in values)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
@@ -288,7 +284,7 @@ class StoredRun:
         It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
         (reference/gitops.md 1.5). Its host is called as that of the replica always is.
         """
-        [pod] = pods(self._run, role, [member], self._edits)
+        [pod] = pods(self.job, self.settings, role, [member], self._edits)
         metadata, spec = pod["metadata"], pod["spec"]
         if metadata["name"] != name:
             spec = {"hostname": metadata["name"], **spec}

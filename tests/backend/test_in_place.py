@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import etcompile
-from etcompile import Options, Settings
+from etcompile import Options, Settings, backend
 from etcompile.compiler import run as stage
 from etcompile.compiler.stored import read_patches, read_stored
 from etcompile.model import InPlace
@@ -435,11 +435,10 @@ def test_a_pod_that_the_watcher_makes_again_is_the_one_that_git_has(
     stored = yaml.safe_load(config["data"]["job.yaml"])
     job, read = read_stored(stored)
     edits = read_patches(stored)
-    run = stage.Run(job, read)
-    around = stage.situation_of_some(run, job, edits)
+    around = stage.situation_of_some(job, read, job, edits)
     for role in job.roles:
-        made = stage.pods(run, role.name, role.members, edits)
-        for value in stage.annotated(run, made, around):
+        made = stage.pods(job, read, role.name, role.members, edits)
+        for value in backend.annotated(made, read.profiles, around):
             key = value["kind"], value["metadata"]["name"]
             assert value == by_name(result)[key]
 
