@@ -14,9 +14,10 @@ SAME = 30.0
 """Seconds in which whatever else happens is told by the same notice."""
 REMINDED = 3.0
 """Seconds after which a notice is given once more: nobody answers it, and a kubelet may lose it."""
-_REPORT = "REPORT"
-"""In place of a signal: the supervisor is to tell in its log what its processes do."""
-_RESTART = "RESTART"
+REPORT = "REPORT"
+"""In place of a signal: the supervisor is to tell in its log what its processes do. With `+USR1`, a
+program that gets that signal writes where it is."""
+RESTART = "RESTART"
 """In place of a signal: the supervisor is to begin the next epoch."""
 _AGAIN = " (again)"
 
@@ -44,12 +45,12 @@ class Notice(Struct, frozen=True):
     @property
     def is_report(self) -> bool:
         """Whether it asks what processes do, and tells of no disturbance."""
-        return self._word.partition("+")[0] == _REPORT
+        return self._word.partition("+")[0] == REPORT
 
     @property
     def is_restart(self) -> bool:
         """Whether it has the commands restarted."""
-        return self._word == _RESTART
+        return self._word == RESTART
 
     @property
     def _word(self) -> str:
@@ -61,23 +62,12 @@ class Notice(Struct, frozen=True):
 
 
 def notice(epoch: int, at: float, signal: str, why: str) -> Notice:
-    """A new notice; `at` is in seconds since 1970, `signal` what processes get: `USR1`."""
+    """A new notice; `at` is in seconds since 1970, `signal` what processes get: `USR1`, RESTART."""
     name = f"{epoch}-{at:.0f}"
     return Notice(name, f"{name} {signal} 0 {' '.join(why.split())}", float(f"{at:.0f}"))
 
 
-def report_request(epoch: int, at: float, stack_signal: str | None, why: str) -> Notice:
-    """A notice that asks supervisors what their processes do.
-
-    A program that gets the signal `stack_signal`, such as `USR1`, writes where it is.
-    """
-    word = _REPORT if stack_signal is None else f"{_REPORT}+{stack_signal}"
-    return notice(epoch, at, word, why)
-
-
-def restart_request(epoch: int, at: float, why: str) -> Notice:
-    """A notice that has the commands restarted."""
-    return notice(epoch, at, _RESTART, why)
+_NONE = Notice()
 
 
 def read_notice(text: str) -> Notice:
@@ -88,6 +78,3 @@ def read_notice(text: str) -> Notice:
     at = name.partition("-")[2]
     known = at.isdecimal() and float(at) < LATEST
     return Notice(name, text, float(at) if known else 0.0, text.endswith(_AGAIN))
-
-
-_NONE = Notice()

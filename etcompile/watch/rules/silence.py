@@ -20,7 +20,7 @@ from msgspec import Struct
 from etcompile.failures.stacks import Stack, elsewhere, stacks
 from etcompile.k8s.objects import seconds
 from etcompile.model import InPlace
-from etcompile.model.notice import report_request, restart_request
+from etcompile.model.notice import REPORT, RESTART, notice
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import (
     Action,
@@ -225,7 +225,7 @@ def broken(silence: Silence, now: float) -> Iterator[Action]:
         message = quiet
         for suspect in silence.suspects()[:1]:
             message = f"{suspect.pod.name}: {suspect.reason}, and {quiet}"
-        request = restart_request(silence.epoch, now, message)
+        request = notice(silence.epoch, now, RESTART, message)
         for pod in silence.speakers.values():
             yield NotifyPod(pod.name, pod.uid, request.text)
         yield EmitEvent("RunStuck", f"{message}: its commands are restarted", warning=True)
@@ -237,7 +237,9 @@ def _reports(silence: Silence, in_place: InPlace, now: float, why: str) -> Itera
     end = first + 2 * view.timeouts.report
     if now >= end:
         return
-    request = report_request(silence.epoch, first, in_place.stack_signal, why)
+    signal = in_place.stack_signal
+    word = REPORT if signal is None else f"{REPORT}+{signal}"
+    request = notice(silence.epoch, first, word, why)
     for pod in silence.speakers.values():
         if not silence.requested_at(pod):
             yield NotifyPod(pod.name, pod.uid, request.text)
