@@ -47,7 +47,6 @@ class JobObjects(Struct, frozen=True):
 
     Args:
         name: The job; None for other objects of the input.
-        namespace: The job's namespace, if it names one.
         objects: Kubernetes objects, JSON, in the order in which they are applied.
         sources: The files of the job and of what an overlay changed in it, independent of the
             working directory; not those of its scale intents.
@@ -57,7 +56,6 @@ class JobObjects(Struct, frozen=True):
         deciding: Names of Pods, or of Jobs that make them: the run has succeeded when all of one
             of these sets have.
         needs: What must be in the cluster for the job's gang, in words.
-        origin: The job's document; None for other objects of the input.
         run: The ID of the run that its Pods are; None if they have none.
         elastic: The fewest replicas of each of its roles that scales.
     """
@@ -143,9 +141,6 @@ def job_objects(
         changed_by: The overlays that changed a document, by their relative names.
         keys: What fills objects with what only the outside has; they stay as they are if None.
         advice: What is to be said of a job in which nothing is wrong; None for nothing.
-
-    Returns:
-        The objects, the edits that applied to them, and what is wrong.
     """
     settings = environment.settings
     job = folded.job

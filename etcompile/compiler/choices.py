@@ -26,7 +26,6 @@ class Options(Struct, frozen=True):
     Args:
         namespace: The namespace of documents that name none, as kubectl's `--namespace`; a
             document that names another one is refused.
-        settings: What ends up in the objects.
         overlays: What an environment changes, in order: a file, a folder with an `overlay.yaml`,
             the name of an overlay that ships with etcompile, or a document.
         runtimes: The TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may name besides
@@ -35,14 +34,11 @@ class Options(Struct, frozen=True):
             defaults if None.
         templates: A folder whose Jinja2 templates replace those of the same name.
         allow_plain_secrets: Let Secrets with data among the inputs pass.
-        allow_empty: Let inputs without any object pass: nothing is left of what they were.
         ignore_managed_by: Compile jobs that `managedBy` gives to another controller, too.
         skip_managed_by: Leave such jobs out, each with a warning, instead of refusing them; what
             `ignore_managed_by` compiles is not left out.
         dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
-        ignore: The codes of warnings that are not reported, such as `["ET2040"]`.
         lint: Give advice about training too, as `check` does: the warnings ET9xxx.
-        limits: Bounds on what is read.
         output: The folder that the result goes to, so that it is not read as input. Encrypted key
             pairs that stand in it are kept.
         previous: The folder whose encrypted key pairs are kept, if that is another.

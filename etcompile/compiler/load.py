@@ -60,9 +60,6 @@ class Sources(Struct, frozen=True):
 
     Args:
         options: How to compile, with the settings that overlays leave.
-        library: The runtimes of `--runtimes`.
-        environment: What the overlays come to.
-        keys: What fills objects with what only the outside has; None if nothing does.
         comments: The comments of all files that suppress warnings.
     """
 
@@ -83,12 +80,7 @@ class Sources(Struct, frozen=True):
 
 
 def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Sources:
-    """Reads all that a run needs.
-
-    Args:
-        inputs: Files, directories, globs, `-` for standard input, or documents.
-        stdin: What `-` reads; the process's standard input if None.
-    """
+    """Reads all that a run needs."""
     read = loaded(inputs, options, stdin)
     overlaid, runtimes = environment_of(options), library_of(options)
     texts, notes = texts_of(options)

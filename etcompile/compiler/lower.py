@@ -33,7 +33,6 @@ class LoweredDocuments(Struct, frozen=True):
 
     Args:
         others: Documents that are neither: other Kubernetes objects.
-        skipped: The documents of jobs that are left to their own controller.
     """
 
     jobs: tuple[Job, ...]
@@ -46,11 +45,7 @@ class LoweredDocuments(Struct, frozen=True):
 def lower(
     documents: Iterable[Document], kubernetes_version: str, managed: Managed = "refuse"
 ) -> LoweredDocuments:
-    """The jobs, intents and other objects that documents hold.
-
-    Args:
-        kubernetes_version: The version whose schema Pod templates and objects must satisfy.
-    """
+    """The jobs, intents and other objects that documents hold."""
     skipped: list[Document] = []
     values: list[Job | Intent] = []
     others: list[Document] = []

@@ -24,7 +24,6 @@ class PatchedDocuments(Struct, frozen=True):
 
     Args:
         documents: All of them, in the order of the input, without runtimes.
-        matched: The edits that applied to any.
         sources: The relative names of what else than its own file a document depends on.
         diagnostics: What is wrong with them, and the edits that failed.
     """

@@ -30,9 +30,7 @@ class Compilation(Struct, frozen=True):
     Args:
         groups: The objects by job; none if there was an error.
         diagnostics: Everything that is wrong or worth knowing, in the order of the input.
-        files: The files that were read, as the user named them.
         inputs: The SHA-256 of each of them, by its name independent of the working directory.
-        settings: How they were compiled, after overlays.
         suppressed: The warnings that an option or a comment silences; they are not among the
             diagnostics.
         skipped: Documents of jobs that were left to their own controller, as they came.

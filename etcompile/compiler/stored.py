@@ -40,7 +40,6 @@ class Stored(Struct, frozen=True):
     """A stored job, read.
 
     Args:
-        value: The stored form, JSON.
         job: The job, as the run that it is.
     """
 

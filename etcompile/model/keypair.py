@@ -18,11 +18,7 @@ from etcompile.model.protocol import JOB_LABEL, KEY_PAIR
 
 
 class KeyPair(Struct, frozen=True):
-    """Which keys of a Secret hold what.
-
-    Args:
-        config: The client's configuration itself, which is under `config`; None if there is none.
-    """
+    """Which keys of a Secret hold what."""
 
     private: str
     public: str

@@ -40,7 +40,6 @@ def patched_document(
 
     Args:
         templates: The paths of its Pod templates by role; None if its kind is not compiled.
-        namespace: The namespace of documents that name none, if one was chosen.
 
     Returns:
         The document, as it was before an edit that failed on it; the edits that are for it; the

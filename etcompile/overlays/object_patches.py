@@ -51,11 +51,7 @@ class _Compiled(Struct, frozen=True):
 def patched_objects(
     objects: Sequence[Object], edits: Sequence[Edit], *, own_labels: frozenset[str]
 ) -> PatchedObjects:
-    """The objects of a job after all edits that are for objects.
-
-    Args:
-        own_labels: Keys of labels that objects of the job are found by.
-    """
+    """The objects of a job after all edits that are for objects."""
     patches = {edit: edit.change.patch for edit in edits if isinstance(edit.change, Patch)}
     with_nulls = {edit for edit, p in patches.items() if without_nulls(p.value) is not p.value}
     specs: _Specs = {}

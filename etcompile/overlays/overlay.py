@@ -36,8 +36,6 @@ class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_def
     """A selection of documents and objects; what is None selects all.
 
     Args:
-        api_version: `group/version`.
-        name: A glob over names.
         namespace: An object without one is in `default`.
         labels: Labels that it must have, to globs over their values.
         role: The replica's role: of a job document its Pod template, of an object its label.
@@ -101,7 +99,6 @@ class ImageChange(Struct, frozen=True):
 
     Args:
         name: The image, without tag and digest; may be a glob.
-        entry: Where the new values are written.
     """
 
     name: str
@@ -113,7 +110,6 @@ class ResourceChange(Struct, frozen=True):
 
     Args:
         container: A glob over the names of containers.
-        entry: Where the new values are written.
     """
 
     container: str
@@ -128,7 +124,6 @@ class Edit(Struct, frozen=True, eq=False):
 
     Args:
         reach: What it is for when its target names no kind.
-        optional: It may match nothing.
     """
 
     origin: Origin
@@ -164,12 +159,7 @@ class Edit(Struct, frozen=True, eq=False):
 
 
 class Overlay(Struct, frozen=True):
-    """An overlay.
-
-    Args:
-        settings: Compiler settings, by the name they have in the file.
-        edits: What it does to documents and objects, in the order in which it is done.
-    """
+    """An overlay."""
 
     source: Source
     settings: Mapping[str, Any]
@@ -180,7 +170,6 @@ class PatchedObjects(Struct, frozen=True):
     """A job's objects after overlays.
 
     Args:
-        objects: All of them, in the order given.
         changed: Those that an edit touched, with the places of their values; of a role's replicas
             that the same edits touched, one.
         edits: The edits that applied to any, in order, each with the kinds that it touched.

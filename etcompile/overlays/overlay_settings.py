@@ -26,9 +26,6 @@ def settled(
 ) -> tuple[Settings, dict[str, Overlay], frozenset[Edit], list[Diagnostic]]:
     """The settings after overlays.
 
-    Args:
-        explicit: The names of those that somebody chose, which no overlay changes.
-
     Returns:
         The settings; by the name of a setting, the overlay that decides it; the edits that
         changed an image of the settings; and an error for each value that cannot be.
