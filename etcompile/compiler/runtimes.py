@@ -5,7 +5,7 @@ it becomes part of its jobs and is no object of the output.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -70,33 +70,14 @@ def with_runtimes(
         if not _is_train_job(document) or is_left(document):
             results.append(document)
             continue
-        from etcompile.frontends.trainer import runtime_patches  # noqa: PLC0415 - few inputs have one
-
-        job = document
-        if (renewed := runtime_patches.with_patches(document)) is not None:
-            # The overrides of Trainer 2.0 and 2.1 as patches, and a warning of them.
-            patched, warning = renewed
-            job = structs.replace(document, data=patched.value, origin=patched, path=())
-            problems.append(warning)
-        runtime, refusals = _runtime_of(job, runtimes)
-        problems += refusals
-        if (
-            runtime is None
-            or runtime in broken
-            or "runtime" in job.data
-            or schema_faults(job.data, "TrainJob.json")
-            or schema_faults(runtime.data, RUNTIME_SCHEMA)
-        ):
-            # What cannot be read of the two is reported elsewhere.
-            own = {key: value for key, value in job.data.items() if key != "runtime"}
-            results.append(structs.replace(job, data=own) if "runtime" in job.data else job)
-            continue
-        result, notes = _merged(job, runtime, kubernetes_version)
+        result, runtime, notes = _with_runtime(document, runtimes, broken, kubernetes_version)
         results.append(result)
         problems += notes
-        merged.update([runtime] if result is not job else [])
-        own_file = (runtime.relative,) if runtime in runtimes else ()
-        sources[result] = (*changed_by.get(document, ()), *changed_by.get(runtime, ()), *own_file)
+        if runtime is not None:
+            merged.add(runtime)
+            own_file = (runtime.relative,) if runtime in runtimes else ()
+            changes = (*changed_by.get(document, ()), *changed_by.get(runtime, ()))
+            sources[result] = (*changes, *own_file)
     named = named_runtimes(document for document in documents if not is_left(document))
     for runtime in runtimes:
         is_unmerged = runtime.name in named and runtime not in merged
@@ -119,6 +100,43 @@ def with_runtimes(
             advice = "name it in spec.runtimeRef, or leave it out"
             problems.append(unused(runtime.locate(("kind",)), what, reason, advice))
     return tuple(results), sources, [*dict.fromkeys(problems)]
+
+
+def _with_runtime(
+    document: Document, runtimes: Sequence[Document], broken: Collection[Document], version: str
+) -> tuple[Document, Document | None, list[Diagnostic]]:
+    """A TrainJob merged with its runtime, that runtime, or None if it is refused, and problems."""
+    # Few inputs have one.
+    from etcompile.frontends.trainer import merge, runtime_patches, unsupported  # noqa: PLC0415
+
+    job, problems = document, []
+    if (renewed := runtime_patches.with_patches(document)) is not None:
+        # The overrides of Trainer 2.0 and 2.1 as patches, and a warning of them.
+        current, warning = renewed
+        job = structs.replace(document, data=current.value, origin=current, path=())
+        problems.append(warning)
+    runtime, refusals = _runtime_of(job, runtimes)
+    problems += refusals
+    if (
+        runtime is None
+        or runtime in broken
+        or "runtime" in job.data
+        or schema_faults(job.data, "TrainJob.json")
+        or schema_faults(runtime.data, RUNTIME_SCHEMA)
+    ):
+        # What cannot be read of the two is reported elsewhere.
+        own = {key: value for key, value in job.data.items() if key != "runtime"}
+        return structs.replace(job, data=own) if "runtime" in job.data else job, None, problems
+    if refusals := runtime_patches.problems(job, runtime):
+        return job, None, [*problems, *refusals]
+    patched = runtime_patches.patched(job, runtime)
+    if patched is not runtime and (faults := [*_broken_parts(patched, version)]):
+        refusals = [kubernetes.diagnostic(patched, fault, version) for fault in faults]
+    if refusals := refusals or unsupported.refusals(job, patched):
+        return job, None, [*problems, *refusals]
+    problems += [*runtime_patches.notes(job), *unsupported.notes(job, patched)]
+    result = merge.merged(job, patched)
+    return structs.replace(job, data=result.value, origin=result, path=()), runtime, problems
 
 
 def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
@@ -206,19 +224,3 @@ def shipped() -> tuple[Document, ...]:
     """The runtimes that Trainer installs, as far as they are compiled."""
     file = data.folder("schemas") / _SHIPPED
     return parse(file.read_text("utf-8"), file=SHIPPED_FILE).documents
-
-
-def _merged(job: Document, runtime: Document, version: str) -> tuple[Document, list[Diagnostic]]:
-    # Few inputs have one.
-    from etcompile.frontends.trainer import merge, runtime_patches, unsupported  # noqa: PLC0415
-
-    if problems := runtime_patches.problems(job, runtime):
-        return job, problems
-    patched = runtime_patches.patched(job, runtime)
-    if patched is not runtime and (faults := [*_broken_parts(patched, version)]):
-        return job, [kubernetes.diagnostic(patched, fault, version) for fault in faults]
-    if problems := unsupported.refusals(job, patched):
-        return job, problems
-    result = merge.merged(job, patched)
-    notes = [*runtime_patches.notes(job), *unsupported.notes(job, patched)]
-    return structs.replace(job, data=result.value, origin=result, path=()), notes
