@@ -19,6 +19,7 @@ import msgspec
 import yaml
 from msgspec import Struct, field, structs
 
+from etcompile.k8s.objects import without_nulls
 from etcompile.kubeapi.errors import ClusterError
 
 MOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -230,7 +231,7 @@ def _config(file: Path, *, explicit: bool) -> _Config:
         raise _fault(f"cannot read the kubeconfig {file}: {error.strerror}") from None
     try:
         content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-        config = _CONFIG.decode(msgspec.json.encode(_without_nulls(content) or {}))
+        config = _CONFIG.decode(msgspec.json.encode(without_nulls(content) or {}))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         if isinstance(error, msgspec.ValidationError):
             words = str(error).replace("`", "").replace(" | null", "")
@@ -249,15 +250,6 @@ def _config(file: Path, *, explicit: bool) -> _Config:
             if names.count(name) > 1:
                 raise _fault(f"the kubeconfig {file} defines {name!r} twice in one list")
     return config
-
-
-def _without_nulls(value: Any) -> Any:
-    """A value without the keys that have none, which stand for a field's default."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    if isinstance(value, list):
-        return [{} if each is None else _without_nulls(each) for each in value]
-    return value
 
 
 def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Access:

@@ -451,58 +451,6 @@ def test_an_alert_of_the_server_ends_it_unless_it_blames_the_bytes(written, aler
     assert caught.value.attempts == attempts
 
 
-class _Tunnel(socketserver.StreamRequestHandler):
-    """A proxy that knows CONNECT, as those in companies do."""
-
-    def handle(self) -> None:
-        import contextlib
-        import socket
-
-        line = self.rfile.readline().decode()
-        while self.rfile.readline().strip():
-            pass
-        self.server.seen.append(line.strip())  # type: ignore[attr-defined]
-        host, port = line.split()[1].split(":")
-        with socket.create_connection((host, int(port))) as upstream:
-            self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-
-            def back() -> None:
-                with contextlib.suppress(OSError):
-                    while data := upstream.recv(65536):
-                        self.connection.sendall(data)
-
-            thread = threading.Thread(target=back)
-            thread.start()
-            with contextlib.suppress(OSError):
-                while data := self.connection.recv(65536):
-                    upstream.sendall(data)
-                upstream.shutdown(socket.SHUT_RDWR)
-            thread.join()
-
-
-@pytest.fixture
-def tunnel():
-    """A running proxy, and what it was asked to connect to."""
-
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-        block_on_close = False
-
-    with Server(("127.0.0.1", 0), _Tunnel) as server:
-        server.seen = []
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-def test_the_proxy_of_the_kubeconfig_is_used(written, tunnel, control_plane):
-    proxy = f"http://127.0.0.1:{tunnel.server_address[1]}"
-    with connect(kubeconfig=written({"token": "admin-token"}, proxy_url=proxy)) as cluster:
-        assert whoami(cluster) == "admin"
-    address = control_plane.server.removeprefix("https://")
-    assert [line.rsplit(" ", 1)[0] for line in tunnel.seen] == [f"CONNECT {address}"]
-
-
 def test_a_server_on_loopback_is_reached_without_the_proxy_of_the_environment(written, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     with connect(kubeconfig=written({"token": "admin-token"})) as cluster:
