@@ -29,13 +29,11 @@ class Notice(Struct, frozen=True):
         name: By which supervisors know whether they have heeded it.
         text: All of it, the value of the annotation: name, signal, `0`, and why.
         at: When it was given, in seconds since 1970; 0 if nobody has said so.
-        repeated: It was given once more.
     """
 
     name: str = ""
     text: str = ""
     at: float = 0.0
-    repeated: bool = False
 
     @property
     def why(self) -> str:
@@ -58,7 +56,7 @@ class Notice(Struct, frozen=True):
 
     def again(self) -> "Notice":
         """The same, given once more."""
-        return Notice(self.name, self.text + _AGAIN, self.at, repeated=True)
+        return Notice(self.name, self.text + _AGAIN, self.at)
 
 
 def notice(epoch: int, at: float, signal: str, why: str) -> Notice:
@@ -77,4 +75,4 @@ def read_notice(text: str) -> Notice:
     name = text.partition(" ")[0]
     at = name.partition("-")[2]
     known = at.isdecimal() and float(at) < LATEST
-    return Notice(name, text, float(at) if known else 0.0, text.endswith(_AGAIN))
+    return Notice(name, text, float(at) if known else 0.0)

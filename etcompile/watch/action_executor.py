@@ -200,19 +200,15 @@ class ActionExecutor(Struct, frozen=True):
             raise OutdatedError(name) from error
         self.control.store.saw_map(live, answer=True)
         if isinstance(action, WriteStatus):
-            self._count(case, action)
+            before, metrics = case.record, self.control.metrics
+            begun = before.epoch if before is not None and before.run == action.record.run else 0
+            metrics.epochs.inc(max(0, (action.record.epoch or 0) - (begun or 0)))
+            log = read_log(case.seen.status.data) if case.seen.status is not None else None
+            written_before = {failure.uid for failure in log.failures} if log is not None else set()
+            for failure in action.failures.failures if action.failures is not None else ():
+                if failure.uid not in written_before:
+                    metrics.failures.labels(failure.cause.name).inc()
         return True
-
-    def _count(self, case: Case, action: WriteStatus) -> None:
-        record = case.record
-        same = record is not None and record.run == action.record.run
-        begun = (record.epoch or 0) if record is not None and same else 0
-        self.control.metrics.epochs.inc(max(0, (action.record.epoch or 0) - begun))
-        log = read_log(case.seen.status.data) if case.seen.status is not None else None
-        before = {failure.uid for failure in log.failures} if log is not None else set()
-        for failure in action.failures.failures if action.failures is not None else ():
-            if failure.uid not in before:
-                self.control.metrics.failures.labels(failure.cause.name).inc()
 
     # ---- Pods ----------------------------------------------------------------------------------
 

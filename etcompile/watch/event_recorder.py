@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import Struct, field
+
 from etcompile.diagnostics.redaction import shown
 from etcompile.k8s.objects import timestamp
 from etcompile.kubeapi import Cluster, ClusterError
@@ -54,22 +56,20 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
-class EventRecorder:
-    """Events on their way; safe to share between threads."""
+class EventRecorder(Struct):
+    """Events on their way; safe to share between threads.
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        may_act: Callable[[], bool],
-        identity: str,
-        counted: Callable[[str], None],
-    ) -> None:
-        self._cluster, self._may_act = cluster, may_act
-        self._identity, self._counted = identity, counted
-        self._waiting: deque[dict[str, Any]] = deque(maxlen=_MOST_WAITING)
-        self._some = threading.Event()
-        self._closed = False
+    Args:
+        counted: Is called with the status of each answer: `ok`, an HTTP status, or `none`.
+    """
+
+    cluster: Cluster
+    may_act: Callable[[], bool]
+    identity: str
+    counted: Callable[[str], None]
+    _waiting: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING))
+    _some: threading.Event = field(default_factory=threading.Event)
+    _closed: bool = False
 
     def emit(
         self, namespace: str, event: EmitEvent, config: Mapping[str, Any], version: str = ""
@@ -88,7 +88,7 @@ class EventRecorder:
         if version:
             what = "\0".join(map(str, (about["uid"], event.reason, event.message, version)))
             suffix = hashlib.sha256(what.encode()).hexdigest()[:16]
-        now = timestamp(self._cluster.now())
+        now = timestamp(self.cluster.now())
         self._waiting.append(
             {
                 "apiVersion": "v1",
@@ -107,7 +107,7 @@ class EventRecorder:
                 "lastTimestamp": now,
                 "source": {"component": WATCHER},
                 "reportingComponent": WATCHER,
-                "reportingInstance": self._identity,
+                "reportingInstance": self.identity,
             }
         )
         self._some.set()
@@ -141,13 +141,13 @@ class EventRecorder:
                 continue
             budget -= 1.0
             event = self._waiting.popleft()
-            if not self._may_act():
+            if not self.may_act():
                 continue
             try:
-                self._cluster.create(event, field_manager=WATCHER)
-                self._counted("ok")
+                self.cluster.create(event, field_manager=WATCHER)
+                self.counted("ok")
             except ClusterError as error:
-                self._counted(str(error.status or "none"))
+                self.counted(str(error.status or "none"))
             except Exception:
                 _log.exception("an Event cannot be sent: this is a bug")
 

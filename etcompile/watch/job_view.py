@@ -5,6 +5,7 @@ What it must not forget is in the run record. Times are in seconds since 1970.
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -76,10 +77,11 @@ class HostsRecord(Struct, frozen=True):
 _ANCHORS = msgspec.json.Decoder(dict[str, Anchor])
 
 
-def hosts_record(data: Mapping[str, str], annotations: Mapping[str, str]) -> HostsRecord:
+def hosts_record(data: Mapping[str, str], metadata: Mapping[str, Any]) -> HostsRecord:
     """The live host lists, read back from `J-hosts`."""
     try:
-        return HostsRecord(data, _ANCHORS.decode(annotations.get(ANCHOR) or "{}"))
+        anchors = (metadata.get("annotations") or {}).get(ANCHOR) or "{}"
+        return HostsRecord(data, _ANCHORS.decode(anchors))
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return HostsRecord(data)  # not by a watcher: nobody waits for these hosts
 

@@ -35,38 +35,28 @@ class LeaseDurations(Struct, frozen=True):
         return cls(seconds, seconds * 2 / 3, seconds * 2 / 15)
 
 
-class LeaderElection:
+class LeaderElection(Struct):
     """One watcher's part in the election; no other may have the same `identity`.
 
-    Attributes:
+    Args:
         changed: Is called, from the thread that runs `run`, when this watcher leads and when it
             stopped leading.
         holder: Who held the Lease when it was last read.
         problem: Why the last try failed, if not because another one holds the Lease.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        namespace: str,
-        name: str,
-        identity: str,
-        *,
-        terms: LeaseDurations | None = None,
-        changed: Callable[[bool], None] = lambda _leads: None,
-    ) -> None:
-        self._cluster = cluster
-        self._namespace = namespace
-        self._name = name
-        self._identity = identity
-        self._terms = terms or LeaseDurations()
-        self.changed = changed
-        self._until = float("-inf")
-        self._leads = False
-        self.holder = ""
-        self._seen: tuple[str, float] = ("", 0.0)
-        self._version: str | None = None
-        self.problem = ""
+    cluster: Cluster
+    namespace: str
+    name: str
+    identity: str
+    terms: LeaseDurations = LeaseDurations()
+    changed: Callable[[bool], None] = lambda _leads: None
+    holder: str = ""
+    problem: str = ""
+    _until: float = float("-inf")
+    _leads: bool = False
+    _seen: tuple[str, float] = ("", 0.0)  # a version of the Lease, and since when it is known
+    _version: str | None = None
 
     @property
     def valid(self) -> bool:
@@ -82,7 +72,7 @@ class LeaderElection:
                 # Whatever a Lease may hold: who stops trying would never lead again.
                 _log.exception("the election: this is a bug")
             # With some spread: watchers that started together should not stay together.
-            stop.wait(self._terms.retry * random.uniform(0.8, 1.0))  # noqa: S311
+            stop.wait(self.terms.retry * random.uniform(0.8, 1.0))  # noqa: S311
         self.release()
 
     def attempt(self) -> bool:
@@ -98,7 +88,7 @@ class LeaderElection:
             held = False
         before = self._until
         if held:
-            self._until = begun + self._terms.renew
+            self._until = begun + self.terms.renew
         if steady() >= before:
             # Renewed, but late: whoever asked in between was told not to act, and gave up.
             self._turn(leads=False)
@@ -128,12 +118,12 @@ class LeaderElection:
             # The common case is one request: if anybody else wrote, the version does not match.
             self._patch({"renewTime": self._now()}, self._version)
             return True
-        resource = self._cluster.resource(_API_VERSION, "Lease")
-        live = self._cluster.get(resource, self._name, self._namespace)
+        resource = self.cluster.resource(_API_VERSION, "Lease")
+        live = self.cluster.get(resource, self.name, self.namespace)
         if live is None:
-            metadata = {"name": self._name, "namespace": self._namespace}
+            metadata = {"name": self.name, "namespace": self.namespace}
             lease = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": metadata}
-            self._note(self._cluster.create({**lease, "spec": self._acquired(0)}))
+            self._note(self.cluster.create({**lease, "spec": self._acquired(0)}))
             return True
         spec = live.get("spec") or {}
         version = live["metadata"]["resourceVersion"]
@@ -141,18 +131,18 @@ class LeaderElection:
         if self._seen[0] != version:
             self._seen = version, begun
         runs_out = self._seen[1] + float(spec.get("leaseDurationSeconds") or 0)
-        if self.holder not in ("", self._identity) and begun < runs_out:
+        if self.holder not in ("", self.identity) and begun < runs_out:
             self._until = float("-inf")
             return False
-        changes = int(spec.get("leaseTransitions") or 0) + (self.holder != self._identity)
+        changes = int(spec.get("leaseTransitions") or 0) + (self.holder != self.identity)
         self._patch(self._acquired(changes), version)
         return True
 
     def _acquired(self, transitions: int) -> dict[str, Any]:
         now = self._now()
         return {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": round(self._terms.lease) or 1,
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": round(self.terms.lease) or 1,
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": transitions,
@@ -160,14 +150,14 @@ class LeaderElection:
 
     def _patch(self, spec: dict[str, Any], version: str) -> None:
         change = {"metadata": {"resourceVersion": version}, "spec": spec}
-        resource, place = self._cluster.resource(_API_VERSION, "Lease"), self._namespace
-        patch = self._cluster.patch
-        self._note(patch(resource, self._name, change, place, field_manager=WATCHER))
+        resource, place = self.cluster.resource(_API_VERSION, "Lease"), self.namespace
+        patch = self.cluster.patch
+        self._note(patch(resource, self.name, change, place, field_manager=WATCHER))
 
     def _note(self, lease: dict[str, Any]) -> None:
         self._version = lease["metadata"]["resourceVersion"]
         self.holder = lease["spec"].get("holderIdentity") or ""
 
     def _now(self) -> str:
-        moment = datetime.fromtimestamp(self._cluster.now(), UTC)
+        moment = datetime.fromtimestamp(self.cluster.now(), UTC)
         return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -83,11 +83,6 @@ class Ledger:
             for request in self._held.keys() - wanted:
                 del self._held[request]
 
-    def retry_soon(self) -> None:
-        """What has been refused may be accepted now: each waits as after its first failure."""
-        self.retain()
-        self.failed_looks = 1
-
     # ---- reports and supervision ---------------------------------------------------------------
 
     def is_news(self, kind: str, text: str) -> bool:

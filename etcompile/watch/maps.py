@@ -52,11 +52,6 @@ class SeenMap(Struct, frozen=True):
         return str(self.metadata["name"])
 
     @property
-    def annotations(self) -> Mapping[str, str]:
-        """Its annotations."""
-        return self.metadata.get("annotations") or {}
-
-    @property
     def data(self) -> Mapping[str, str]:
         """Its data."""
         return self.value.get("data") or {}

@@ -76,7 +76,9 @@ class Reconciler(Struct, frozen=True):
         """The jobs of a namespace whose Pods a quota refused: it may have room again."""
         for key, memory in self.memory.jobs().items():
             if key[0] == namespace and memory.run.over_quota:
-                memory.ledger.retry_soon()  # the quota's change is on its way
+                # What was refused waits as after its first failure: the change is on its way.
+                memory.ledger.retain()
+                memory.ledger.failed_looks = 1
                 yield key
 
     def reconcile(self, key: JobKey, since: float) -> tuple[float | None, Result]:
@@ -259,7 +261,7 @@ class Reconciler(Struct, frozen=True):
                 if gone.pod.created >= run.created
             },
             record=case.record,
-            hosts=hosts_record(seen.hosts.data, seen.hosts.annotations) if seen.hosts else None,
+            hosts=hosts_record(seen.hosts.data, seen.hosts.metadata) if seen.hosts else None,
             batch=known.view if known else None,
             git_managed=run.git_managed,
             watched_since=max(seen.since, since),

@@ -7,6 +7,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from msgspec import Struct, field
 
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError, Resource
@@ -27,7 +30,7 @@ Name = tuple[str, str]
 """Of an object: its namespace and its name."""
 
 
-class Reflector:
+class Reflector(Struct):
     """Follows the objects of a kind.
 
     Args:
@@ -39,28 +42,17 @@ class Reflector:
         restarted: Is called with each new beginning and its cause: `expired`, or `error`.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        api_version: str,
-        kind: str,
-        place: str | None,
-        labels: str,
-        saw: Callable[..., None],
-        left: Callable[[str, str | None, set[Name], int], None] | None,
-        restarted: Callable[[str, str, ClusterError], None],
-    ) -> None:
-        self.api_version = api_version
-        self.kind = kind
-        self.synced = threading.Event()
-        self._cluster = cluster
-        self._place = place
-        self._labels = labels
-        self._saw = saw
-        self._left = left
-        self._restarted = restarted
-        self._version: str | None = None
-        self._lock = threading.Lock()
+    cluster: Cluster
+    api_version: str
+    kind: str
+    place: str | None
+    labels: str
+    saw: Callable[..., None]
+    left: Callable[[str, str | None, set[Name], int], None] | None
+    restarted: Callable[[str, str, ClusterError], None]
+    synced: threading.Event = field(default_factory=threading.Event)
+    _version: str | None = None
+    _lock: AbstractContextManager[object] = field(default_factory=threading.Lock)
 
     def run(self, stop: threading.Event) -> None:
         """Follows them until told to stop, or until the cluster is closed."""
@@ -68,7 +60,7 @@ class Reflector:
         while not stop.is_set():
             begun = time.monotonic()
             try:
-                resource = self._cluster.resource(self.api_version, self.kind)
+                resource = self.cluster.resource(self.api_version, self.kind)
                 if self._version is None:
                     self._version = self.list(resource)
                     begun = time.monotonic()
@@ -78,7 +70,7 @@ class Reflector:
                     return
                 if error.expired:
                     self._version = None
-                self._restarted(self.kind, "expired" if error.expired else "error", error)
+                self.restarted(self.kind, "expired" if error.expired else "error", error)
                 if time.monotonic() - begun > _STEADY:
                     wait = _FIRST_WAIT
                 # The first new list at once: nothing is wrong, it was only long ago.
@@ -89,7 +81,7 @@ class Reflector:
                 # One answer that nobody thought of must not end this thread for good.
                 _log.exception("the stream of %s: this is a bug", self.kind)
                 self._version = None
-                self._restarted(self.kind, "error", ClusterError("Bug", repr(error)[:300]))
+                self.restarted(self.kind, "error", ClusterError("Bug", repr(error)[:300]))
                 stop.wait(_LONGEST_WAIT)
 
     def list(self, resource: Resource) -> str:
@@ -97,23 +89,23 @@ class Reflector:
         version, limit = "0", _PAGES.get(self.kind, _PAGE)
         listed: set[Name] = set()
         with self._lock:
-            pages = self._cluster.pages(
-                resource, self._place, labels=self._labels, limit=limit, largest=_LARGEST_PAGE
+            pages = self.cluster.pages(
+                resource, self.place, labels=self.labels, limit=limit, largest=_LARGEST_PAGE
             )
             for page in pages:
                 for value in page.items:
                     listed.add((value["metadata"]["namespace"], value["metadata"]["name"]))
                     self._see(value)
                 version = page.resource_version
-            if self._left is not None:
-                self._left(self.kind, self._place, listed, int(version))
+            if self.left is not None:
+                self.left(self.kind, self.place, listed, int(version))
         self.synced.set()
         return version
 
     def _watch(self, resource: Resource, stop: threading.Event) -> None:
         assert self._version is not None  # noqa: S101 - the list gave one
-        watch = self._cluster.watch(
-            resource, self._version, self._place, labels=self._labels, renewal=_RENEWAL
+        watch = self.cluster.watch(
+            resource, self._version, self.place, labels=self.labels, renewal=_RENEWAL
         )
         try:
             for event in watch:
@@ -128,7 +120,7 @@ class Reflector:
 
     def _see(self, value: LiveObject, *, gone: bool = False) -> None:
         try:
-            self._saw(bounded(value), gone=gone)
+            self.saw(bounded(value), gone=gone)
         except Exception:
             # One object that nobody thought of must not end the stream of all others.
             metadata = value.get("metadata") or {}

@@ -292,14 +292,12 @@ class Store:
 
     def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A ConfigMap as an event shows it, or as an answer does that no stream has shown."""
-        key, version, slot = job_key(value), version_of(value), None
+        key, version = job_key(value), version_of(value)
         # Which of a job's ConfigMaps it is: by its name alone, whatever it holds.
         name, job = value["metadata"]["name"], key[1]
-        if is_config(value["metadata"]):
-            slot = "config"
-        elif job and name in (hosts_name(job), status_name(job)):
-            slot = "hosts" if name == hosts_name(job) else "status"
-        elif not gone and STORED_JOB in (value.get("data") or {}):
+        slots = {hosts_name(job): "hosts", status_name(job): "status"} if job else {}
+        slot = "config" if is_config(value["metadata"]) else slots.get(name)
+        if slot is None and not gone and STORED_JOB in (value.get("data") or {}):
             names = " or ".join(config_names(job))
             why = f"it is labelled {JOB_LABEL}={job}, but the ConfigMap of that job is {names}"
             say(logging.WARNING, key, f"the ConfigMap {name} is ignored: {why}")

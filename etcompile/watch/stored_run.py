@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile import backend, overlays
+from etcompile import backend
 from etcompile.backend import services
 from etcompile.compiler.run import pods, situation_of_some
 from etcompile.compiler.stored import (
@@ -197,6 +197,7 @@ class StoredRun:
             job = structs.replace(stored.job, config_name=metadata["name"])
             self.job = backend.gang.suited(job, self.settings)
             self.spec_hash = backend.spec_hash(self.job)
+            self._edits = read_patches(self._value)
 
     @property
     def git_managed(self) -> bool:
@@ -218,10 +219,6 @@ class StoredRun:
         """The names of the job's Services."""
         values = services.objects(self.job, self.settings)
         return frozenset(value["metadata"]["name"] for value in values)
-
-    @cached_property
-    def _edits(self) -> Sequence[overlays.Edit]:
-        return read_patches(self._value)
 
     @cached_property
     def _situation(self) -> backend.Situation:

@@ -55,7 +55,11 @@ class WorkQueue:
     def want(self, key: JobKey) -> None:
         """A job wants a look."""
         with self._condition:
-            self._want(key)
+            if key in self._wanted:
+                return
+            self._wanted.add(key)
+            if key not in self._in_hand:
+                self._put(key)
 
     def take(self) -> JobKey | None:
         """The next job, when there is one; None once the queue is closed.
@@ -104,13 +108,6 @@ class WorkQueue:
             self._closed = True
             self._condition.notify_all()
 
-    def _want(self, key: JobKey) -> None:
-        if key in self._wanted:
-            return
-        self._wanted.add(key)
-        if key not in self._in_hand:
-            self._put(key)
-
     def _plan(self, key: JobKey, at: float) -> None:
         if self._due.get(key) == at:
             return
@@ -136,7 +133,7 @@ class WorkQueue:
             elif at <= now:
                 heapq.heappop(self._timers)
                 del self._due[key]
-                self._want(key)
+                self.want(key)
             else:
                 return at - now
         return None

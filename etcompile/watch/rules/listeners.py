@@ -20,6 +20,7 @@ from msgspec import structs
 
 from etcompile.failures.causes import OTHER_NODE_WANTED
 from etcompile.failures.log import COMMAND_ENDED, Failure, FailureLog, avoided_nodes, tail_of
+from etcompile.failures.stacks import stacks
 from etcompile.goodput import Timeline, advanced, in_training
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import RunRecord
@@ -123,9 +124,11 @@ def _of_silence(state: RunState) -> Iterator[Failure]:
     speakers = [Suspect(pod, "", 0) for pod in silence.last_to_speak()]
     for suspect in (silence.suspects() or speakers)[:_SPEAKERS]:
         pod, log = suspect.pod, state.view.log(suspect.pod.uid)
-        own = silence.written_before(pod) or [log.line]
-        stacks = sorted(silence.stacks_of(pod), key=lambda stack: stack.process != suspect.process)
-        places = [line for stack in stacks[:_STACKS] for line in stack.lines]
+        before = silence.written(pod, since=False)
+        own = [line for line in before if not line.startswith("etcompile: ")] or [log.line]
+        processes = stacks(silence.written(pod))
+        processes.sort(key=lambda stack: stack.process != suspect.process)
+        places = [line for stack in processes[:_STACKS] for line in stack.lines]
         yield structs.replace(
             _of_pod(pod, state.record.attempt),
             uid=f"{pod.uid}.{state.record.attempt}.Stuck",

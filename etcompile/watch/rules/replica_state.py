@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from etcompile.k8s.quantity import number
 from etcompile.model import Job, Relaunch, Role
-from etcompile.model.run_record import ReplicaRecord, RestartHistory, RunRecord
+from etcompile.model.run_record import RestartHistory, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
 from etcompile.watch.job_view import JobView, Timeouts
 from etcompile.watch.pod_view import PodView
@@ -260,7 +260,10 @@ def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[R
             state = "awaited"  # it went when the job was suspended
         elif restarting and (gone or written.seen):
             state = "returning"
-        elif view.superseded and _is_given_up(replica, written):
+        elif view.superseded and not (
+            (written.returns and (gone is None or gone.pod.uid == written.lost))
+            or (gone is not None and (gone.pod.disrupted or gone.pod.phase == "Failed"))
+        ):
             state = "awaited"  # somebody took the Pod away to make another run's
         elif gone is None:
             if not written.seen:
@@ -277,13 +280,6 @@ def _replicas(placement: Placement, record: RunRecord, stuck: str) -> Iterator[R
             yield _vanished(replica, gone.pod, gone.at, record, pruned)
         else:
             yield _lost(replica, "vanished", None, record, max(view.watched_since, pruned))
-
-
-def _is_given_up(replica: Replica, written: ReplicaRecord) -> bool:
-    """Whether its Pod neither failed nor was evicted."""
-    last = replica.gone.pod if replica.gone is not None else None
-    decided = written.returns and (last is None or last.uid == written.lost)
-    return not decided and (last is None or not (last.disrupted or last.phase == "Failed"))
 
 
 def _with_pod(

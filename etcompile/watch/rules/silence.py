@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from etcompile.failures.stacks import Stack, elsewhere, stacks
+from etcompile.failures.stacks import elsewhere, stacks
 from etcompile.k8s.objects import seconds
 from etcompile.model import InPlace
 from etcompile.model.notice import REPORT, RESTART, notice
@@ -119,25 +119,18 @@ class Silence(Struct, frozen=True):
                 f"process {stack.process} is in {stack.text}, unlike most others",
                 stack.process,
             )
-            for uid, stack in elsewhere({uid: self.stacks_of(pods[uid]) for uid in pods}).items()
+            for uid, stack in elsewhere(
+                {uid: stacks(self.written(pods[uid])) for uid in pods}
+            ).items()
         ]
-
-    def stacks_of(self, pod: PodView) -> list[Stack]:
-        """Where a Pod's processes are, as far as they have said when they were asked."""
-        return stacks(self._written(pod, since=True))
 
     def report_of(self, pod: PodView) -> list[str]:
         """The lines of its supervisor's answer; none while it is not known."""
-        lines = self._written(pod, since=True)
+        lines = self.written(pod)
         heads = [n for n, line in enumerate(lines) if _HEAD.match(line)]
         return lines[heads[-1] :] if heads else []
 
-    def written_before(self, pod: PodView) -> list[str]:
-        """What a Pod's main container wrote last before its supervisor was asked."""
-        lines = self._written(pod, since=False)
-        return [text for text in lines if not text.startswith("etcompile: ")]
-
-    def _written(self, pod: PodView, *, since: bool) -> list[str]:
+    def written(self, pod: PodView, *, since: bool = True) -> list[str]:
         """The last lines of a log that were read, since the supervisor was asked or before."""
         requested = self.requested_at(pod)
         lines = [line.partition(" ") for line in self.placement.view.log(pod.uid).tail or ()]

@@ -133,7 +133,7 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
     def saw(value, *, gone):
         names.add(value["metadata"]["name"])
 
-    def left(place, listed, version):
+    def left(kind, place, listed, version):
         lists.append({name for _, name in listed})
 
     def template(name: str) -> dict:

@@ -431,7 +431,9 @@ def test_no_run_record_makes_the_rules_fail(place):
                 ["[]", '{"a":{"until":1e999}}', "x", '{"a":{"until":5}}']
             )
         }
-        hosts = hosts_record({"hostfile": lots.choice(["", ":::", "\x00\n", "a" * 99])}, notes)
+        hosts = hosts_record(
+            {"hostfile": lots.choice(["", ":::", "\x00\n", "a" * 99])}, {"annotations": notes}
+        )
         view = JobView(run.job, run.settings, "ml", run.spec_hash, pods, record=record, hosts=hosts)
         decide(view, 2000.0)
     assert read > 20

@@ -319,7 +319,7 @@ class Running:
         """Ends it as far as anybody outside can tell: no word, and its Lease stays."""
         self._ended.set()
         if self.leading:
-            self.leading.release = lambda: None
+            self.leading.cluster.close()
         self.cluster.close()
         self.watcher.stop()
 
