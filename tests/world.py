@@ -33,7 +33,6 @@ from etcompile.watch.actions import (
     ReadTail,
     ReleasePod,
     RemoveJob,
-    ReplacePod,
     Requeue,
     TouchPod,
     WriteHosts,
@@ -441,12 +440,9 @@ class World:
             case NotifyPod(name, uid, notice):
                 if self._is(name, uid):
                     self.change(name, notice=read_notice(notice))
-            case ReplacePod(name, uid, epoch=epoch):
-                self._remove(name, uid)
-                if name not in self.pods:
-                    self.create(name, here=True)
-                    self.annotated[name] = epoch
-            case CreatePod(name, role, _, _, follower, epoch=epoch):
+            case CreatePod(name, role, _, _, follower, uid=uid, epoch=epoch):
+                if uid:
+                    self._remove(name, uid)
                 if name not in self.pods:
                     self.create(name, role, follower, here=True)
                     self.annotated[name] = epoch

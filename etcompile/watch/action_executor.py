@@ -32,7 +32,6 @@ from etcompile.watch.actions import (
     ReadTail,
     ReleasePod,
     RemoveJob,
-    ReplacePod,
     Requeue,
     TouchPod,
     WriteHosts,
@@ -170,8 +169,6 @@ class ActionExecutor(Struct, frozen=True):
                     news = True
         return news
 
-    # ---- ConfigMaps ----------------------------------------------------------------------------
-
     def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> bool:
         """Writes a ConfigMap that only watchers write, unless another one has meanwhile."""
         known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
@@ -210,8 +207,6 @@ class ActionExecutor(Struct, frozen=True):
                     metrics.failures.labels(failure.cause.name).inc()
         return True
 
-    # ---- Pods ----------------------------------------------------------------------------------
-
     def _on_pods(self, case: Case, actions: Sequence[PodAction]) -> None:
         if not actions:
             return
@@ -220,7 +215,7 @@ class ActionExecutor(Struct, frozen=True):
 
         def on_pod(action: PodAction) -> None:
             """Does it, unless it would be refused for the same reason as another one before."""
-            role = action.role if isinstance(action, CreatePod) else ""
+            role = action.role if isinstance(action, CreatePod) and not action.uid else ""
             if role and (_EVERY in hopeless or role in hopeless):
                 return
             try:
@@ -239,7 +234,7 @@ class ActionExecutor(Struct, frozen=True):
             return
         running = [self.pool.submit(on_pod, action) for action in actions]
         problems = [future.exception() for future in running]
-        creates = [action for action in actions if isinstance(action, CreatePod)]
+        creates = [own for own in actions if isinstance(own, CreatePod) and not own.uid]
         for role in hopeless:
             refused = [action for action in creates if role in (_EVERY, action.role)]
             requests = [_request(case, action) for action in refused]
@@ -250,14 +245,11 @@ class ActionExecutor(Struct, frozen=True):
     def _on_pod(self, case: Case, action: PodAction, compiled: _Compiled) -> bool:
         body: dict[str, Any]
         match action:
-            case ReplacePod(name, uid):
-                deleted = self.control.delete_pod(case.key, name, uid)
-                pod = case.seen.pods.get(name)
-                # Others go when their processes have: the next decision creates them.
-                if pod is None or pod.view.ended:
-                    return self._create_pod(case, action, compiled)
-                return deleted
-            case CreatePod():
+            case CreatePod(name, uid=uid):
+                deleted = bool(uid) and self.control.delete_pod(case.key, name, uid)
+                pod = case.seen.pods.get(name) if uid else None
+                if pod is not None and not pod.view.ended:
+                    return deleted  # it goes when its processes have: the next decision creates it
                 return self._create_pod(case, action, compiled)
             case DeletePod(name, uid, _, force):
                 return self.control.delete_pod(case.key, name, uid, grace=0 if force else None)
@@ -280,7 +272,7 @@ class ActionExecutor(Struct, frozen=True):
         self.control.store.saw_pod(live, answer=True)
         return True
 
-    def _create_pod(self, case: Case, action: ReplacePod | CreatePod, compiled: _Compiled) -> bool:
+    def _create_pod(self, case: Case, action: CreatePod, compiled: _Compiled) -> bool:
         value = compiled.get((action.role, action.index))
         if value is None:
             return False  # the job no longer has it
@@ -294,7 +286,7 @@ class ActionExecutor(Struct, frozen=True):
             return False
         self.control.store.saw_pod(live, answer=True)
         self.control.metrics.replacements.labels(action.reason).inc()
-        before = action.lost if isinstance(action, CreatePod) and action.lost else action.name
+        before = action.lost or action.name
         # The last Pod of that name, and when it was seen to fail or to go.
         view, lost, took = None, None, ""
         if (pod := case.seen.pods.get(before)) is not None:
@@ -317,7 +309,7 @@ class ActionExecutor(Struct, frozen=True):
         return True
 
     def _as_wanted(
-        self, case: Case, action: ReplacePod | CreatePod, value: Mapping[str, Any]
+        self, case: Case, action: CreatePod, value: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """A compiled Pod with its epoch, the nodes that it avoids, and its gang."""
         if action.epoch:
@@ -385,7 +377,7 @@ def _request(case: Case, action: Action) -> Request:
             return "status", str(_version(case.seen.status))
         case WriteHosts():
             return "hosts", str(_version(case.seen.hosts))
-        case CreatePod() | ReplacePod():
+        case CreatePod():
             return "create", action.name
         case DeletePod() | TouchPod() | NotifyPod() | EndPod() | ReleasePod():
             return type(action).__name__, action.name
@@ -418,7 +410,7 @@ def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:
             pod = case.run.undeclared_pod(action.role, action.undeclared, action.name)
             # No tool knows it: it goes when the job goes.
             compiled[action.role, action.index] = owned(pod, case.seen.config)
-        elif isinstance(action, ReplacePod | CreatePod):
+        elif isinstance(action, CreatePod):
             wanted.setdefault(action.role, []).append(action.index)
     for role, indexes in wanted.items():
         pods = case.run.pods(role, indexes, case.seen.tracking)

@@ -50,24 +50,12 @@ class NotifyPod(Struct, frozen=True):
     notice: str
 
 
-class ReplacePod(Struct, frozen=True):
-    """Delete a Pod, gracefully, and create the same again once it is gone.
-
-    If it is gone at once, it is created at once. Else the next decision after it has gone has a
-    `CreatePod` for it.
-    """
-
-    name: str
-    uid: str
-    role: str
-    index: int | None
-    reason: str
-    epoch: str = ""  # its annotation `EPOCH`; empty for none
-    avoid: tuple[str, ...] = ()  # nodes
-
-
 class CreatePod(Struct, frozen=True):
-    """Create a Pod as the compiler makes it. That one of the same run exists is as good."""
+    """Create a Pod as the compiler makes it. That one of the same run exists is as good.
+
+    With `uid`, the Pod of that name is deleted first, gracefully. If it is not gone at once, the
+    next decision after it has gone has another `CreatePod`.
+    """
 
     name: str
     role: str
@@ -75,8 +63,9 @@ class CreatePod(Struct, frozen=True):
     reason: str
     undeclared: Member | None = None  # who follows another one under a name that is not declared
     lost: str = ""  # the name of the Pod that it comes instead of, if that is another one
-    epoch: str = ""
-    avoid: tuple[str, ...] = ()
+    uid: str = ""
+    epoch: str = ""  # its annotation `EPOCH`; empty for none
+    avoid: tuple[str, ...] = ()  # nodes
 
 
 class DeletePod(Struct, frozen=True):
@@ -151,7 +140,7 @@ class Requeue(Struct, frozen=True):
     at: float
 
 
-PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | NotifyPod | EndPod | ReleasePod
+PodAction = CreatePod | DeletePod | TouchPod | NotifyPod | EndPod | ReleasePod
 Action = (
     PodAction
     | WriteStatus

@@ -137,8 +137,6 @@ class Watcher:
         self._threads: list[threading.Thread] = []
         self.metrics.computed(self._gauges)
 
-    # ---- from the outside ----------------------------------------------------------------------
-
     def start(self) -> None:
         """Starts to follow everything, and to act once that is complete."""
         for stream in (*self._streams, *self._quotas):
@@ -200,8 +198,6 @@ class Watcher:
         """Whether no job wants a look now."""
         return self._queue.idle
 
-    # ---- looks ---------------------------------------------------------------------------------
-
     def _reconcile_jobs(self) -> None:
         while (key := self._queue.take()) is not None:
             begun = time.monotonic()
@@ -231,8 +227,6 @@ class Watcher:
     def _want_all(self) -> None:
         for key in {*self._memory.jobs(), *self._store.known()}:
             self._queue.want(key)
-
-    # ---- the whole -----------------------------------------------------------------------------
 
     def _sync(self) -> None:
         """Waits until everything was listed once; then looks after what is true of all jobs."""

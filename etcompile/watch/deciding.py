@@ -21,10 +21,10 @@ from msgspec import structs
 
 from etcompile.watch.actions import (
     Action,
+    CreatePod,
     Decision,
     DeletePod,
     EmitEvent,
-    ReplacePod,
     Requeue,
     WriteStatus,
 )
@@ -165,10 +165,10 @@ def _in_order(actions: Iterable[Action]) -> Iterator[Action]:
     for action in actions:
         if isinstance(action, Requeue):
             times.append(action.at)
-        elif not isinstance(action, DeletePod | ReplacePod):
+            continue
+        uid = action.uid if isinstance(action, DeletePod | CreatePod) else ""
+        if not uid or uid not in going:
             yield action
-        elif action.uid not in going:
-            going.add(action.uid)
-            yield action
+        going.add(uid)
     if times:
         yield Requeue(min(times))

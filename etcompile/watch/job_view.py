@@ -52,9 +52,6 @@ class PodLog(Struct, frozen=True, gc=False):
 UNREAD = PodLog()
 """Thousands of Pods have logs that nobody reads, and share this one."""
 
-
-# Host lists --------------------------------------------------------------------------------------
-
 ANCHOR = "etcompile.dev/anchor"
 """Annotation of `J-hosts`: hosts that it has in common with what a reader saw before, and until
 when that matters, in JSON."""
@@ -84,9 +81,6 @@ def hosts_record(data: Mapping[str, str], metadata: Mapping[str, Any]) -> HostsR
         return HostsRecord(data, _ANCHORS.decode(anchors))
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return HostsRecord(data)  # not by a watcher: nobody waits for these hosts
-
-
-# The whole -------------------------------------------------------------------------------------
 
 
 class Timeouts(Struct, frozen=True):

@@ -42,8 +42,6 @@ class Ledger:
         # Why the job is not supervised, and since when; None if it is, or is no job of ours.
         self._unsupervised: tuple[str, float] | None = None
 
-    # ---- requests ------------------------------------------------------------------------------
-
     def failed(self, request: Request, longest: float = LONGEST) -> None:
         """A request was refused or changed nothing: it is held twice as long as the last time."""
         with self._lock:
@@ -82,8 +80,6 @@ class Ledger:
         with self._lock:
             for request in self._held.keys() - wanted:
                 del self._held[request]
-
-    # ---- reports and supervision ---------------------------------------------------------------
 
     def is_news(self, kind: str, text: str) -> bool:
         """Whether a problem of this kind has not been reported yet; from now on it has."""

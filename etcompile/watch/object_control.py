@@ -120,9 +120,6 @@ class ObjectControl(Struct, frozen=True):
         return answer
 
 
-# Jobs that are over, or that nobody declares any more -------------------------------------------
-
-
 def take_back(control: ObjectControl, key: JobKey, seen: SeenJob) -> None:
     """Deletes the Pods that a watcher has just created of a job that is not declared any more.
 

@@ -364,8 +364,6 @@ class Store:
             # was seen to go in that run is no loss of the next.
             self._forget_gone(key, seen, [*seen.gone])
 
-    # ---- Jobs of Kubernetes --------------------------------------------------------------------
-
     def saw_batch(self, value: Object, *, gone: bool = False) -> None:
         """A Job of Kubernetes as an event shows it."""
         key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
@@ -383,8 +381,6 @@ class Store:
             news = gone or known is None or known.view != new.view
         if news:
             self._changed(key)
-
-    # ---- jobs ----------------------------------------------------------------------------------
 
     def left(self, kind: str, place: str | None, listed: set[Name], version: int) -> None:
         """Forgets objects that a complete list of a namespace, or of all, does not have.

@@ -15,7 +15,6 @@ from etcompile.watch.actions import (
     CreatePod,
     DeletePod,
     EmitEvent,
-    ReplacePod,
     WriteHosts,
     WriteStatus,
 )
@@ -103,7 +102,7 @@ def test_et_operator_13_what_was_not_done_is_decided_again() -> None:
     world = World(et())
     world.fail(WORKER)
     for _ in range(3):
-        world.settle(until=lambda action: isinstance(action, ReplacePod))
+        world.settle(until=lambda action: isinstance(action, CreatePod))
     world.settle()
     assert world.pods[WORKER].phase == "Pending"
     assert world.record.replaced == {"worker": 1}
@@ -195,7 +194,7 @@ def test_et_operator_30_a_worker_is_replaced_before_its_host_list_is_written() -
     world.fail(WORKER)
     world.settle()
     kinds = [type(one) for one in world.done]
-    assert kinds.index(ReplacePod) < kinds.index(WriteHosts)
+    assert kinds.index(CreatePod) < kinds.index(WriteHosts)
 
 
 def test_et_operator_32_workers_of_a_scale_out_count_one_by_one_however_late() -> None:

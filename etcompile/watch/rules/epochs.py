@@ -22,7 +22,6 @@ from etcompile.watch.actions import (
     DeletePod,
     EmitEvent,
     ReadEpochs,
-    ReplacePod,
     Requeue,
 )
 from etcompile.watch.pod_view import PodView
@@ -220,7 +219,7 @@ def numbered(placement: Placement, record: RunRecord, actions: Sequence[Action])
     if in_place is None or record.epoch is None:
         return changed
     for place, action in enumerate(actions):
-        if isinstance(action, CreatePod | ReplacePod) and action.role in in_place.roles:
+        if isinstance(action, CreatePod) and action.role in in_place.roles:
             own = record.replica((action.role, action.index or 0))
             of = record if in_place.mode == "together" else own
             changed[place] = structs.replace(action, epoch=f"{of.epoch} {of.restarts}")

@@ -90,9 +90,6 @@ def _digest(lists: tuple[tuple[str, str], ...]) -> str:
     return hashlib.sha256(json.dumps(dict(lists)).encode()).hexdigest()[:12]
 
 
-# Who is listed ---------------------------------------------------------------------------------
-
-
 def _live(job: Job) -> list[tuple[HostList, list[Role]]]:
     return [
         (host_list, [role for name in host_list.roles if (role := job.role(name))])
@@ -130,9 +127,6 @@ def _ready(state: RunState) -> _Names:
         hosts = [host for role in roles for host in by_role.get(role.name, ())]
         names[host_list.key] = tuple(host + forms[form % len(forms)] for host, form in hosts)
     return names
-
-
-# How it is written -----------------------------------------------------------------------------
 
 
 def _next(placement: Placement, hosts: _Names, now: float) -> tuple[HostsRecord, float | None]:
@@ -213,9 +207,6 @@ def _names(lines: str) -> tuple[str, ...]:
     )
 
 
-# By which name -----------------------------------------------------------------------------
-
-
 def renamed(state: RunState, record: RunRecord) -> RunRecord:
     """The record, with another name for each host that was lost while the launcher ran."""
     losses, readers = state.new_returns(), state.placement.readers
@@ -237,9 +228,6 @@ def renamed(state: RunState, record: RunRecord) -> RunRecord:
     if not changed:
         return record
     return structs.replace(record.with_replicas(changed), launcher=readers[0].uid)
-
-
-# Gates -----------------------------------------------------------------------------------------
 
 
 def succeeded(job: Job, record: RunRecord) -> list[str] | None:

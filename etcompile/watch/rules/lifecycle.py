@@ -23,7 +23,6 @@ from etcompile.watch.actions import (
     Decision,
     DeletePod,
     EmitEvent,
-    ReplacePod,
     Requeue,
 )
 from etcompile.watch.job_view import JobView
@@ -297,7 +296,7 @@ def superseded(view: JobView, decision: Decision, now: float) -> Decision:
     due = (view.declared_at or 0.0) + view.timeouts.verdict
     if now < due:
         actions: list[Action] = [
-            action for action in decision.actions if not isinstance(action, CreatePod | ReplacePod)
+            action for action in decision.actions if not isinstance(action, CreatePod)
         ]
         return Decision(decision.record, (*actions, Requeue(due)))
     reason, message = ANOTHER_RUN, _ANOTHER_RUN

@@ -24,7 +24,7 @@ from etcompile.failures.stacks import stacks
 from etcompile.goodput import Timeline, advanced, in_training
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.actions import Action, CreatePod, EmitEvent, ReadTail, ReplacePod
+from etcompile.watch.actions import Action, CreatePod, EmitEvent, ReadTail
 from etcompile.watch.job_view import JobView
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.pod_placement import Placement
@@ -180,9 +180,7 @@ def avoiding(view: JobView, log: FailureLog | None, actions: Sequence[Action]) -
         return [*actions]
     known = avoided_nodes(before, limit) if before is not None and before.run == log.run else ()
     changed: list[Action] = [
-        structs.replace(action, avoid=nodes)
-        if isinstance(action, CreatePod | ReplacePod)
-        else action
+        structs.replace(action, avoid=nodes) if isinstance(action, CreatePod) else action
         for action in actions
     ]
     for node in (node for node in nodes if node not in known):

@@ -26,7 +26,6 @@ from etcompile.watch.actions import (
     Decision,
     DeletePod,
     EmitEvent,
-    ReplacePod,
     Requeue,
 )
 from etcompile.watch.job_view import Timeouts
@@ -110,7 +109,6 @@ def _replacement(
     pod, role = replica.pod, replica.role
     reason = replica.cause or "returning"
     lost = replica.name if replica.last is not None else ""
-    create: CreatePod | ReplacePod
     if replica.blocked:
         return
     if role.recovery.relaunch is not None:
@@ -129,7 +127,7 @@ def _replacement(
     elif pod.deleting:
         return
     else:
-        create = ReplacePod(pod.name, pod.uid, role.name, replica.index, reason)
+        create = CreatePod(pod.name, role.name, replica.index, reason, uid=pod.uid)
     due = written.failed_at + _backoff(written.failed, timeouts)
     yield create if now >= due else Requeue(due)
 
@@ -272,9 +270,6 @@ def next_steps(state: RunState) -> Iterator[Action]:
     for replica in state.those("returning"):
         if replica.pod is None:
             yield CreatePod(replica.name, replica.role.name, replica.index, "Restart")
-
-
-# Backoff -----------------------------------------------------------------------------------------
 
 
 def _backoff(failed: int, timeouts: Timeouts) -> float:

@@ -12,12 +12,12 @@ from msgspec import structs
 from etcompile.model.run_record import Leaving, RunRecord
 from etcompile.watch.actions import (
     Action,
+    CreatePod,
     Decision,
     DeletePod,
     EmitEvent,
     EndPod,
     ReleasePod,
-    ReplacePod,
     Requeue,
 )
 from etcompile.watch.job_view import JobView
@@ -236,7 +236,7 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
         if other is None or other.role != role.name or other.deleting or other.controller:
             continue
         if role.recovery.relaunch is None and comes_back(role, "failed", other):
-            again = ReplacePod(other.name, other.uid, role.name, replica.index, "AnotherRun")
+            again = CreatePod(other.name, role.name, replica.index, "AnotherRun", uid=other.uid)
             actions.append(again)
     uids = tuple(sorted(pod.uid for pod in (*blocking, *others)))
     if later:

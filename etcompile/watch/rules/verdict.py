@@ -140,9 +140,6 @@ def _end(state: RunState) -> End | None:
     return None
 
 
-# Success ---------------------------------------------------------------------------------------
-
-
 def _success(state: RunState, complete: Completion) -> str:
     deciding, batch = state.job.run.success.roles, state.view.batch
     if not any(role.batch for role in state.job.roles if role.name in deciding):
@@ -158,9 +155,6 @@ def _success(state: RunState, complete: Completion) -> str:
 def _deciding(state: RunState) -> list[Replica]:
     deciding = state.job.run.success.roles
     return [replica for replica in state.replicas if replica.role.name in deciding]
-
-
-# Failure ---------------------------------------------------------------------------------------
 
 
 def _deadline(state: RunState) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from etcompile.watch.actions import CreatePod, DeletePod, ReplacePod, WriteStatus
+from etcompile.watch.actions import CreatePod, DeletePod, WriteStatus
 from etcompile.watch.job_view import HostsRecord
 from specs import kubeflow_job, replicas, scale_out, training_job, worker
 from world import World, stored_job
@@ -70,12 +70,12 @@ class Checked(World):
 
     def act(self, action: Any) -> None:
         note(f"  {self.now:.1f} {action}")
-        if isinstance(action, ReplacePod | DeletePod):
+        if isinstance(action, CreatePod | DeletePod):
             pod = self.pods.get(action.name)
             if pod is not None and pod.uid == action.uid:
                 assert self.record.ended or pod.phase == "Failed" or self._may_go(action), action
                 assert action.uid not in self.deleted or pod.deleting, f"twice: {action}"
-        if isinstance(action, CreatePod | ReplacePod) and self.status is not None:
+        if isinstance(action, CreatePod) and self.status is not None:
             assert not self.record.ended, f"after the end: {action}"
         if isinstance(action, WriteStatus) and self.status is not None:
             assert not self.record.ended, f"after the end: {action}"
@@ -119,7 +119,7 @@ def operate(world: World, operation: tuple[Any, ...]) -> None:
         case "watcher dies before action":
             world.dies_before(facts[0])
         case "decides on an old view":
-            world.acts_late(ReplacePod, DeletePod, CreatePod)
+            world.acts_late(DeletePod, CreatePod)
         case "git syncs":
             world.sync()
         case "deleted and applied again":

@@ -3,7 +3,7 @@
 from typing import Any
 
 from etcompile.failures.log import Failure, first_causes
-from etcompile.watch.actions import DeletePod, ReplacePod, WriteStatus
+from etcompile.watch.actions import CreatePod, DeletePod, WriteStatus
 from specs import kubeflow_job
 from world import World
 
@@ -36,7 +36,7 @@ def test_a_failure_is_written_down_before_its_pod_is_deleted() -> None:
         "step 7\nValueError: bad shape",
     )
     written = next(n for n, one in enumerate(world.done) if isinstance(one, WriteStatus))
-    gone = next(n for n, one in enumerate(world.done) if isinstance(one, ReplacePod | DeletePod))
+    gone = next(n for n, one in enumerate(world.done) if isinstance(one, CreatePod | DeletePod))
     assert written < gone
     world.wait(60)
     world.restart_watcher()

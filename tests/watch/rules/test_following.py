@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from etcompile.model import Settings
 from etcompile.model.run_record import RestartHistory
-from etcompile.watch.actions import CreatePod, DeletePod, EndPod, ReadLog, ReplacePod
+from etcompile.watch.actions import CreatePod, DeletePod, EndPod, ReadLog
 from specs import dlrover_type, elastic_job, scale_plan
 from world import World, stored_job
 
@@ -542,7 +542,8 @@ class Watched(World):
 
     def act(self, action: Any) -> None:
         note(f"  {self.now:.1f} {action}")
-        assert not isinstance(action, ReplacePod) or action.role == "dlrover-master", action
+        replaces = isinstance(action, CreatePod) and action.uid
+        assert not replaces or action.role == "dlrover-master", action
         if isinstance(action, CreatePod) and action.undeclared is not None:
             rank = action.undeclared.place
             at_work = [pod for pod in self.pods.values() if pod.rank == rank and not pod.ended]

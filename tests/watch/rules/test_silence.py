@@ -8,7 +8,7 @@ from msgspec import structs
 from etcompile.failures.log import first_causes
 from etcompile.k8s.objects import timestamp as stamp
 from etcompile.model.notice import read_notice
-from etcompile.watch.actions import DeletePod, NotifyPod, ReadLog, ReadTail, ReplacePod
+from etcompile.watch.actions import CreatePod, DeletePod, NotifyPod, ReadLog, ReadTail
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules import silence
 from specs import kubeflow_job, replicas, training_job
@@ -122,7 +122,7 @@ def test_while_a_pod_is_on_its_way_nothing_counts_as_stuck(facts: dict[str, Any]
     speaks(world)
     world.change("mnist-worker-0", **facts)
     world.wait(5 * LIMIT, ready=False)
-    assert not any(isinstance(one, ReplacePod | DeletePod) for one in world.done)
+    assert not any(isinstance(one, CreatePod | DeletePod) for one in world.done)
 
 
 def test_without_the_annotation_no_log_is_read() -> None:
