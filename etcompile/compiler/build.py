@@ -4,7 +4,7 @@
 been checked here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
@@ -19,7 +19,6 @@ from etcompile.check.output_rules import (
 )
 from etcompile.check.pod_rules import check_object
 from etcompile.compiler import run
-from etcompile.compiler.choices import Options
 from etcompile.compiler.fold import FoldedJob
 from etcompile.compiler.load import Environment, Sources
 from etcompile.compiler.lower import LoweredDocuments
@@ -29,7 +28,7 @@ from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose,
 from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import SERVER_METADATA, may_have_namespace
 from etcompile.load import Document
-from etcompile.model import Job, Origin, Settings
+from etcompile.model import Job, Origin
 
 if TYPE_CHECKING:
     from etcompile.compiler.keysource import KeySource
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 _LARGE = 2_000
 """Replicas of a job whose objects are not made if there is an error: nothing is rendered then."""
 _LIVE_METADATA = sorted({*SERVER_METADATA, "ownerReferences"})
-
-Advice = Callable[[Job, Settings, Sequence[Mapping[str, Any]]], list[Diagnostic]]
-"""What is to be said of a job, of how it is compiled, and of what it is compiled to."""
 
 
 class JobObjects(Struct, frozen=True):
@@ -92,7 +88,7 @@ def build(
         whole: No document was refused so far: what is said of several documents holds.
     """
     options, environment, others = sources.options, sources.environment, lowered.others
-    advice = _advice(others) if options.lint else None
+    linted = others if options.lint else None
     by_job: list[tuple[Job, JobObjects]] = []
     matched = environment.matched | patched.matched
     problems: list[Diagnostic] = []
@@ -100,17 +96,24 @@ def build(
         if not whole and sum(len(role.members) for role in folded.job.roles) > _LARGE:
             continue
         group, edits, its_problems = job_objects(
-            folded, sources.texts, environment, patched.sources, sources.keys, advice=advice
+            folded, sources.texts, environment, patched.sources, sources.keys, linted=linted
         )
         by_job.append((folded.declared, group))
         matched |= edits
         problems += its_problems
-    other_objects, notes = _other_objects(others, options, patched.sources)
-    problems += notes
+    values = []
+    for document in others:
+        value, notes = _without_live_fields(document)
+        values.append(value)
+        problems += notes
+    profiles = options.settings.profiles
+    annotated = backend.annotated(values, profiles, backend.Situation())
+    files = {document.relative for document in others} | _overlays_of(others, patched.sources)
+    # Apart from the jobs, so that one folder holds all of a job.
+    other_objects = JobObjects(None, None, emit.Packed(annotated), tuple(sorted(files)))
     compiled = [(job, group.objects) for job, group in by_job]
     problems += check_jobs(compiled) if whole else ()
     plain = options.allow_plain_secrets
-    profiles = options.settings.profiles
     problems += check_others(others, compiled, profiles, allow_plain_secrets=plain)
     problems += check_autoscalers(others, lowered.jobs)
     groups = [group for _, group in by_job]
@@ -120,9 +123,9 @@ def build(
     if all_seen and missing:
         from etcompile.overlays import document_patches  # noqa: PLC0415 - few runs need it
 
-        values = [document.data for document in patched.documents]
+        documents = [document.data for document in patched.documents]
         rendered = (value for group in groups for value in group.objects)
-        problems += document_patches.unmatched(missing, values, rendered)
+        problems += document_patches.unmatched(missing, documents, rendered)
     return [other_objects, *groups] if other_objects.objects else groups, problems
 
 
@@ -133,14 +136,14 @@ def job_objects(
     changed_by: Mapping[Document, Sequence[str]],
     keys: "KeySource | None" = None,
     *,
-    advice: Advice | None = None,
+    linted: Sequence[Document] | None = None,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
     """The objects of a job.
 
     Args:
         changed_by: The overlays that changed a document, by their relative names.
         keys: What fills objects with what only the outside has; they stay as they are if None.
-        advice: What is to be said of a job in which nothing is wrong; None for nothing.
+        linted: Give advice about training with these other objects in mind; None for none.
     """
     settings = environment.settings
     job = folded.job
@@ -178,7 +181,10 @@ def job_objects(
         facts["shipped"] = f"templates/{error.template}"
         own = Location(error.file, error.line) if error.file else None
         problems.append(diagnose(codes.TEMPLATE, own, **facts))
-    problems += advice(job, settings, compiled) if advice and not has_errors(problems) else ()
+    if linted is not None and not has_errors(problems):
+        from etcompile import lint  # noqa: PLC0415 - only check gives advice
+
+        problems += lint.problems(lint.linted_job(job, settings, compiled, linted))
     problems += check_compiled(job, compiled, settings.profiles)
     # Not the intents' files: one more of them must not change every header.
     files = {job.origin.source.relative, *environment.settled_by}
@@ -206,21 +212,6 @@ def job_objects(
     return group, matched, located
 
 
-def _other_objects(
-    documents: Sequence[Document], options: Options, changed_by: Mapping[Document, Sequence[str]]
-) -> tuple[JobObjects, list[Diagnostic]]:
-    """The objects of the input that belong to no job, so that one folder holds all of a job."""
-    values, problems = [], []
-    for document in documents:
-        value, notes = _without_live_fields(document)
-        values.append(value)
-        problems += notes
-    profiles = options.settings.profiles
-    annotated = backend.annotated(values, profiles, backend.Situation())
-    files = {document.relative for document in documents} | _overlays_of(documents, changed_by)
-    return JobObjects(None, None, emit.Packed(annotated), tuple(sorted(files))), problems
-
-
 def _without_live_fields(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
     """An object as Git should hold it, and a warning if it has what only a cluster writes."""
     data = dict(source.data)
@@ -244,12 +235,3 @@ def _without_live_fields(source: Source) -> tuple[dict[str, Any], list[Diagnosti
 
 def _overlays_of(sources: Iterable[Any], changed_by: Mapping[Document, Sequence[str]]) -> set[str]:
     return {name for source in sources for name in changed_by.get(source, ())}
-
-
-def _advice(others: Sequence[Document]) -> Advice:
-    """The advice that a run wants, with the other objects of the input in mind."""
-    from etcompile import lint  # noqa: PLC0415 - only check gives advice
-
-    return lambda job, settings, objects: lint.problems(
-        lint.linted_job(job, settings, objects, others)
-    )

@@ -28,8 +28,8 @@ KIND = "StoredJob"
 STORED_BYTES = 256 * 1024
 """Bytes of a stored job: reading more would take seconds."""
 _MOST_NUMBER = 2**63
-_SETTINGS = json.Decoder(Settings)
 """What no number in a Kubernetes object comes to: they are 64 bits long."""
+_SETTINGS = json.Decoder(Settings)
 
 
 class StoredJobError(Exception):
@@ -37,11 +37,7 @@ class StoredJobError(Exception):
 
 
 class Stored(Struct, frozen=True):
-    """A stored job, read.
-
-    Args:
-        job: The job, as the run that it is.
-    """
+    """A stored job, read: the value, and the job as the run that it is."""
 
     value: Mapping[str, Any]
     job: Job
@@ -249,12 +245,10 @@ class _Unlocated(Struct, frozen=True):
 
 def _check_numbers(value: Any) -> None:
     """Refuses numbers that no clock, no counter and no object of Kubernetes can hold."""
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            _check_numbers(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_numbers(inner)
+    parts = value.values() if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping | list):
+        for part in parts:
+            _check_numbers(part)
     elif isinstance(value, int | float) and not (
         math.isfinite(value) and -_MOST_NUMBER <= value < _MOST_NUMBER
     ):
