@@ -168,10 +168,10 @@ def job_objects(
         if not has_errors(refused):
             compiled = patched.objects
             problems += backend.gang.problems(job, settings, compiled, patched.changed)
-        if keys is not None and keys.fill is not None:
+        if keys is not None:
             from etcompile.compiler.keysource import filled  # noqa: PLC0415 - few runs need it
 
-            compiled, unfilled = filled(compiled, keys.fill, job)
+            compiled, unfilled = filled(compiled, keys, job)
             problems += unfilled
         if settings.profiles:
             situation = run.situation(job, settings, folded.declared)

@@ -7,8 +7,7 @@ where what differs from job to job is written `$(job)`, `$(namespace)` and the l
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -30,19 +29,34 @@ _PROVIDER = "SecretProviderClass"
 _SIGNS = ("encryptedData:", "ENC[AES256_GCM,")
 """What the text of each file holds that has an encrypted key pair."""
 _VARIABLE = re.compile(r"\$\(([A-Za-z]+)\)")
-Fill = Callable[[Object, Job], tuple[Object, Sequence[Diagnostic]]]
-"""From an object that is open and its job to the whole object, and what is wrong."""
+
+
+class LastOutput(Struct, frozen=True):
+    """The encrypted Secrets of an output folder.
+
+    Args:
+        documents: SealedSecrets, and Secrets for SOPS, by the namespace and the name of what they
+            become.
+        damaged: The files that hold such but cannot be read.
+    """
+
+    documents: Mapping[tuple[str, str], Document]
+    damaged: tuple[str, ...]
 
 
 class KeySource(Struct, frozen=True):
     """Where a run's objects get from what only the outside has.
 
     Args:
-        fill: What fills an open object; None if this run leaves them as they are.
+        recipient: For whom key pairs are encrypted; None if this run leaves them open.
+        last: What the output folder holds; None if there is no folder.
+        pattern: The SecretProviderClass that becomes one for each job.
         inputs: The name and the SHA-256 of each file that was read for it.
     """
 
-    fill: Fill | None = None
+    recipient: Recipient | None = None
+    last: LastOutput | None = None
+    pattern: Document | None = None
     inputs: tuple[tuple[str, str], ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -60,58 +74,46 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
         content, problems = _content(mode, options.limits, place)
         inputs = ((PurePath(mode.file).name, sha256(content)),) if mode.file else ()
         reader, refusals = (None, ()) if problems else recipient(mode, content)
-        fill = None
+        source = KeySource(inputs=inputs, diagnostics=(*problems, *refusals))
         if reader is not None and not options.without_keys:
-            fill = _encrypting(reader, options.previous or options.output)
-        source = KeySource(fill, inputs, (*problems, *refusals))
-    return structs.replace(
-        source,
-        diagnostics=tuple(
-            structs.replace(diagnostic, location=diagnostic.location or place)
-            for diagnostic in source.diagnostics
-        ),
-    )
+            folder = options.previous or options.output
+            last = _last_output(folder) if folder else None
+            source = structs.replace(source, recipient=reader, last=last)
+    located = (structs.replace(d, location=d.location or place) for d in source.diagnostics)
+    return structs.replace(source, diagnostics=tuple(located))
 
 
 def filled(
-    objects: Sequence[Object], fill: Fill, job: Job
+    objects: Sequence[Object], keys: KeySource, job: Job
 ) -> tuple[tuple[Object, ...], list[Diagnostic]]:
     """The objects of a job after overlays, those that are open filled, and what is wrong."""
     whole: list[Object] = []
     problems: list[Diagnostic] = []
     for value in objects:
-        if value["kind"] == _PROVIDER:
-            is_open = not value.get("spec")
-        else:
-            is_secret = value["kind"] in ("SealedSecret", "Secret")
-            is_open = is_secret and not value.get("data") and has_key_pair(value)
-        if is_open:
-            value, refusals = fill(value, job)  # noqa: PLW2901 - the same object
-            problems += refusals
-        whole.append(value)
+        result, refusals = value, list[Diagnostic]()
+        if value["kind"] == _PROVIDER and keys.pattern and not value.get("spec"):
+            result, refusals = _written(value, job, keys.pattern)
+        is_secret = value["kind"] in ("SealedSecret", "Secret")
+        if is_secret and keys.recipient and not value.get("data") and has_key_pair(value):
+            result, refusals = _encrypted(value, job, keys.recipient, keys.last)
+        whole.append(result)
+        problems += refusals
     return tuple(whole), problems
 
 
 # Encrypted key pairs ------------------------------------------------------------------------------
 
 
-def _last_output(folder: Path) -> tuple[dict[tuple[str, str], Document], list[str]]:
-    """The encrypted Secrets of an output folder; none if it cannot be looked at.
-
-    Returns:
-        SealedSecrets, and Secrets for SOPS, by the namespace and the name of what they become; and
-        the files that hold such but cannot be read.
-    """
+def _last_output(folder: Path) -> LastOutput:
+    """The encrypted Secrets of an output folder; none if it cannot be looked at."""
     documents: dict[tuple[str, str], Document] = {}
     damaged = []
     try:
         state = output_state(folder) if folder.is_dir() else None
     except OSError:
         state = None  # reported where the folder is written
-    paths = (
-        path for path in (state.ours | state.headed if state else ()) if path.suffix == ".yaml"
-    )
-    for path in sorted(paths):
+    paths = state.ours | state.headed if state else ()
+    for path in sorted(path for path in paths if path.suffix == ".yaml"):
         file = str(folder / path)
         try:
             text = access.content(file).decode().replace("\r\n", "\n")
@@ -124,11 +126,10 @@ def _last_output(folder: Path) -> tuple[dict[tuple[str, str], Document], list[st
             damaged.append(file)
             continue
         for document in loaded.documents:
-            if document.name and (
-                document.kind == "SealedSecret" or isinstance(document.data.get("sops"), dict)
-            ):
+            is_sops = isinstance(document.data.get("sops"), dict)
+            if document.name and (document.kind == "SealedSecret" or is_sops):
                 documents.setdefault(_secret(document.data), document)
-    return documents, damaged
+    return LastOutput(documents, tuple(damaged))
 
 
 def _secret(value: Object) -> tuple[str, str]:
@@ -137,39 +138,35 @@ def _secret(value: Object) -> tuple[str, str]:
     return metadata.get("namespace") or "", metadata["name"]
 
 
-def _encrypting(reader: Recipient, folder: Path | None) -> Fill:
-    """What fills an object with the last output's ciphertext, or with a new key pair's."""
-    last = _last_output(folder) if folder else None
-
-    def fill(value: Object, job: Job) -> tuple[Object, Sequence[Diagnostic]]:
-        if last is None or job.credentials is None:
-            place = job.origin.locate("metadata", "name")
-            facts = {"job": job.name, "kind": reader.mode.kind}
-            return value, [diagnose(codes.ENCRYPTED_NEEDS_FOLDER, place, **facts)]
-        what = f"{value['kind']} '{value['metadata']['name']}'"
-        pair = key_pair(job.credentials)
-        documents, damaged = last
-        standing = documents.get(_secret(value))
-        if standing is None and damaged:
-            problem = f"its key pair may be in {', '.join(damaged)}, which cannot be read"
-            advice = "restore it from Git; of a merge conflict, take either side as it was"
-            facts = {"what": what, "problem": problem, "advice": advice}
-            return value, [diagnose(codes.KEY_PAIR_STAYS, None, **facts)]
-        if standing is None:
-            try:
-                return reader.encrypted(value, new_data(pair, job.name)), ()
-            except RecipientError as error:
-                return value, [refused(reader.mode, error)]
-        if refusal := reader.problem(value, standing.data, pair.keys):
-            run = f"annotation etcompile.dev/run: {'another ID' if job.run_id else 'ID'}"
-            problem, stay = refusal
-            advice = f"{stay}; or start a new run with its own key pair: {run}"
-            facts = {"what": what, "problem": problem, "advice": advice}
-            where = standing.locate(("metadata", "name"))
-            return value, [diagnose(codes.KEY_PAIR_STAYS, where, **facts)]
-        return reader.with_ciphertext(value, standing.data), ()
-
-    return fill
+def _encrypted(
+    value: Object, job: Job, reader: Recipient, last: LastOutput | None
+) -> tuple[Object, list[Diagnostic]]:
+    """An object with the last output's ciphertext, or with a new key pair's."""
+    if last is None or job.credentials is None:
+        place = job.origin.locate("metadata", "name")
+        facts = {"job": job.name, "kind": reader.mode.kind}
+        return value, [diagnose(codes.ENCRYPTED_NEEDS_FOLDER, place, **facts)]
+    what = f"{value['kind']} '{value['metadata']['name']}'"
+    pair = key_pair(job.credentials)
+    standing = last.documents.get(_secret(value))
+    if standing is None and last.damaged:
+        problem = f"its key pair may be in {', '.join(last.damaged)}, which cannot be read"
+        advice = "restore it from Git; of a merge conflict, take either side as it was"
+        facts = {"what": what, "problem": problem, "advice": advice}
+        return value, [diagnose(codes.KEY_PAIR_STAYS, None, **facts)]
+    if standing is None:
+        try:
+            return reader.encrypted(value, new_data(pair, job.name)), []
+        except RecipientError as error:
+            return value, [refused(reader.mode, error)]
+    if refusal := reader.problem(value, standing.data, pair.keys):
+        run = f"annotation etcompile.dev/run: {'another ID' if job.run_id else 'ID'}"
+        problem, stay = refusal
+        advice = f"{stay}; or start a new run with its own key pair: {run}"
+        facts = {"what": what, "problem": problem, "advice": advice}
+        where = standing.locate(("metadata", "name"))
+        return value, [diagnose(codes.KEY_PAIR_STAYS, where, **facts)]
+    return reader.with_ciphertext(value, standing.data), []
 
 
 def _content(
@@ -202,10 +199,9 @@ def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
     document = loaded.documents[0] if len(loaded.documents) == 1 and not failed else None
     if document and document.kind == _PROVIDER:
         if mapping_at(document.data, ("spec",)).get("provider"):
-            fill = partial(_written, document=document)
-            return KeySource(fill, inputs, loaded.diagnostics)
-        problem = "its spec must name a provider"
-        return KeySource(None, inputs, (_refused(document, ("spec",), problem),))
+            return KeySource(pattern=document, inputs=inputs, diagnostics=loaded.diagnostics)
+        refusal = _refused(document, ("spec",), "its spec must name a provider")
+        return KeySource(inputs=inputs, diagnostics=(refusal,))
     must = f"must hold one {_PROVIDER} and nothing else"
     if place is not None:
         # Not a word of what is in it: an overlay may name any file.
@@ -218,11 +214,12 @@ def _pattern(file: str, limits: Limits, place: Location | None) -> KeySource:
         }
         return KeySource(diagnostics=(diagnose(codes.SECRET_SOURCE, place, **facts),))
     if failed:
-        return KeySource(None, inputs, loaded.diagnostics)
-    return KeySource(None, inputs, (_refused(loaded.documents[0], ("kind",), f"it {must}"),))
+        return KeySource(inputs=inputs, diagnostics=loaded.diagnostics)
+    refusal = _refused(loaded.documents[0], ("kind",), f"it {must}")
+    return KeySource(inputs=inputs, diagnostics=(refusal,))
 
 
-def _written(value: Object, job: Job, document: Document) -> tuple[Object, Sequence[Diagnostic]]:
+def _written(value: Object, job: Job, document: Document) -> tuple[Object, list[Diagnostic]]:
     """The SecretProviderClass of a job: the pattern with its variables filled in."""
     ssh = job.credentials
     values = {"job": job.name, "namespace": job.namespace}
