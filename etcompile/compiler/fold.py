@@ -8,6 +8,7 @@ one by names exactly those. What et-operator gets wrong is refused: unknown name
 (defect 5), counts of workers that are not there (defect 22).
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,7 +17,6 @@ from msgspec import Struct, structs
 
 from etcompile import backend
 from etcompile.check.job_rules import check_longest_name
-from etcompile.compiler import scaleplans
 from etcompile.compiler.run import run_of
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.spelling import probably
@@ -28,6 +28,7 @@ from etcompile.model import (
     Labels,
     Member,
     Origin,
+    Planned,
     Role,
     ScaleIn,
     ScaleOut,
@@ -172,11 +173,14 @@ def _with_intents(
     if role is None:
         problems = []
         for intent in in_order:
-            if job.keeps_plans and isinstance(intent, ScalePlan):
-                job, refused = scaleplans.pass_on(job, intent)
-                problems += refused
-            else:
+            if not (job.keeps_plans and isinstance(intent, ScalePlan)):
                 problems.append(_not_scalable(job, intent))
+            elif unread := [*intent.create, *intent.remove]:
+                reason = "DLRover's master passes over it"
+                places = [pod.origin.locate() for pod in unread]
+                problems += [_refused(intent, place, reason, "remove it") for place in places]
+            else:  # for its own master to read
+                job = structs.replace(job, custom=(*job.custom, intent.custom))
         return job, -1, problems
     run_names = None
     if run_names_count:
@@ -194,7 +198,7 @@ def _with_intents(
         elif isinstance(intent, ScaleIn):
             after, place, refused = _scale_in(role, members, intent, removed_by, run_names)
         elif isinstance(intent, ScalePlan):
-            after, new_sizes, refused = scaleplans.apply_plan(role, members, sizes, intent)
+            after, new_sizes, refused = _apply_plan(role, members, sizes, intent)
             path = ("spec", "replicaResourceSpecs", role.name, "replicas")
             place = partial(intent.origin.locate, *path)
         if not refused and len(after) != len(members):
@@ -255,14 +259,14 @@ def _scale_out(role: Role, members: Members, intent: ScaleOut) -> _Outcome:
         facts = {"what": what, "count": replicas, "limit": MOST_PODS}
         return members, place, [diagnose(codes.TOO_MANY_PODS, place(), **facts)]
     # A generated name is only known to a cluster; the first index makes it unique here.
-    first = scaleplans.next_index(members)
+    first = _next_index(members)
     name = f"{intent.name}{first}" if intent.generated else intent.name
     labels = {intent.label: name} if intent.label else {}
     problems = []
     if labels and len(name) > _LABEL_LIMIT:
         where = intent.origin.locate("metadata", "generateName" if intent.generated else "name")
         problems = [diagnose(codes.INTENT_NAME, where, intent=intent.kind, length=len(name))]
-    return scaleplans.joined(role, members, intent.count, labels, {}), place, problems
+    return _joined(role, members, intent.count, labels, {}), place, problems
 
 
 def _scale_in(
@@ -336,3 +340,115 @@ def _anchored(
 
 def _shortened(names: list[str]) -> str:
     return ", ".join(names if len(names) <= 8 else [*names[:4], "...", *names[-3:]])
+
+
+# ScalePlans ---------------------------------------------------------------------------------------
+#
+# Who comes has the next number and the first rank that is free, who moves keeps its rank
+# (reference/dlrover.md 3.6 and 5). A plan says several things at once; it counts as a whole or not
+# at all.
+
+
+def _apply_plan(
+    role: Role, members: Members, sizes: Labels, plan: ScalePlan
+) -> tuple[Members, Labels, list[Diagnostic]]:
+    """The replicas of a role after a plan, which may name other roles, too.
+
+    Args:
+        sizes: What earlier plans said that main containers of replicas to come are to have.
+
+    Returns:
+        The replicas, the sizes and what is wrong.
+    """
+    problems = []
+    for name in plan.resources:
+        if name != role.name:
+            place = plan.origin.locate("spec", "replicaResourceSpecs", name, key=True)
+            problems.append(_no_role(role, name, plan, place))
+    after = dict(members)
+    sizes = {**sizes, **plan.resources.get(role.name, {})}
+
+    def join(index: int, rank: int, size: Labels) -> None:
+        resources = {**sizes, **size}
+        after[index] = Member(index, rank=None if rank == index else rank, resources=resources)
+
+    for pod, is_moved in [
+        *((pod, False) for pod in plan.remove),
+        *((pod, True) for pod in plan.move),
+    ]:
+        index = _index(role, after, pod)
+        if index is None:
+            names = ", ".join(_title(role, after[known]) for known in sorted(after))
+            reason = f"'{pod.name or f'{pod.role} {pod.index}'}' is none of the job's Pods then"
+            problems.append(_refused(plan, pod.origin.locate(), reason, f"name one of {names}"))
+            continue
+        number = _next_index(after)
+        gone = after.pop(index)
+        if is_moved:
+            join(number, gone.place or 0, pod.resources)
+    for pod in plan.create:
+        if pod.role not in (None, role.name):
+            problems.append(_no_role(role, pod.role or "", plan, pod.origin.locate()))
+            continue
+        rank = next(_free_ranks(after)) if pod.rank is None else pod.rank
+        holder = next((member for member in after.values() if member.place == rank), None)
+        if pod.index in after or holder:
+            holder = holder or after[pod.index or 0]
+            reason = f"{_title(role, holder)} has its number or its rank already"
+            advice = "leave id and rankIndex out, and both are chosen"
+            problems.append(_refused(plan, pod.origin.locate(), reason, advice))
+            continue
+        join(_next_index(after) if pod.index is None else pod.index, rank, pod.resources)
+    count = plan.replicas.get(role.name)
+    if count is None or problems:
+        return after, sizes, problems
+    for index in sorted(after, reverse=True)[: max(len(after) - count, 0)]:
+        after.pop(index)
+    return _joined(role, after, max(count - len(after), 0), {}, sizes), sizes, []
+
+
+def _joined(role: Role, members: Members, count: int, labels: Labels, resources: Labels) -> Members:
+    """The replicas with more: of the numbers after the last, and the first ranks that are free.
+
+    Ranks are the replicas' numbers unless the role tells them apart.
+    """
+    after, first = dict(members), _next_index(members)
+    numbers = range(first, first + count)
+    ranks = numbers if role.labels.rank is None else _free_ranks(members)
+    for index, rank in zip(numbers, ranks, strict=False):
+        place = None if rank == index else rank
+        after[index] = Member(index, labels, rank=place, resources=resources)
+    return after
+
+
+def _next_index(members: Members) -> int:
+    """The index after the highest."""
+    return max(members, default=-1) + 1
+
+
+def _free_ranks(members: Members) -> Iterator[int]:
+    used = {member.place for member in members.values()}
+    return (rank for rank in itertools.count() if rank not in used)
+
+
+def _index(role: Role, members: Members, pod: Planned) -> int | None:
+    """The number of a replica that a plan names; None if it is none of the role's."""
+    if pod.role not in (None, role.name) or pod.index is None or pod.index not in members:
+        return None
+    right = pod.name is None or pod.name == _title(role, members[pod.index])
+    return pod.index if right else None
+
+
+def _title(role: Role, member: Member) -> str:
+    """A replica's Pod, as it is called where a run gives no other name."""
+    naming = structs.replace(role.naming, pod_stem=None)
+    return structs.replace(role, naming=naming).pod_name(member)
+
+
+def _no_role(role: Role, name: str, plan: ScalePlan, place: Location) -> Diagnostic:
+    reason = f"of '{name}' the job has none that can be scaled"
+    return _refused(plan, place, reason, f"name the type {role.name}, or remove it")
+
+
+def _refused(plan: ScalePlan, place: Location, reason: str, advice: str) -> Diagnostic:
+    return diagnose(codes.PLAN_NOT_POSSIBLE, place, intent=plan.title, reason=reason, advice=advice)

@@ -8,27 +8,106 @@ where what differs from job to job is written `$(job)`, `$(namespace)` and the l
 
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePath
 from typing import Any
 
 from msgspec import Struct, structs
 
 from etcompile.compiler.choices import Options
-from etcompile.compiler.recipients import Recipient, recipient, refused
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose, has_errors
 from etcompile.digest import sha256
 from etcompile.emit.output_state import output_state
-from etcompile.encryption import RecipientError
+from etcompile.encryption import RecipientError, sealed, sops
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at
 from etcompile.load import Document, Limits, access, load, parse
 from etcompile.model import Job, SecretMode
 from etcompile.model.keypair import has_key_pair, key_pair, new_data
+from etcompile.model.protocol import KEY_PAIR, SEALED_FOR
 
 _PROVIDER = "SecretProviderClass"
 _SIGNS = ("encryptedData:", "ENC[AES256_GCM,")
 """What the text of each file holds that has an encrypted key pair."""
 _VARIABLE = re.compile(r"\$\(([A-Za-z]+)\)")
+_WIDE = "sealedsecrets.bitnami.com/"
+_SHOWN = 19
+"""Characters of a digest that a person needs to tell it from another: `sha256:` and twelve."""
+
+
+class Recipient(Struct, frozen=True):
+    """Who can read what a run encrypts.
+
+    Args:
+        mode: The mode that names it.
+        certificate: That of a controller of Sealed Secrets; None for SOPS.
+        names: The age recipients, whose identities somebody holds.
+    """
+
+    mode: SecretMode
+    certificate: sealed.Certificate | None
+    names: tuple[str, ...] = ()
+
+    def problem(
+        self, value: Object, standing: Object, keys: AbstractSet[str]
+    ) -> tuple[str, str] | None:
+        """Why the ciphertext of the last output cannot stay, and how to stay with it.
+
+        Args:
+            value: The object as it is to be written.
+            standing: The one of the last output.
+            keys: The keys of the Secret that it is to become.
+        """
+        if standing["kind"] != value["kind"]:
+            modes = {"SealedSecret": "sealed", "Secret": "sops"}
+            was, now = (modes.get(secret["kind"], secret["kind"]) for secret in (standing, value))
+            return f"its key pair is encrypted for {was}, not for {now}", f"stay with {was}"
+        before, after = _annotations(standing), _annotations(value)
+        data: object
+        if self.certificate is not None:
+            digest = self.certificate.digest
+            if before.get(SEALED_FOR) != digest:
+                was = str(before.get(SEALED_FOR, "another key"))[:_SHOWN]
+                text = f"its key pair is sealed for {was}, not for {digest[:_SHOWN]}"
+                return text, "pass the certificate that it was sealed with"
+            scope = _scope(before)
+            if scope != _scope(after):
+                text = f"its key pair is sealed {scope}, not {_scope(after)}"
+                return text, f"pass --secret sealed:{scope}:{self.mode.file}"
+            data = mapping_at(standing, ("spec", "encryptedData"))
+        else:
+            names = sops.recipients(standing.get("sops") or {})
+            if names != self.names:
+                was, now = (" and ".join(listed) or "nobody" for listed in (names, self.names))
+                text = f"its key pair is encrypted for {was}, not for {now}"
+                return text, f"pass --secret sops:{','.join(names)}"
+            data = standing.get("data")
+        restore = "restore the file from Git"
+        if before.get(KEY_PAIR) != after[KEY_PAIR]:
+            return "it was encrypted with other keys or another ssh configuration", restore
+        whole = isinstance(data, Mapping) and keys == data.keys() and all(data.values())
+        return None if whole else ("its ciphertext is not whole", restore)
+
+    def with_ciphertext(self, value: Object, standing: Object) -> Object:
+        """The object with the ciphertext of the last output."""
+        if self.certificate is None:
+            return {**value, "data": standing["data"], "sops": standing["sops"]}
+        return _sealed(value, standing["spec"]["encryptedData"], self.certificate)
+
+    def encrypted(self, value: Object, texts: Mapping[str, bytes]) -> Object:
+        """The object with a new ciphertext.
+
+        Raises:
+            RecipientError: nothing can be encrypted for it.
+        """
+        if self.certificate is None:
+            result = sops.encrypted(texts, self.names)
+            return {**value, "data": dict(result.data), "sops": dict(result.metadata)}
+        metadata = value["metadata"]
+        scope, namespace = _scope(_annotations(value)), metadata.get("namespace", "")
+        label = sealed.label(scope, namespace, metadata["name"])
+        data = sealed.encrypted(texts, self.certificate, label)
+        return _sealed(value, data, self.certificate)
 
 
 class LastOutput(Struct, frozen=True):
@@ -73,7 +152,7 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
     else:
         content, problems = _content(mode, options.limits, place)
         inputs = ((PurePath(mode.file).name, sha256(content)),) if mode.file else ()
-        reader, refusals = (None, ()) if problems else recipient(mode, content)
+        reader, refusals = (None, ()) if problems else _recipient(mode, content)
         source = KeySource(inputs=inputs, diagnostics=(*problems, *refusals))
         if reader is not None and not options.without_keys:
             folder = options.previous or options.output
@@ -158,7 +237,7 @@ def _encrypted(
         try:
             return reader.encrypted(value, new_data(pair, job.name)), []
         except RecipientError as error:
-            return value, [refused(reader.mode, error)]
+            return value, [_no_recipient(reader.mode, error)]
     if refusal := reader.problem(value, standing.data, pair.keys):
         run = f"annotation etcompile.dev/run: {'another ID' if job.run_id else 'ID'}"
         problem, stay = refusal
@@ -186,6 +265,45 @@ def _content(
         reason = getattr(error, "strerror", None) or str(error)
         problem = f"the file cannot be read: {reason[:1].lower()}{reason[1:]}"
     return b"", [diagnose(codes.SECRET_SOURCE, None, option=f"--secret {mode}", problem=problem)]
+
+
+def _recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequence[Diagnostic]]:
+    """Who can read what a mode encrypts, and what is wrong with it."""
+    try:
+        if mode.kind == "sealed":
+            return Recipient(mode, sealed.certificate(content)), ()
+        names = tuple(sorted({part.strip() for part in (mode.name or "").split(",")}))
+        for name in names:
+            sops.age_recipient(name)
+        return Recipient(mode, None, names), ()
+    except RecipientError as error:
+        return None, [_no_recipient(mode, error)]
+
+
+def _no_recipient(mode: SecretMode, error: RecipientError) -> Diagnostic:
+    """What to say of a recipient that cannot be one."""
+    # Not the names of recipients: somebody may have written an identity there.
+    option = f"--secret {mode if mode.kind == 'sealed' else mode.kind}"
+    return diagnose(codes.SECRET_SOURCE, None, option=option, problem=str(error))
+
+
+def _sealed(value: Object, data: Mapping[str, str], certificate: sealed.Certificate) -> Object:
+    annotations = {**_annotations(value), SEALED_FOR: certificate.digest}
+    return {
+        **value,
+        "metadata": {**value["metadata"], "annotations": annotations},
+        "spec": {**value["spec"], "encryptedData": dict(data)},
+    }
+
+
+def _scope(annotations: Mapping[str, Any]) -> str:
+    # The controller looks at the widest first.
+    wide = ("cluster-wide", "namespace-wide")
+    return next((scope for scope in wide if annotations.get(_WIDE + scope) == "true"), "strict")
+
+
+def _annotations(value: Object) -> Mapping[str, Any]:
+    return mapping_at(value, ("metadata", "annotations"))
 
 
 # The parameters of a vault ------------------------------------------------------------------------
