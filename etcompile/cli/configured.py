@@ -241,11 +241,11 @@ def job_set(
     paths: Sequence[str], name: str | None = None, *, prune: bool = False
 ) -> "JobSet | None":
     """The set that PATHs are, by the configuration file, the Git remote or `--set`."""
-    from etcompile.operations import job_sets
+    from etcompile.operations import declarations
 
     repository = of(click.get_current_context()).repository_name
     try:
-        result = job_sets.job_set(paths, name, repository=repository)
+        result = declarations.job_set(paths, name, repository=repository)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--set") from error
     if result is None and prune:

@@ -53,7 +53,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.cli.render import command as render
     from etcompile.emit.files import refused, write_files
     from etcompile.integrations.scaffold import JOBS, OUTPUT, OVERLAY, repository_files
-    from etcompile.operations.job_sets import command_output, normalised
+    from etcompile.operations.declarations import command_output, normalised
 
     folder = options.folder
     name = options.name

@@ -23,7 +23,7 @@ from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
-    from etcompile.operations.proposal import Result
+    from etcompile.operations.execution import Result
     from etcompile.rollout import Proposal, Rollout
 
 _LISTED = 20
@@ -101,8 +101,7 @@ class Session:
             timeout: Seconds; 0 for no limit, None for the default of `--timeout`.
             drain: Seconds between removing a worker from the host list and deleting its Pod.
         """
-        from etcompile.operations.execution import execute, refused
-        from etcompile.operations.proposal import Result
+        from etcompile.operations.execution import Result, execute, refused
         from etcompile.rollout import Choices
 
         plan, dry_run = proposal.whole, self._rollout.dry_run

@@ -42,7 +42,7 @@ def repository_files(gitops: GitOps, name: str, **more: str) -> dict[str, str]:
     Args:
         name: Its name, and that of its Application or Kustomization.
         more: `namespace` and `repository`, the URL; `known_as`, what clusters know its jobs by
-            (`operations.job_sets`); `owner`, who reviews what goes to production, as CODEOWNERS
+            (`operations.declarations`); `owner`, who reviews what goes to production, as CODEOWNERS
             names them; and `kubernetes_version`.
     """
     values = {

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from etcompile.kubeapi import ClusterError, connect
-    from etcompile.operations.cluster_plan import apply_proposal, delete_proposal
-    from etcompile.operations.declarations import compared
-    from etcompile.operations.execution import execute, refused
-    from etcompile.operations.job_sets import job_set
-    from etcompile.operations.proposal import ImpossibleError, Result
+    from etcompile.operations.cluster_plan import (
+        ImpossibleError,
+        apply_proposal,
+        delete_proposal,
+    )
+    from etcompile.operations.declarations import compared, job_set
+    from etcompile.operations.execution import Result, execute, refused
     from etcompile.operations.running_jobs import (
         CheckpointRequest,
         request_checkpoint,
@@ -58,22 +60,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("ClusterError", "connect"), "kubeapi"),
-    **dict.fromkeys(("CheckpointRequest", "request_checkpoint"), "operations.running_jobs"),
-    "compared": "operations.declarations",
-    **dict.fromkeys(("execute", "refused"), "operations.execution"),
-    "job_set": "operations.job_sets",
-    **dict.fromkeys(("apply_proposal", "delete_proposal"), "operations.cluster_plan"),
-    **dict.fromkeys(("ImpossibleError", "Result"), "operations.proposal"),
-    "restart_proposal": "operations.running_jobs",
-    **dict.fromkeys(("saved_plan", "saved_proposal"), "operations.saved"),
-    "Rights": "plan.scope",
-    **dict.fromkeys(("Choices", "Outcome", "Proposal", "StepEvent"), "rollout"),
+    "kubeapi": ("ClusterError", "connect"),
+    "operations.cluster_plan": ("ImpossibleError", "apply_proposal", "delete_proposal"),
+    "operations.declarations": ("compared", "job_set"),
+    "operations.execution": ("Result", "execute", "refused"),
+    "operations.running_jobs": ("CheckpointRequest", "request_checkpoint", "restart_proposal"),
+    "operations.saved": ("saved_plan", "saved_proposal"),
+    "plan.scope": ("Rights",),
+    "rollout": ("Choices", "Outcome", "Proposal", "StepEvent"),
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
     def __getattr__(name: str) -> "Any":
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"etcompile.{_HOMES[name]}"), name)
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(importlib.import_module(f"etcompile.{home}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

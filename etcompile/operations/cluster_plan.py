@@ -6,15 +6,14 @@ from functools import partial
 from msgspec import structs
 
 from etcompile.compiler import Compilation
-from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
-from etcompile.exitcodes import CONFLICT
+from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
+from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.conditions import is_true
 from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run
 from etcompile.operations.declarations import declarations
-from etcompile.operations.proposal import ImpossibleError, acyclic, note
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.classes import PRUNE
@@ -22,6 +21,7 @@ from etcompile.plan.owners import is_member, names_of_config, other_job
 from etcompile.plan.planner import plan
 from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
+from etcompile.plan.schedule import ring
 from etcompile.plan.scope import Rights, targeted, unknown_targets
 from etcompile.plan.step import (
     IDLE,
@@ -51,7 +51,38 @@ from etcompile.rollout.live import (
     pods_of,
 )
 from etcompile.rollout.machine.messages import Key, Proposal
-from etcompile.rollout.machine.reasons import ObjectState
+from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
+
+
+class ImpossibleError(RefusedError):
+    """There is nothing to propose."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], code: int = INPUT) -> None:
+        super().__init__(diagnostics, code)
+
+
+def impossible(code: str, **facts: object) -> ImpossibleError:
+    """The error for a request that one diagnostic refuses."""
+    return ImpossibleError([diagnose(code, None, **facts)])
+
+
+def acyclic(proposal: Proposal) -> Proposal:
+    """The proposal, whose objects do not wait for each other.
+
+    Raises:
+        ImpossibleError: they do.
+    """
+    if cycle := ring(proposal.plan.steps):
+        deadlock = diagnose(codes.DEADLOCK, None, ring=cycle)
+        raise ImpossibleError((*proposal.diagnostics, deadlock))
+    return proposal
+
+
+def note(value: Object, seen: dict[Key, ObjectState]) -> None:
+    """Notes how far a live object is, if its kind has a rule for that."""
+    if has_rule(value["kind"]):
+        ref = reference(value)
+        seen[ref.api_version, ref.kind, ref.namespace, ref.name] = object_state(value)
 
 
 def apply_proposal(

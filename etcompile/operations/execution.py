@@ -5,13 +5,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.message_text import excerpt, excerpts
 from etcompile.exitcodes import CLUSTER, CONFLICT, REPLACEMENT
 from etcompile.kubeapi import Cluster
-from etcompile.operations.proposal import Result
 from etcompile.plan.groups import listed
 from etcompile.plan.step import FieldChange, Plan, Step
 from etcompile.rollout import Choices, Outcome, Proposal, Refusal, Rollout, StepEvent
@@ -28,6 +27,19 @@ _ANOTHER_RUN = "another ID in the annotation etcompile.dev/run of its job create
 _LONGEST = 80
 _AT_ONCE = 16
 """Dry runs at a time, to look at a plan."""
+
+
+class Result(Struct, frozen=True):
+    """What came of an operation.
+
+    Args:
+        code: The exit code that `etcompile apply` has for it: 0 if all is well.
+        outcome: What was done and what is left; None if nothing was begun.
+    """
+
+    code: int
+    diagnostics: tuple[Diagnostic, ...] = ()
+    outcome: Outcome | None = None
 
 
 def refused(proposal: Proposal) -> Result | None:

@@ -28,7 +28,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import written_record
 from etcompile.model.supervision import first_replica
-from etcompile.operations.proposal import ImpossibleError, impossible
+from etcompile.operations.cluster_plan import ImpossibleError, impossible
 from etcompile.plan.owners import is_member, stranger
 from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights

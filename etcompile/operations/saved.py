@@ -7,7 +7,7 @@ from etcompile.exitcodes import CONFLICT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.load import access, parse
-from etcompile.operations.proposal import ImpossibleError, acyclic, note
+from etcompile.operations.cluster_plan import ImpossibleError, acyclic, note
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import matched
 from etcompile.plan.plan_file import PlanError, read_plan
