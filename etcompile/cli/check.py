@@ -19,7 +19,7 @@ from etcompile.cli.options import (
 from etcompile.cli.reporting import counted, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.diagnostics.output.audience import STANDARD_INPUT
+from etcompile.diagnostics.output import STANDARD_INPUT
 from etcompile.diagnostics.redaction import redacted
 from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load import access

@@ -21,7 +21,7 @@ from etcompile.diagnostics.diagnostic import Fix, Replace
 from etcompile.frontends import Kind
 from etcompile.k8s.path import mapping_at
 from etcompile.load import Document
-from etcompile.load.document import relocated
+from etcompile.load.loader import relocated
 
 _V1 = "kubeflow.org/v1"
 _V2 = "kubeflow.org/v2beta1"

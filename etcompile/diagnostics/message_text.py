@@ -3,8 +3,8 @@
 A message quotes names, values and lines of its input, which may contain any character.
 """
 
-import itertools
 import json
+from collections.abc import Sequence
 from typing import Any
 
 _BEFORE = 15
@@ -43,6 +43,12 @@ def excerpt(text: str, longest: int, start: int = 0) -> str:
     return f"{'…' if start else ''}{part}{'…' if start + longest < len(text) else ''}"
 
 
+def in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many characters or lines two texts begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def excerpts(old: str, new: str, longest: int) -> tuple[str, str]:
     """The parts of two texts in which they differ.
 
@@ -53,7 +59,5 @@ def excerpts(old: str, new: str, longest: int) -> tuple[str, str]:
     """
     start = 0
     if max(len(old), len(new)) > longest:
-        pairs = zip(old, new, strict=False)
-        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-        start = max(same - _BEFORE, 0)
+        start = max(in_common(old, new) - _BEFORE, 0)
     return excerpt(old, longest, start), excerpt(new, longest, start)

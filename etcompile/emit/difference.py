@@ -8,6 +8,8 @@ import difflib
 import re
 from collections.abc import Iterator
 
+from etcompile.diagnostics.message_text import in_common
+
 _CONTEXT = 3
 _COMPARED = 2000
 """Lines of either text, from the first difference on, that are compared."""
@@ -26,8 +28,8 @@ def unified(name: str, old: str, new: str) -> Iterator[str]:
         The two names, then hunks. Far behind the first difference the diff may end early.
     """
     before, after = old.splitlines(), new.splitlines()
-    start = _common(before, after)
-    end = _common(before[start:][::-1], after[start:][::-1])
+    start = in_common(before, after)
+    end = in_common(before[start:][::-1], after[start:][::-1])
     offset = max(start - _CONTEXT, 0)
     before = before[offset : len(before) - max(end - _CONTEXT, 0)]
     after = after[offset : len(after) - max(end - _CONTEXT, 0)]
@@ -46,9 +48,3 @@ def unified(name: str, old: str, new: str) -> Iterator[str]:
             yield line
         else:
             yield f"@@ -{int(hunk[1]) + offset}{hunk[2]} +{int(hunk[3]) + offset}{hunk[4]} @@"
-
-
-def _common(one: list[str], other: list[str]) -> int:
-    """How many lines at the beginning are the same."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

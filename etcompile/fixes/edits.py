@@ -14,18 +14,12 @@ from typing import Any
 
 from msgspec import Struct
 from yaml import YAMLError
-from yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
-    MappingStartEvent,
-    ScalarEvent,
-)
 from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
 from etcompile.diagnostics.diagnostic import Change, Quote, Rename, Replace, TextEdit
-from etcompile.load.yaml_events import span, yaml_events
+from etcompile.diagnostics.message_text import in_common
+from etcompile.load.positions import Place, places
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _BREAK = re.compile(r"\r\n|\n|\r")
@@ -47,28 +41,17 @@ class Splice(Struct, frozen=True):
     claims: frozenset[Hashable]
 
 
-class _Scalar(Struct, frozen=True):
-    """A key or a value that is written out.
+class _Text(Struct, frozen=True):
+    """A text by the offsets of its lines, its keys and its values.
 
     Args:
-        start: The offset of its first character: of its tag or anchor, if it has one.
-        end: The offset after its last one.
-        style: Its quotes, or `|` and `>`; None for a plain one.
-        siblings: For a key, the keys of its mapping.
+        keys: The end of each key, and the mapping that it is in.
+        values: The end of each value.
     """
 
-    start: int
-    end: int
-    style: str | None
-    siblings: list[str] | None = None
-
-
-class _Text(Struct, frozen=True):
-    """A text by the offsets of its lines, its keys and its other scalars."""
-
     lines: list[int]
-    keys: dict[int, _Scalar]
-    values: dict[int, _Scalar]
+    keys: dict[int, tuple[int, Place]]
+    values: dict[int, int]
 
     def place(self, offset: int) -> tuple[int, int]:
         """The line and the column of an offset, both from 1."""
@@ -76,43 +59,24 @@ class _Text(Struct, frozen=True):
         return line, offset - self.lines[line - 1] + 1
 
 
-class _Open(Struct):
-    """A list or mapping that is being read; a mapping's next node is a key or a value."""
-
-    keys: list[str] | None
-    at_key: bool
-
-
 @functools.lru_cache(maxsize=2)  # the fixes of a file are looked up one by one
 def _indexed(content: str) -> _Text | None:
-    """A whole text without a byte order mark, by its offsets; None if it is no YAML."""
+    """A whole text without a byte order mark, by its offsets; None if it cannot be read."""
     text = _Text([0, *(match.end() for match in _BREAK.finditer(content))], {}, {})
-    opened: list[_Open] = [_Open(None, at_key=False)]
-    event: Any
     try:
-        for event in yaml_events(content):
-            if isinstance(event, CollectionEndEvent):
-                opened.pop()
-                continue
-            if not isinstance(event, ScalarEvent | CollectionStartEvent | AliasEvent):
-                continue
-            holder = opened[-1]
-            is_key = holder.at_key
-            if holder.keys is not None:
-                holder.at_key = not is_key
-            if isinstance(event, CollectionStartEvent):
-                is_mapping = isinstance(event, MappingStartEvent)
-                opened.append(_Open([] if is_mapping else None, at_key=is_mapping))
-            elif isinstance(event, ScalarEvent):
-                start, end = span(event)
-                style = event.style or None
-                if is_key and holder.keys is not None:
-                    holder.keys.append(event.value)
-                    text.keys[start] = _Scalar(start, end, style, holder.keys)
-                else:
-                    text.values[start] = _Scalar(start, end, style)
-    except YAMLError:
+        waiting = [*places(content)]
+    except (YAMLError, KeyError, ValueError, RecursionError):
         return None
+    seen: set[int] = set()  # what aliases repeat
+    while waiting:
+        place = waiting.pop()
+        if id(place) not in seen:
+            seen.add(id(place))
+            text.values[place.start] = place.end
+            for key, (start, end, inner) in place.entries.items():
+                if isinstance(key, str):
+                    text.keys[start] = end, place
+                waiting.append(inner)
     return text
 
 
@@ -126,32 +90,28 @@ def splices(content: str, changes: Sequence[Change]) -> list[Splice] | None:
         if place.line is None or place.column is None or place.line > len(text.lines):
             return None
         offset = text.lines[place.line - 1] + place.column - 1
-        scalar = (text.keys if isinstance(change, Rename) else text.values).get(offset)
-        if scalar is None:
+        end, holder = text.values.get(offset, offset), None
+        if isinstance(change, Rename):
+            end, holder = text.keys.get(offset, (offset, None))
+        old = content[offset:end]
+        if not old or old[0] in "&!*[{" or _BREAK.search(old):
             return None
-        old = content[scalar.start : scalar.end]
-        if not old or old[0] in "&!*" or _BREAK.search(old):
-            return None
-        claims: set[Hashable] = {scalar.start}
+        claims: set[Hashable] = {offset}
         match change:
             case Rename(name=name):
-                if old[0] == "?" or scalar.siblings is None or name in scalar.siblings:
+                if old[0] == "?" or holder is None or name in holder.entries:
                     return None
-                new = _written(name, scalar.style)
-                claims.add((id(scalar.siblings), name))
+                new = _written(name, old[0])
+                claims.add((id(holder), name))
             case Quote():
-                if scalar.style:
+                if old[0] in "'\"|>":
                     return None
                 new = json.dumps(old, ensure_ascii=False)
-            case Replace(value=str(value)):
-                if old[0] in "|>":
-                    return None
-                new = _written(value, scalar.style)
             case Replace(value=value):
                 if old[0] in "|>":
                     return None
-                new = json.dumps(value)
-        parts.append(Splice(scalar.start, scalar.end, new, frozenset(claims)))
+                new = _written(value, old[0]) if isinstance(value, str) else json.dumps(value)
+        parts.append(Splice(offset, end, new, frozenset(claims)))
     return parts
 
 
@@ -174,11 +134,11 @@ def splice_edits(content: str, parts: Iterable[Splice]) -> tuple[TextEdit, ...]:
     )
 
 
-def _written(text: str, style: str | None) -> str:
-    """A text as a scalar, in the quotes that stood there before."""
-    if style == "'":
+def _written(text: str, first: str) -> str:
+    """A text as a scalar, in the quotes of the one before, which began with this character."""
+    if first == "'":
         return "'" + text.replace("'", "''") + "'"
-    if style != '"' and _PLAIN.fullmatch(text):
+    if first != '"' and _PLAIN.fullmatch(text):
         resolver: Any = Resolver()
         if resolver.resolve(ScalarNode, text, (True, False)) == "tag:yaml.org,2002:str":
             return text
@@ -199,16 +159,10 @@ def lines_of(text: str) -> list[str]:
 def text_edits(before: str, after: str) -> Iterator[TextEdit]:
     """What makes a text another one: the lines from the first that differs to the last, if any."""
     old, new = _LINE.findall(before), _LINE.findall(after)
-    head = _common(old, new)
-    tail = _common(old[head:][::-1], new[head:][::-1])
+    head = in_common(old, new)
+    tail = in_common(old[head:][::-1], new[head:][::-1])
     last = len(old) - tail
     if head < max(last, len(new) - tail):
         is_open = last == len(old) > 0 and not old[-1].endswith(("\n", "\r"))
         end = (last, len(old[-1]) + 1) if is_open else (last + 1, 1)
         yield TextEdit(head + 1, 1, *end, "".join(new[head : len(new) - tail]))
-
-
-def _common(lines: Sequence[str], others: Sequence[str]) -> int:
-    """How many lines two texts begin with in common."""
-    pairs = enumerate(zip(lines, others, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(lines), len(others)))

@@ -1,7 +1,7 @@
 """The rules of advice: each a pure function from a job, as it is compiled, to warnings.
 
 Why a rule is there and where its fact is written stands in `diagnostics/catalogue.yaml`. What
-several rules need to know of a Pod is in `facts`.
+several rules need to know of a Pod is in `linted_job`.
 """
 
 import re
@@ -14,8 +14,10 @@ from etcompile.k8s.quantity import number
 from etcompile.k8s.references import claim_of
 from etcompile.k8s.requests import gpus
 from etcompile.launch.shell import whole_number
-from etcompile.lint.facts import (
+from etcompile.lint.linted_job import (
     HOST,
+    LintedJob,
+    RolePods,
     accelerators,
     checkpoints,
     is_on_one_node,
@@ -24,12 +26,12 @@ from etcompile.lint.facts import (
     limit,
     mounted_at,
     passed,
+    place_of,
     processes,
     requests,
     required_labels,
     variables,
 )
-from etcompile.lint.linted_job import LintedJob, RolePods, place_of
 from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
 
 # Volumes ----------------------------------------------------------------------------------------

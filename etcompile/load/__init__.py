@@ -5,8 +5,7 @@ wrong with it is a diagnostic, and one run tells all of it.
 """
 
 from etcompile.load.access import Boundary, Limits
-from etcompile.load.document import Document
-from etcompile.load.loader import Loaded, from_values, load, parse
+from etcompile.load.loader import Document, Loaded, from_values, load, parse
 
 __all__ = [
     "Boundary",

@@ -93,13 +93,24 @@ class Origin(Struct, eq=False):
             self.start -= 1
         # JSON may have halves of surrogate pairs, which YAML has not; here no text is read.
         written = re.sub(_SURROGATE, r"\\ufe", content[self.start : self.end])
-        events: Iterator[Any] = yaml_events(written)
         try:
-            # The stream and the document begin before the first node does.
-            first = next(event for event in events if isinstance(event, NodeEvent))
-            return _place(first, events, {})
+            return next(places(written))
         except YAMLError:
             return Place(0, 0)  # it is JSON of another kind that YAML has not
+
+
+def places(content: str) -> Iterator[Place]:
+    """The places in each document of a YAML stream.
+
+    Raises:
+        yaml.YAMLError: while iterating, where the text is not YAML.
+        KeyError: an alias stands for nothing.
+        ValueError: a key has no JSON form.
+    """
+    events: Iterator[Any] = yaml_events(content)
+    for event in events:
+        if isinstance(event, NodeEvent):
+            yield _place(event, events, {})
 
 
 def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, Any]]) -> Place:
@@ -129,6 +140,8 @@ def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, An
             merges.append((len(place.entries), [base.entries for base in listed or [value]]))
         else:
             written = anchors[event.anchor or ""][1] if isinstance(event, AliasEvent) else event
+            if not isinstance(written, ScalarEvent):
+                raise ValueError("a list or a mapping used as a key")
             place.entries[mapping_key(written)] = (at.start, at.end, value)
     place.entries = merged_in(place.entries, merges)
     return place

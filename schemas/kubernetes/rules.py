@@ -102,10 +102,14 @@ def steps(path: str) -> list[str]:
     return _STEP.findall(path)
 
 
-def _rule(row: Row) -> Row:
+def _rule(forms: Mapping[str, Any], row: Row) -> Row:
     """A row as etcompile reads it: what it demands, without its place and its examples."""
     (demand,) = _DEMANDS & row.keys()
-    rule = {"demand": demand, "of": row[demand], "message": row["message"], "hint": row["hint"]}
+    value = row[demand]
+    if demand == "form" and "pattern" in (form := forms.get(value.removesuffix(" or empty"), {})):
+        demand = "pattern"
+        value = f"(?:{form['pattern']})?" if value.endswith(" or empty") else form["pattern"]
+    rule = {"demand": demand, "of": value, "message": row["message"], "hint": row["hint"]}
     rule |= {key: row[key] for key in ("since", "until", "pods_only", "show_key") if row.get(key)}
     if "field" in row:
         rule["fields"] = [steps(path) for path in alternatives(row["field"])]
@@ -126,7 +130,7 @@ def compiled() -> str:
     for kind in source["kinds"]:
         tree: dict[str, Any] = {}
         for row in rows(source, kind):
-            text = json.dumps(_rule(row), ensure_ascii=False)
+            text = json.dumps(_rule(source["forms"], row), ensure_ascii=False)
             number = rules.setdefault(text, len(rules))
             for path in alternatives(row["path"]):
                 place = tree

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.message_text import printable
-from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
+from etcompile.diagnostics.output import STANDARD_INPUT, Audience
 
 _SHOWN = 10
 """Annotations of one severity that GitHub shows for a step."""

@@ -12,7 +12,7 @@ import msgspec
 from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.message_text import json_text
-from etcompile.diagnostics.output.audience import Audience
+from etcompile.diagnostics.output import Audience
 
 VERSION = 1
 """Raised when a field changes its meaning or goes; a new field may come at any time."""

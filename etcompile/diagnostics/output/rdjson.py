@@ -11,7 +11,7 @@ from typing import Any
 from etcompile.diagnostics.catalogue import RULES
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.message_text import json_text
-from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
+from etcompile.diagnostics.output import STANDARD_INPUT, Audience
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:

@@ -17,7 +17,7 @@ from etcompile.diagnostics import rule_text
 from etcompile.diagnostics.catalogue import RULES, Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, Location, has_errors
 from etcompile.diagnostics.message_text import json_text, well_formed
-from etcompile.diagnostics.output.audience import Audience
+from etcompile.diagnostics.output import Audience
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"

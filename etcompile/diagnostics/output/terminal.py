@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from etcompile.diagnostics.catalogue import Severity
 from etcompile.diagnostics.diagnostic import Diagnostic, Location
 from etcompile.diagnostics.message_text import printable
-from etcompile.diagnostics.output.audience import Audience
+from etcompile.diagnostics.output import Audience
 
 _STYLE = {Severity.ERROR: "1;31", Severity.WARNING: "1;33"}
 _BOLD, _DIM, _HINT = "1", "34", "36"

@@ -15,7 +15,6 @@ from etcompile.diagnostics.spelling import closest
 from etcompile.k8s import quantity
 from etcompile.k8s.names import is_key, is_port_name
 from etcompile.k8s.path import containers_of, mapping_at, mappings_of, value_at
-from etcompile.k8s.validation.forms import is_amount
 
 Path = tuple[str | int, ...]
 """Keys and list indexes, from the value that is checked."""
@@ -84,30 +83,6 @@ def container_names(spec: Value, _: Subject) -> Iterator[Broken]:
             seen.add(name)
 
 
-def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
-    """Two containers cannot have one port of the node; init containers run one after another."""
-    seen: set[tuple[Any, ...]] = set()
-    for at, container in containers_of(spec):
-        used = seen if at[0] == "containers" else set()
-        for index, port in mappings_of(container, "ports"):
-            number = port.get("hostPort")
-            if number and isinstance(number, int):
-                place = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)
-                if place in used:
-                    yield Broken((*at, "ports", index, "hostPort"))
-                used.add(place)
-
-
-def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:
-    """With hostNetwork the port of the node is that of the container."""
-    for index, container in mappings_of(spec, "containers"):
-        for number, port in mappings_of(container, "ports"):
-            host = port.get("hostPort")
-            if host and host != port.get("containerPort"):
-                path: Path = ("containers", index, "ports", number, "hostPort")
-                yield Broken(path, {"port": port.get("containerPort")})
-
-
 def port(value: Any, _: Subject) -> bool:
     """A port of a probe is a number or the name of a port."""
     if isinstance(value, int):
@@ -116,35 +91,17 @@ def port(value: Any, _: Subject) -> bool:
 
 
 _DEFAULT_GRACE = 30
-_SLEEP_OF_ZERO_SINCE = 33
 
 
-def sleep_seconds(spec: Value, subject: Subject) -> Iterator[Broken]:
+def sleep_seconds(spec: Value, _: Subject) -> Iterator[Broken]:
     """A hook sleeps no longer than the Pod may take to end."""
     grace = spec.get("terminationGracePeriodSeconds")
     grace = _DEFAULT_GRACE if grace is None else grace
-    most = 1 if subject.pod and grace < 0 else grace  # the API server corrects that of a Pod
-    least = 0 if (subject.minor or _SLEEP_OF_ZERO_SINCE) >= _SLEEP_OF_ZERO_SINCE else 1
     for at, container in containers_of(spec):
         for hook in ("postStart", "preStop"):
-            action = value_at(container, ("lifecycle", hook, "sleep"))
-            seconds = action.get("seconds", 0) if isinstance(action, dict) else None
-            if isinstance(seconds, int) and not least <= seconds <= most:
-                facts = {"least": least, "grace": grace}
-                yield Broken((*at, "lifecycle", hook, "sleep", "seconds"), facts)
-
-
-def divisor(source: Value, _: Subject) -> Iterator[Broken]:
-    """A divisor is one of a few units of its resource."""
-    resource, value = source.get("resource"), source.get("divisor")
-    number = amount(value)
-    if not isinstance(resource, str) or not number or not is_amount(resource):
-        return
-    is_cpu = resource.endswith(".cpu")
-    binary = "i" if str(value).endswith("i") else ""
-    units = ("1", "1m") if is_cpu else ("1", *(f"1{unit}{binary}" for unit in "kKMGTPE"))
-    if number not in {quantity.number(unit) for unit in units}:
-        yield Broken(("divisor",), {"units": "1 or 1m" if is_cpu else "1, 1k, 1Ki, 1M, 1Mi, ..."})
+            seconds = value_at(container, ("lifecycle", hook, "sleep", "seconds"))
+            if seconds is not None and not 0 <= seconds <= max(grace, 1):
+                yield Broken((*at, "lifecycle", hook, "sleep", "seconds"), {"grace": grace})
 
 
 # Volumes ------------------------------------------------------------------------------------------
@@ -179,31 +136,6 @@ def _near(name: str, volumes: Sequence[str]) -> str:
     more = len(volumes) - _LISTED
     listed = ", ".join(volumes[:_LISTED])
     return f"its volumes are: {listed}{f' and {more} more' if more > 0 else ''}"
-
-
-def image_and_other_source(volume: Value, _: Subject) -> Iterator[Broken]:
-    """A volume that is an image has no other source."""
-    others = [name for name in volume if name not in ("name", "image") and volume[name] is not None]
-    if others:
-        yield Broken((), {"found": " and ".join((*sorted(others), "image"))})
-
-
-def files_written_twice(volume: Value, _: Subject) -> Iterator[Broken]:
-    """The sources of a projected volume write different files."""
-    seen: set[str] = set()
-    for index, source in mappings_of(volume, "sources"):
-        for kind in ("secret", "configMap", "downwardAPI"):
-            for number, item in mappings_of(source.get(kind), "items"):
-                path = item.get("path")
-                if isinstance(path, str) and path:
-                    if path in seen:
-                        yield Broken(("sources", index, kind, "items", number, "path"))
-                    seen.add(path)
-
-
-def modes_with_one_pod(modes: list[Any], _: Subject) -> bool:
-    """A claim of one Pod has no other access mode."""
-    return "ReadWriteOncePod" in modes and len(set(map(str, modes))) > 1
 
 
 # Amounts of resources -----------------------------------------------------------------------------
@@ -311,24 +243,6 @@ def requests_above_limits(resources: Value, _: Subject) -> Iterator[Broken]:
             yield Broken(("requests", name), {"limit": limit})
 
 
-def huge_pages_alone(resources: Value, _: Subject) -> bool:
-    """Huge pages need cpu or memory as well."""
-    names = {name for _, name, _amount in _amounts(resources)}
-    return names.isdisjoint(("cpu", "memory")) and any(name.startswith(_HUGE) for name in names)
-
-
-def parts_of_huge_pages(resources: Value, _: Subject) -> Iterator[Broken]:
-    """Huge pages are not divided."""
-    for field, name, value in _amounts(resources):
-        if not name.startswith(_HUGE):
-            continue
-        size, wanted = quantity.number(name.removeprefix(_HUGE)), amount(value)
-        if size is None or size <= 0 or size != size.to_integral_value():
-            yield Broken((field, name), {"size": f"a page size, which '{name}' does not name"})
-        elif wanted is not None and wanted % size:
-            yield Broken((field, name), {"size": name.removeprefix(_HUGE)})
-
-
 def unknown_claims(spec: Value, _: Subject) -> Iterator[Broken]:
     """The resource claims of a container are claims of the Pod."""
     known = {str(claim.get("name")) for _, claim in mappings_of(spec, "resourceClaims")}
@@ -338,51 +252,7 @@ def unknown_claims(spec: Value, _: Subject) -> Iterator[Broken]:
                 yield Broken((*at, "resources", "claims", index, "name"))
 
 
-# Scheduling ---------------------------------------------------------------------------------------
-
-
-def several_values(requirement: Value, _: Subject) -> bool:
-    """What is compared has exactly one value."""
-    values = requirement.get("values")
-    return not isinstance(values, list) or len(values) != 1
-
-
-def keys_selected_twice(term: Value, subject: Subject) -> Iterator[Broken]:
-    """The API server adds keys that the Pod has as labels to a selector, and wants each once."""
-    selector = mapping_at(term, ("labelSelector",))
-    expressions = (item.get("key") for _, item in mappings_of(selector, "matchExpressions"))
-    keys = [*mapping_at(selector, ("matchLabels",)), *expressions]
-    labels = mapping_at(subject.value, ("metadata", "labels"))
-    for index, key in enumerate(term.get("matchLabelKeys") or ()):
-        is_added = subject.pod and key in labels
-        if keys.count(key) + is_added > 1:
-            yield Broken(("matchLabelKeys", index))
-
-
-# Jobs, ConfigMaps, Secrets and Services -----------------------------------------------------------
-
-_KEYS_OF_TYPE: Mapping[str, tuple[str, ...]] = {
-    "kubernetes.io/dockercfg": (".dockercfg",),
-    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
-    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
-    "kubernetes.io/tls": ("tls.crt", "tls.key"),
-}
-
-
-def exit_codes(requirement: Value, _: Subject) -> bool:
-    """Exit codes are in order, each once; 0 is no failure."""
-    codes = requirement.get("values")
-    if not isinstance(codes, list):
-        return False
-    return codes != sorted(set(codes)) or (0 in codes and requirement.get("operator") == "In")
-
-
-def keys_in_both(value: Value, _: Subject) -> Iterator[Broken]:
-    """A ConfigMap has a key once."""
-    binary = mapping_at(value, ("binaryData",))
-    for key in mapping_at(value, ("data",)):
-        if key in binary:
-            yield Broken(("data", key), {"value": key}, at_key=True)
+# ConfigMaps and Secrets ---------------------------------------------------------------------------
 
 
 def data_size(value: Value, _: Subject) -> Iterator[Broken]:
@@ -397,20 +267,3 @@ def data_size(value: Value, _: Subject) -> Iterator[Broken]:
                 size += len(text.encode("utf-8", "replace"))
     if size > _DATA_LIMIT:
         yield Broken((), {"size": -(-size // 1024)})
-
-
-def keys_of_secret_type(value: Value, _: Subject) -> Iterator[Broken]:
-    """A Secret of some types has certain keys."""
-    kind = value.get("type")
-    keys = {**mapping_at(value, ("data",)), **mapping_at(value, ("stringData",))}
-    for key in _KEYS_OF_TYPE.get(kind, ()) if isinstance(kind, str) else ():
-        if key not in keys or (key == "ssh-privatekey" and not keys[key]):
-            yield Broken(("type",), {"key": key, "type": kind})
-
-
-def ports_without_name(spec: Value, _: Subject) -> Iterator[Broken]:
-    """Each of several ports of a Service has a name."""
-    ports = [*mappings_of(spec, "ports")]
-    for index, item in ports:
-        if len(ports) > 1 and not item.get("name"):
-            yield Broken(("ports", index))

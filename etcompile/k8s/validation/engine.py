@@ -5,7 +5,8 @@ says which of them hold where. A walk over a value meets only the rules of the f
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -13,8 +14,16 @@ from msgspec import Struct, field
 
 from etcompile import data
 from etcompile.k8s.listkeys import key_values
+from etcompile.k8s.names import (
+    is_key,
+    is_label,
+    is_label_value,
+    is_port_name,
+    is_service_name,
+    is_subdomain,
+)
 from etcompile.k8s.path import value_at
-from etcompile.k8s.validation import checks, forms
+from etcompile.k8s.validation import checks
 from etcompile.k8s.validation.checks import Broken, Path, Subject
 
 NEWEST = 999
@@ -52,24 +61,11 @@ class Rule(Struct, frozen=True):
     pods_only: bool = False
     show_key: bool = False
 
-    def is_in_force(self, minor: int | None, *, pod: bool) -> bool:
-        """Whether an API server has the rule.
-
-        Args:
-            minor: Its minor version; None if all versions must have it.
-        """
-        if self.pods_only and not pod:
-            return False
-        if minor is None:
-            return self.since == 0 and self.until == NEWEST
-        return self.since <= minor <= self.until
-
     def is_about(self, value: Any) -> bool:
         """Whether the value at its place is one for which the rule holds."""
-        if not isinstance(value, dict):
-            return not self.when  # the schema says so
-        return all(
-            (value_at(value, path) in values) == wanted for path, wanted, values in self.when
+        conditions = self.when if isinstance(value, dict) else ()
+        return len(conditions) == len(self.when) and all(
+            (value_at(value, path) in values) == wanted for path, wanted, values in conditions
         )
 
 
@@ -161,11 +157,12 @@ def _rules() -> _Rules:
 
 @functools.cache
 def _in_force(minor: int | None, *, pod: bool) -> Mapping[int, Rule]:
-    """The rules of a version, by their numbers."""
+    """The rules of an API server by their numbers: of a minor version, or those that all have."""
+    least, most = (0, NEWEST) if minor is None else (minor, minor)
     return {
         number: rule
         for number, rule in enumerate(_rules().rules)
-        if rule.is_in_force(minor, pod=pod)
+        if rule.since <= least and most <= rule.until and (pod or not rule.pods_only)
     }
 
 
@@ -218,11 +215,13 @@ def _broken(
     rule: Rule, at: Path, value: Any, subject: Subject, *, at_key: bool
 ) -> Iterator[Problem]:
     try:
-        places = [*_DEMANDS[rule.demand](rule.of, value, subject)]
+        places = [*_places(rule.demand, rule.of, value, subject)]
     except (AttributeError, TypeError):
         return  # something has another type than a check reads, which the schema says
     for broken in places:
-        facts = {"value": _shown(value_at(value, broken.path)), **broken.facts}
+        shown = str(value_at(value, broken.path))
+        shown = shown if len(shown) <= _WIDEST else f"{shown[:_WIDEST]}..."
+        facts = {"value": shown, **broken.facts}
         yield Problem(
             path=(*at, *broken.path),
             message=rule.message.format_map(facts),
@@ -232,43 +231,60 @@ def _broken(
         )
 
 
-def _shown(value: Any) -> str:
-    """A value as a message shows it."""
-    text = str(value)
-    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
-
-
 # Demands: a place that does not meet them is broken ---------------------------------------------
 
-_HERE = (Broken(),)
+FORMS: Mapping[str, Callable[[str], bool]] = {
+    "annotation key": lambda text: is_key(text.lower()),
+    "key": is_key,
+    "label": is_label,
+    "label value": is_label_value,
+    "port name": is_port_name,
+    "service name": is_service_name,
+    "subdomain": is_subdomain,
+}
+"""The forms of texts that are no patterns in `rules.yaml`."""
 
 
-def _form(name: str, value: Any, _: Subject) -> Iterable[Broken]:
-    if not isinstance(value, str):
-        return ()
-    form = name.removesuffix(" or empty")
-    if form != name and not value:
-        return ()
-    if form.startswith("prefix of ") and value.endswith("-"):
-        value = f"{value[:-1]}a"
-    return () if forms.FORMS[form.removeprefix("prefix of ")](value) else _HERE
-
-
-def _one_of(choices: list[Any], value: Any, _: Subject) -> Iterable[Broken]:
-    return _HERE if type(value) is type(choices[0]) and value not in choices else ()
-
-
-def _none_of(values: list[Any], value: Any, _: Subject) -> Iterable[Broken]:
-    return _HERE if type(value) is type(values[0]) and value in values else ()
-
-
-def _range(bounds: list[int | None], value: Any, _: Subject) -> Iterable[Broken]:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return _HERE if is_number and not _within(bounds, value) else ()
-
-
-def _length(bounds: list[int | None], value: Any, _: Subject) -> Iterable[Broken]:
-    return _HERE if isinstance(value, str | list) and not _within(bounds, len(value)) else ()
+def _places(demand: str, of: Any, value: Any, subject: Subject) -> Iterable[Broken]:
+    """Where a value does not meet a demand; one of another type meets it."""
+    is_broken = False
+    match demand, value:
+        case "check", _:
+            places: Any = getattr(checks, of)(value, subject)
+            if not isinstance(places, bool):
+                checked: Iterable[Broken] = places
+                return checked
+            is_broken = places
+        case "unique", list():
+            return _twice(of, value)
+        case "at_most_one", dict():
+            present = [name for name in of if value.get(name) is not None]
+            return [Broken((), {"found": " and ".join(present)})] if len(present) > 1 else ()
+        case "exactly_one", dict():
+            is_broken = sum(value.get(name) is not None for name in of) != 1
+        case "needs", dict():
+            fields = (value_at(value, tuple(name.split("."))) for name in of)
+            is_broken = all(field in (None, "", []) for field in fields)
+        case "form", str():
+            form = of.removesuffix(" or empty").removeprefix("prefix of ")
+            is_prefix = "prefix of " in of and value.endswith("-")
+            is_empty = not value and of.endswith(" or empty")
+            is_broken = not (is_empty or FORMS[form](f"{value[:-1]}a" if is_prefix else value))
+        case "pattern", str():
+            is_broken = re.fullmatch(of, value) is None
+        case "one_of", _:
+            is_broken = type(value) is type(of[0]) and value not in of
+        case "none_of", _:
+            is_broken = type(value) is type(of[0]) and value in of
+        case "range", int() if not isinstance(value, bool):
+            is_broken = not _within(of, value)
+        case "length", str() | list():
+            is_broken = not _within(of, len(value))
+        case "empty", str() | list() | dict():
+            is_broken = bool(value)
+        case "refused", _:
+            is_broken = True
+    return [Broken()] if is_broken else ()
 
 
 def _within(bounds: list[int | None], number: int) -> bool:
@@ -276,30 +292,10 @@ def _within(bounds: list[int | None], number: int) -> bool:
     return (least is None or number >= least) and (most is None or number <= most)
 
 
-def _needs(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
-    if not isinstance(value, dict):
-        return ()
-    values = (value_at(value, tuple(name.split("."))) for name in names)
-    return () if any(field not in (None, "", []) for field in values) else _HERE
-
-
-def _set(value: Any, names: list[str]) -> list[str]:
-    """Those of some fields that a mapping has."""
-    return [name for name in names if value_at(value, (name,)) is not None]
-
-
-def _at_most_one(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
-    present = _set(value, names)
-    return (Broken((), {"found": " and ".join(present)}),) if len(present) > 1 else ()
-
-
-def _exactly_one(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
-    return _HERE if isinstance(value, dict) and len(_set(value, names)) != 1 else ()
-
-
-def _unique(names: list[str], value: Any, _: Subject) -> Iterator[Broken]:
+def _twice(names: list[str], items: list[Any]) -> Iterator[Broken]:
+    """The items whose fields of these names another one has, too."""
     seen: set[str] = set()
-    for index, item in enumerate(value if isinstance(value, list) else ()):
+    for index, item in enumerate(items):
         values = key_values(item, names) if isinstance(item, dict) else [None]
         key = "/".join(map(str, values))
         if not all(values):
@@ -307,36 +303,3 @@ def _unique(names: list[str], value: Any, _: Subject) -> Iterator[Broken]:
         if key in seen:
             yield Broken((index, names[0]) if len(names) == 1 else (index,), {"value": key})
         seen.add(key)
-
-
-def _empty(_of: Any, value: Any, _: Subject) -> Iterable[Broken]:
-    return _HERE if isinstance(value, str | list | dict) and value else ()
-
-
-def _refused(_of: Any, _value: Any, _: Subject) -> Iterable[Broken]:
-    return _HERE
-
-
-def _check(name: str, value: Any, subject: Subject) -> Iterable[Broken]:
-    check: Any = getattr(checks, name)
-    places = check(value, subject)
-    if isinstance(places, bool):
-        return _HERE if places else ()
-    checked: Iterable[Broken] = places
-    return checked
-
-
-_DEMANDS: Mapping[str, Any] = {
-    "at_most_one": _at_most_one,
-    "check": _check,
-    "empty": _empty,
-    "exactly_one": _exactly_one,
-    "form": _form,
-    "length": _length,
-    "needs": _needs,
-    "none_of": _none_of,
-    "one_of": _one_of,
-    "range": _range,
-    "refused": _refused,
-    "unique": _unique,
-}
