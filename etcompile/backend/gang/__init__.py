@@ -96,9 +96,8 @@ def problems(
     if settings.gang == "none":
         return [*unread, *gang_checks.unused_without_scheduler(job)]
     chosen = scheduler_of(settings.gang)
-    gang = group.group_of(job, settings, objects, chosen.default_queue)
-    written = gang_checks.Written(objects, changed, settings.gang_scheduler)
-    return [*unread, *gang_checks.check(gang, chosen, written)]
+    gang = group.group_of(job, settings, objects, chosen.default_queue, changed)
+    return [*unread, *gang_checks.check(gang, chosen)]
 
 
 def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str, ...]:

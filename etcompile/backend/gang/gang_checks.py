@@ -10,15 +10,13 @@ reference/mpi-operator-v2.md 3.8): there is no operator here that could emit one
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from etcompile.backend.gang.group import Group, place_of, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
-from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.message_text import excerpts
 from etcompile.k8s import requests
 from etcompile.k8s.names import is_label, is_subdomain
-from etcompile.k8s.objects import Object, wave
+from etcompile.k8s.objects import wave
 from etcompile.k8s.path import containers_of, dotted
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
@@ -46,19 +44,6 @@ _TITLES = {
 }
 
 
-class Written(Struct, frozen=True):
-    """The objects of a job, as they are written.
-
-    Args:
-        changed: Those that overlays changed, one for all that are alike but for their metadata.
-        scheduler_name: The `schedulerName` that the settings give the gang scheduler, if they do.
-    """
-
-    objects: Sequence[Object]
-    changed: Sequence[Source] = ()
-    scheduler_name: str | None = None
-
-
 def unused_without_scheduler(job: Job) -> list[Diagnostic]:
     """A warning for a job that wants something of a gang scheduler, where none is chosen."""
     origin = next(iter(job.gang.origins.values()))
@@ -77,9 +62,8 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
     return [diagnose(codes.NO_EFFECT, place, **facts)]
 
 
-def check(group: Group, scheduler: Scheduler, written: Written) -> list[Diagnostic]:
+def check(group: Group, scheduler: Scheduler) -> list[Diagnostic]:
     """What is wrong with the gang of a job."""
-    objects = written.objects
     problems = []
     for field, origin in group.intent.origins.items():
         if reason := scheduler.unused.get(field):
@@ -97,15 +81,15 @@ def check(group: Group, scheduler: Scheduler, written: Written) -> list[Diagnost
         return problems
     return [
         *problems,
-        *_size(group, scheduler, objects),
-        *_schedulers(group, scheduler, written),
-        *_priorities(group, scheduler, written),
-        *_replaced(group, scheduler, objects),
+        *_size(group, scheduler),
+        *_schedulers(group, scheduler),
+        *_priorities(group, scheduler),
+        *_replaced(group, scheduler),
         *_modest(group),
-        *(_unlike(group, objects) if scheduler.uniform_roles else ()),
-        *(() if scheduler.starts_early else _torn(group, objects)),
-        *(() if scheduler.roles else _overtaken(group, scheduler, objects)),
-        *scheduler.problems(group, objects),
+        *(_unlike(group) if scheduler.uniform_roles else ()),
+        *(() if scheduler.starts_early else _torn(group)),
+        *(() if scheduler.roles else _overtaken(group, scheduler)),
+        *scheduler.problems(group),
     ]
 
 
@@ -129,9 +113,9 @@ def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
             yield diagnose(codes.GANG_NAME, place, **facts, scheduler=scheduler.title)
 
 
-def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _size(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     place = _place(group, "minimum")
-    there = sum(1 for _ in pod_specs(objects))
+    there = sum(1 for _ in pod_specs(group.objects))
     leading = sum(len(share.role.members) for share in group.shares if share.first)
     minimum = group.intent.minimum
     facts = None
@@ -156,12 +140,10 @@ def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iter
         yield diagnose(codes.GANG_SIZE, place, problem=facts[0], advice=facts[1])
 
 
-def _replaced(
-    group: Group, scheduler: Scheduler, objects: Sequence[Object]
-) -> Iterator[Diagnostic]:
+def _replaced(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     """Marks of a gang of its author's own on Pod templates, which those of the job's replace."""
     reported: set[str] = set()
-    for pod, _ in pod_specs(objects):
+    for pod, _ in pod_specs(group.objects):
         name = pod["metadata"]["labels"][ROLE_LABEL]
         place = None if name in reported else place_of(group, pod)
         if place is None:
@@ -201,10 +183,10 @@ def _modest(group: Group) -> Iterator[Diagnostic]:
         )
 
 
-def _unlike(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _unlike(group: Group) -> Iterator[Diagnostic]:
     shapes: dict[str, tuple[Any, Any]] = {}
     reported: set[str] = set()
-    for pod, spec in pod_specs(objects):
+    for pod, spec in pod_specs(group.objects):
         role = pod["metadata"]["labels"][ROLE_LABEL]
         first, shape = shapes.get(role, (None, None))
         if first is None:
@@ -223,14 +205,14 @@ def _shape(spec: Mapping[str, Any]) -> tuple[object, ...]:
     return (requests.requested(spec), ports, *(spec.get(field) for field in _SHAPING))
 
 
-def _torn(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _torn(group: Group) -> Iterator[Diagnostic]:
     """Pods that are created only when others run, which wait for them to be created."""
     waves: dict[int, str] = {}
-    for value in objects:
+    for value in group.objects:
         if value["kind"] in ("Pod", "Job"):
             waves.setdefault(wave(value), value["metadata"]["name"])
         elif value["kind"] in ("PodGroup", "Workload"):
-            pods = [wave(other) for other in objects if other["kind"] == "Pod"]
+            pods = [wave(other) for other in group.objects if other["kind"] == "Pod"]
             if pods and wave(value) > min(pods):
                 waves.setdefault(wave(value), f"{value['kind']} {value['metadata']['name']}")
     if len(waves) > 1:
@@ -238,12 +220,10 @@ def _torn(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
         yield diagnose(codes.GANG_WAVES, _place(group, None), objects=which)
 
 
-def _overtaken(
-    group: Group, scheduler: Scheduler, objects: Sequence[Object]
-) -> Iterator[Diagnostic]:
+def _overtaken(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     """A scheduler without roles takes Pods by name: the one that leads must be among them."""
     named = []
-    for value in objects:
+    for value in group.objects:
         for pod, _ in pod_specs([value]):
             place = place_of(group, pod)
             named.append((value["metadata"]["name"], bool(place and place.leads)))
@@ -263,10 +243,10 @@ def _place(group: Group, field: str | None) -> Location:
 # One scheduler and one priority ------------------------------------------------------------------
 
 
-def _schedulers(group: Group, scheduler: Scheduler, written: Written) -> Iterator[Diagnostic]:
+def _schedulers(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     """What Pod templates and overlays say of the `schedulerName`, against that of the gang."""
-    wanted = written.scheduler_name or scheduler.scheduler_name
-    values = _values(written.objects, "schedulerName", _DEFAULT)
+    wanted = group.settings.gang_scheduler or scheduler.scheduler_name
+    values = _values(group, "schedulerName", _DEFAULT)
     for share in group.shares:
         template = share.role.template
         name = template.spec.get("schedulerName")
@@ -276,7 +256,7 @@ def _schedulers(group: Group, scheduler: Scheduler, written: Written) -> Iterato
             yield diagnose(codes.GANG_SCHEDULER_REPLACED, place, **facts)
     if len(values) > 1:
         name = next((other for other in values if other != wanted), _DEFAULT)
-        place = _place_of_value(group, written, "schedulerName", name, values[name])
+        place = _place_of_value(group, "schedulerName", name, values[name])
         yield diagnose(codes.GANG_MIXED, place, field="schedulerName", values=_words(values))
         return
     for name, roles in values.items():
@@ -291,22 +271,22 @@ def _schedulers(group: Group, scheduler: Scheduler, written: Written) -> Iterato
                 f"remove schedulerName, or set gang-scheduler to {name} if {scheduler.title} has"
                 f" that name in your cluster instead of {usual}"
             )
-        place = _place_of_value(group, written, "schedulerName", name, roles)
+        place = _place_of_value(group, "schedulerName", name, roles)
         facts = {"found": name, "roles": " and ".join(roles), "scheduler": scheduler.title}
         yield diagnose(codes.GANG_OTHER_SCHEDULER, place, **facts, advice=advice)
 
 
-def _priorities(group: Group, scheduler: Scheduler, written: Written) -> Iterator[Diagnostic]:
+def _priorities(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     """Different PriorityClasses in one gang: an error only where they make it wait for ever.
 
     Volcano and coscheduling order the Pods inside a group by their own priority, and the
     operators make such jobs (reference/gang-scheduling.md 10, E3).
     """
-    values = _values(written.objects, "priorityClassName", _NO_CLASS)
+    values = _values(group, "priorityClassName", _NO_CLASS)
     if len(values) <= 1:
         return
     named = next(name for name in values if name != _NO_CLASS)
-    place = _place_of_value(group, written, "priorityClassName", named, values[named])
+    place = _place_of_value(group, "priorityClassName", named, values[named])
     words = _words(values)
     if scheduler.one_priority:
         yield diagnose(codes.GANG_MIXED, place, field="priorityClassName", values=words)
@@ -318,11 +298,11 @@ def _words(values: Mapping[str, Sequence[str]]) -> str:
     return " and ".join(f"{value} ({', '.join(roles)})" for value, roles in values.items())
 
 
-def _values(objects: Sequence[Object], field: str, default: str) -> dict[str, list[str]]:
+def _values(group: Group, field: str, default: str) -> dict[str, list[str]]:
     """The values of a field of the Pods, each with the roles that have it."""
     values: dict[str, list[str]] = {}
     seen: set[tuple[int, str]] = set()
-    for pod, spec in pod_specs(objects):
+    for pod, spec in pod_specs(group.objects):
         role = pod["metadata"]["labels"][ROLE_LABEL]
         # Pods of a role share one PodSpec, unless an overlay patched them.
         if (id(spec), role) not in seen:
@@ -333,15 +313,13 @@ def _values(objects: Sequence[Object], field: str, default: str) -> dict[str, li
     return values
 
 
-def _place_of_value(
-    group: Group, written: Written, field: str, value: str, roles: Sequence[str]
-) -> Location:
+def _place_of_value(group: Group, field: str, value: str, roles: Sequence[str]) -> Location:
     """Where the Pods of roles get the value of a field: in a template, or else an overlay."""
     templates = [share.role.template for share in group.shares if share.role.name in roles]
     for template in templates:
         if template.spec.get(field) == value:
             return template.origin.locate("spec", field)
-    for source in written.changed:
+    for source in group.changed:
         for pod, spec in pod_specs([source.data]):
             if spec.get(field) == value and pod["metadata"]["labels"][ROLE_LABEL] in roles:
                 below = ("template", "spec") if source.data["kind"] == "Job" else ()

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from etcompile.diagnostics import Source
 from etcompile.k8s import requests
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import dotted
@@ -119,6 +120,7 @@ class Group(Struct, frozen=True):
         name: The name of its object, or of the gang where it has none.
         shares: Its roles, the leading ones first.
         claims: The places that name a queue, the one that counts first.
+        changed: Those that overlays changed, one for all that are alike but for their metadata.
     """
 
     name: str
@@ -127,7 +129,9 @@ class Group(Struct, frozen=True):
     shares: tuple[Share, ...]
     queue: str | None
     claims: tuple[QueueClaim, ...]
-    version: str
+    settings: Settings
+    objects: Sequence[Object]
+    changed: Sequence[Source]
 
     @property
     def minimum(self) -> int:
@@ -142,7 +146,7 @@ class Group(Struct, frozen=True):
     @property
     def minor(self) -> int:
         """The minor version of Kubernetes."""
-        return int(self.version.partition(".")[2])
+        return int(self.settings.kubernetes_version.partition(".")[2])
 
     @property
     def resources(self) -> dict[str, str]:
@@ -193,7 +197,11 @@ class Group(Struct, frozen=True):
 
 
 def group_of(
-    job: Job, settings: Settings, objects: Sequence[Object], default_queue: str | None
+    job: Job,
+    settings: Settings,
+    objects: Sequence[Object],
+    default_queue: str | None,
+    changed: Sequence[Source] = (),
 ) -> Group:
     """The gang of a job."""
     specs: dict[str, list[Mapping[str, Any]]] = {}
@@ -225,7 +233,9 @@ def group_of(
         shares=tuple(shares),
         queue=claims[0].queue if claims else default_queue,
         claims=claims,
-        version=settings.kubernetes_version,
+        settings=settings,
+        objects=objects,
+        changed=changed,
     )
 
 

@@ -1,6 +1,6 @@
 """NVIDIA KAI: a PodGroup with a subgroup for each role (reference/gang-scheduling.md 7)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
@@ -13,7 +13,6 @@ from etcompile.backend.gang.scheduler import (
     pod_group,
 )
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _API = "scheduling.run.ai/v2alpha2"
@@ -78,7 +77,7 @@ def _label(group: Group, key: str) -> str | None:
     )
 
 
-def _problems(group: Group, _objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _problems(group: Group) -> Iterator[Diagnostic]:
     kind = _label(group, _PREEMPTIBILITY)
     if kind is not None and kind not in _KINDS:
         reason = f"it must be {' or '.join(_KINDS)}, and is '{kind}'"

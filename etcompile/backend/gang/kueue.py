@@ -5,13 +5,12 @@ what is beyond the minimum is not in it. A group that has finished takes no Pods
 needs a group of its own (4.5).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from etcompile.backend.gang.group import Group, Place
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.names import is_label
-from etcompile.k8s.objects import Object
 from etcompile.model import Member
 from etcompile.model.schedulers import KUEUE_GROUP, KUEUE_QUEUE
 
@@ -60,7 +59,7 @@ def _priority(group: Group) -> str | None:
     return group.intent.queue_priority or group.intent.labels.get(_PRIORITY)
 
 
-def _problems(group: Group, _objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _problems(group: Group) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.job.run_id is None:
         problem = "Kueue admits no Pod to a group that has finished"

@@ -4,7 +4,7 @@ An API server that does not know the field of the Pod drops it without a word, a
 one by one: hence a version must be given.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
@@ -16,7 +16,6 @@ from etcompile.backend.gang.scheduler import (
     group_metadata,
 )
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.k8s.objects import Object
 
 _WORKLOADS, _GROUPS, _BETA = 35, 36, 37
 """The minor versions since which there are Workloads, PodGroups, and PodGroups of which the
@@ -55,13 +54,14 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     ]
 
 
-def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _problems(group: Group) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.minor < _WORKLOADS:
-        problem = f"Kubernetes {group.version} has no gangs of its own, 1.{_WORKLOADS} is the first"
+        version = group.settings.kubernetes_version
+        problem = f"Kubernetes {version} has no gangs of its own, 1.{_WORKLOADS} is the first"
         advice = "choose another gang scheduler, or set a later kubernetes-version"
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
-    classes = {spec.get("priorityClassName") for _, spec in pod_specs(objects)}
+    classes = {spec.get("priorityClassName") for _, spec in pod_specs(group.objects)}
     if group.minor >= _BETA and classes and classes != {group.priority_class}:
         names = " and ".join(sorted(str(name or "none") for name in classes))
         own = group.priority_class or "none"

@@ -5,7 +5,7 @@ Volcano (2) knows a minimum for each role. Coscheduling of the scheduler-plugins
 but the first Pod decides then, for ever.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
@@ -19,7 +19,6 @@ from etcompile.backend.gang.scheduler import (
 )
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.names import is_label_value
-from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import COSCHEDULING_GROUP, SCHEDULER_NAMES
 
 _VOLCANO_API = "scheduling.volcano.sh/v1beta1"
@@ -65,7 +64,7 @@ def _volcano_waiting(group: Group) -> str | None:
     return next((name for name in _WAITING if name in group.intent.annotations), None)
 
 
-def _volcano_problems(group: Group, _objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _volcano_problems(group: Group) -> Iterator[Diagnostic]:
     if group.intent.timeout and (name := _volcano_waiting(group)):
         reason = f"the annotation {name} of the job says how long it may wait"
         facts = {"field": "timeout", "scheduler": "Volcano", "reason": reason}

@@ -73,9 +73,7 @@ class Scheduler(Struct, frozen=True):
     title: str
     membership: Callable[[Group, Place], Membership]
     objects: Callable[[Group], list[dict[str, Any]]] = lambda _group: []
-    problems: Callable[[Group, Sequence[Object]], Iterator[Diagnostic]] = lambda _group, _objects: (
-        iter(())
-    )
+    problems: Callable[[Group], Iterator[Diagnostic]] = lambda _group: iter(())
     needs: Callable[[Group], Iterable[str]] = lambda _group: ()
     scheduler_name: str | None = None
     usual_name: str | None = None

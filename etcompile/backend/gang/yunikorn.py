@@ -6,12 +6,11 @@ ask for, or a placeholder gives its room to somebody else.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.k8s.objects import Object
 from etcompile.k8s.quantity import number
 from etcompile.k8s.requests import requested, written
 from etcompile.model.schedulers import SCHEDULER_NAMES
@@ -60,12 +59,12 @@ def _membership(group: Group, place: Place) -> Membership:
     )
 
 
-def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _problems(group: Group) -> Iterator[Diagnostic]:
     """Pods that an overlay made larger than the placeholders which their task groups declare."""
     place = group.job.origin.locate("metadata", "name")
     problems: dict[str, None] = {}
     # Pods of a role share one PodSpec, unless an overlay patched them.
-    for pod, spec in {id(spec): (pod, spec) for pod, spec in pod_specs(objects)}.values():
+    for pod, spec in {id(spec): (pod, spec) for pod, spec in pod_specs(group.objects)}.values():
         notes = pod["metadata"].get("annotations") or {}
         name = notes.get(_NAME)
         try:
