@@ -42,9 +42,6 @@ _FALSE = frozenset({"false", "no", "off"})
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})")
 _WIDEST = 60
 """Characters of a value that a message shows."""
-_KEYS_AT_A_TIME = 100
-_LABELLINGS = frozenset({"labels", "annotations"})
-"""Fields whose keys have a form, in the schemas of etcompile's own."""
 _LISTED = 8
 """Fields that a hint names when none of them resembles the unknown one."""
 
@@ -53,15 +50,11 @@ class Fault(Struct, frozen=True):
     """Something wrong at one place of a value.
 
     Args:
-        problem: What sort of fault; it decides the code.
-        path: The place, from the root of the document.
         facts: What a message names: `where` and `advice` always; `field` of an unknown or
             missing one; `expected` and `found`; `problem` of any other.
-        at_key: The key is wrong, not its value.
         definition: The schema's definition that says so, by its name; None outside of any.
         fields: Of an unknown field, the known one it resembles; of a missing one, those any of
             which would do.
-        options: Values that would do, where there are few.
     """
 
     problem: Problem
@@ -94,9 +87,8 @@ def faults(validator: Validator, value: object, *, root: str, at: ValuePath = ()
 
     Args:
         root: What to call the document itself, such as its kind.
-        at: Where the value stands in its document.
     """
-    errors = list(itertools.islice(_errors(validator.compiled, value), MOST_FAULTS + 1))
+    errors = [*itertools.islice(validator.compiled.iter_errors(value), MOST_FAULTS + 1)]
     # A value of the wrong type breaks other rules too; only the type is worth saying.
     mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
     view = _View(validator.rules, root, at, value)
@@ -128,42 +120,6 @@ def without_echoes(all_faults: Sequence[Fault]) -> list[Fault]:
         if fault.problem != "missing"
         or misspelt.isdisjoint((fault.path, field) for field in fault.fields)
     ]
-
-
-def _errors(validator: jsonschema_rs.Validator, value: object) -> Iterator[_Error]:
-    """The errors of a value, each once.
-
-    An error about a key holds a copy of the whole mapping: those of thousands of labels would need
-    gigabytes. So long mappings of labels are looked at a few keys at a time.
-    """
-    seen: set[tuple[object, ...]] = set()
-    start, is_rest = 0, True
-    while is_rest:
-        part, is_rest = _sliced(value, start)
-        for error in validator.iter_errors(part):
-            kind = error.kind
-            key = str(kind.error.instance) if isinstance(kind, _Kind.PropertyNames) else ""
-            identity = (*error.instance_path, None, *error.schema_path, None, key)
-            if start == 0 or identity not in seen:
-                yield error
-            seen.add(identity)
-        start += _KEYS_AT_A_TIME
-
-
-def _sliced(value: Any, start: int) -> tuple[Any, bool]:
-    """A value with some of the keys of its labels and annotations, and whether there are more."""
-    if not isinstance(value, Mapping | list):
-        return value, False
-    is_rest = False
-    parts: dict[Any, Any] = {}
-    for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
-        if key in _LABELLINGS and isinstance(inner, Mapping):
-            parts[key] = dict(itertools.islice(inner.items(), start, start + _KEYS_AT_A_TIME))
-            more = len(inner) > start + _KEYS_AT_A_TIME
-        else:
-            parts[key], more = _sliced(inner, start)
-        is_rest |= more
-    return parts if isinstance(value, Mapping) else [*parts.values()], is_rest
 
 
 # One error ------------------------------------------------------------------------------------
@@ -235,6 +191,12 @@ def _faults(error: _Error, view: _View) -> Iterator[Fault]:
             _Kind.AdditionalProperties(unexpected=names)
             | _Kind.UnevaluatedProperties(unexpected=names)
         ):
+            if {"patternProperties", "title"} <= rules.keys():  # labels and annotations
+                where = f"key of {dotted(view.path(error)) or view.root}"
+                for name in names:
+                    facts = {"where": where, "expected": rules["title"], "found": _cut(name)}
+                    yield _fault(error, view, "form", facts, key=name)
+                return
             known = list(rules.get("properties", ()))
             for name in names:
                 advice = ""
@@ -245,14 +207,6 @@ def _faults(error: _Error, view: _View) -> Iterator[Fault]:
                 facts = {"field": name, "advice": advice}
                 fields = [near] if near else []
                 yield _fault(error, view, "unknown", facts, fields=fields, key=name)
-        case _Kind.PropertyNames(error=inner):
-            name = str(inner.instance)
-            facts = {
-                "where": f"key of {dotted(view.path(error)) or view.root}",
-                "expected": rules.get("title") or "an allowed key",
-                "found": _cut(name),
-            }
-            yield _fault(error, view, "form", facts, key=name)
         case _Kind.AnyOf(context=branches) | _Kind.OneOfNotValid(context=branches):
             yield from _alternatives(error, branches, view)
         case _Kind.Pattern() if error.instance == "" and "minLength" in rules:
