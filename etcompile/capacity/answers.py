@@ -2,22 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct, structs
 
 from etcompile.capacity.packing import Packing
 from etcompile.capacity.pod_needs import Role, Unknown, admitted, roles_of
-from etcompile.capacity.queue_rules import UNKNOWN, queue_answer, quota_shortages
+from etcompile.capacity.queue_rules import Verdict, queue_answer, quota_shortages
 from etcompile.capacity.snapshot import STAYS, Snapshot, job_of, quantities, units_of
 from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import KUEUE_QUEUE
-
-FITS = "fits"
-"""Whatever nodes the scheduler chooses, all Pods are placed."""
-DEPENDS = "depends"
-"""A placement exists; whether the scheduler finds it depends on how it scores nodes."""
-NOT_NOW = "not-now"
-NEVER = "never"
 
 _LOWEST = -STAYS - 2
 """A priority below all."""
@@ -30,7 +24,6 @@ class Answer(Struct, frozen=True):
     """Whether a job fits.
 
     Args:
-        verdict: One of the constants of this module and of `queue_rules`.
         reasons: Why, as sentences without a full stop; the most important first.
         likely: Whether the scheduler places all Pods if it scores nodes as it does by default.
         would_end: By priority, what would have to end at least before the job fits.
@@ -38,7 +31,7 @@ class Answer(Struct, frozen=True):
         fewer: Of elastic roles, how many Pods fit now, if not all do.
     """
 
-    verdict: str
+    verdict: Verdict
     reasons: tuple[str, ...] = ()
     likely: bool = False
     would_end: Mapping[int, Mapping[str, str]] = {}
@@ -80,21 +73,26 @@ def fit(
 
     empty = Packing(snapshot, roles, lambda use: use.priority == STAYS, healthy=True)
     if reasons := tuple(_why_never(empty)):
-        return Answer(NEVER, reasons, fewer=fewer(with_others(_LOWEST).simulate()))
+        return Answer("never", reasons, fewer=fewer(with_others(_LOWEST).simulate()))
     if are_new:
         roles, verdict, reasons = _by_quota(snapshot, pods, roles, jobs)
-        if verdict not in ("", UNKNOWN):
+        if verdict and verdict != "unknown":
             return Answer(verdict, reasons)
         unknown |= dict.fromkeys(reasons)
     now = with_others(_LOWEST)
     if now.is_certain:
-        return Answer(UNKNOWN if unknown else FITS, tuple(unknown))
+        return Answer("unknown" if unknown else "fits", tuple(unknown))
     placed = now.simulate()
     if now.counts in (placed, now.simulate(packed=True)):
-        verdict = UNKNOWN if unknown else DEPENDS
+        verdict = "unknown" if unknown else "depends"
         return Answer(verdict, (*unknown, _DEPENDS), likely=placed == now.counts)
-    reasons = (*_why_not_now(now, placed), *([_ROUNDED] if snapshot.rounded else []))
-    answer = Answer(NOT_NOW, reasons, fewer=fewer(placed))
+    reasons = tuple(
+        f"{n} of {role.number} {role.title} Pods find a node: {_refusals(now, at)}"
+        for at, (role, n) in enumerate(zip(roles, placed, strict=True))
+        if n < role.number
+    )
+    reasons += (_ROUNDED,) if snapshot.rounded else ()
+    answer = Answer("not-now", reasons, fewer=fewer(placed))
     others = {use.priority for use, _ in snapshot.uses if use.job not in jobs}
     for above in sorted(others - {STAYS}):
         if with_others(above).simulate() == now.counts:
@@ -111,20 +109,19 @@ def fit(
 
 def _by_quota(
     snapshot: Snapshot, pods: Sequence[Object], roles: Sequence[Role], jobs: Collection[str]
-) -> tuple[Sequence[Role], str, tuple[str, ...]]:
+) -> tuple[Sequence[Role], Verdict | Literal[""], tuple[str, ...]]:
     """What quotas and queues make of Pods: roles, a verdict and reasons, as `QueueAnswer`."""
     if shortages := sorted(quota_shortages(snapshot, pods, jobs)):  # over-quota comes first
         return roles, shortages[0][0], tuple(reason for _, reason in shortages)
-    owners = (pod["metadata"] for pod in pods)
     queues = {
         (own.get("namespace") or "", (own.get("labels") or {}).get(KUEUE_QUEUE) or "")
-        for own in owners
+        for own in (pod["metadata"] for pod in pods)
     }
     running = (units_of(use.requests)["pods"] * n for use, n in snapshot.uses if use.job in jobs)
     if not any(queue for _, queue in queues) or sum(running) >= len(pods):
         return roles, "", ()
     if len(queues) > 1:
-        return roles, UNKNOWN, ("its Pods wait in several queues",)
+        return roles, "unknown", ("its Pods wait in several queues",)
     ((namespace, queue),) = queues
     roles, verdict, reason = queue_answer(snapshot, queue, namespace, roles)
     return roles, verdict, (reason,) if reason else ()
@@ -145,13 +142,6 @@ def _why_never(empty: Packing) -> Iterator[str]:
             amounts = (quantities({name: n}) for n in (needs.requests[name], largest[name]))
             asks, has = (each.get(name, "0") for each in amounts)
             yield f"{title} asks {name}: {asks} on one node; the largest node has {has}"
-
-
-def _why_not_now(now: Packing, placed: Sequence[int]) -> Iterator[str]:
-    for index, (role, count) in enumerate(zip(now.roles, placed, strict=True)):
-        if count < role.number:
-            some = f"{count} of {role.number} {role.title} Pods"
-            yield f"{some} find a node: {_refusals(now, index)}"
 
 
 def _refusals(packing: Packing, role: int) -> str:

@@ -9,6 +9,7 @@ Nodes that are equal in all that matters are one `Cell` with a number, so the ti
 many different nodes there are.
 """
 
+import functools
 import heapq
 import itertools
 from collections import Counter, defaultdict
@@ -29,13 +30,11 @@ class Place(Struct, frozen=True, eq=False):
 
     Args:
         refusals: By role, why its Pods can never go there.
-        counts: By role, whether its spread constraints count the node.
-        domains: By the label of a rule, the node's own.
+        domains: By role, for each rule that it meets the domain of the node; None for none.
     """
 
     refusals: list[str | None]
-    counts: list[bool]
-    domains: dict[str, str | None]
+    domains: list[list[str | None]]
     allocatable: list[int]
 
 
@@ -46,13 +45,6 @@ class Cell(NamedTuple):
     free: tuple[int, ...]
     ports: frozenset[Port]
     placed: tuple[int, ...]
-
-
-class _Domains(NamedTuple):
-    """A rule that a role meets, and the roles that it counts."""
-
-    rule: Rule
-    counted: frozenset[int]
 
 
 class Packing:
@@ -78,7 +70,7 @@ class Packing:
             [(at, need.requests[n]) for at, n in enumerate(self.resources) if need.requests.get(n)]
             for need in needs
         ]
-        self._rules = [_rules(needs, role) for role in range(len(needs))]
+        self.rules = [_rules(needs, role) for role in range(len(needs))]
         self._apart = [{at for at, o in enumerate(needs) if _is_apart(n, o)} for n in needs]
         self.cells, places = Counter[Cell](), dict[str, Place]()
         for group in snapshot.nodes:
@@ -92,29 +84,28 @@ class Packing:
 
     def _place(self, group: Group, *, healthy: bool) -> Place:
         taints = [t for t in group.taints if not (healthy and t[0].startswith(_PASSING))]
-        refusals: list[str | None] = []
-        counts: list[bool] = []
-        domains: dict[str, str | None] = {}
-        for need in (role.needs for role in self.roles):
-            keys = [rule.key for rule in need.rules if rule.kind == "spread"]
-            followed = [rule.key for rule in need.rules if rule.kind == "together"]
-            lacking = [key for key in (*keys, *followed) if key not in group.labels]
-            is_affine, refusal = need.is_affine(group.labels), None
-            if not is_affine:
+        labels, refusals, domains = group.labels, list[str | None](), []
+        for role, rules in zip(self.roles, self.rules, strict=True):
+            need, refusal = role.needs, None
+            spread = [rule.key for rule in need.rules if rule.kind == "spread"]
+            keys = [*spread, *(rule.key for rule in need.rules if rule.kind == "together")]
+            if not (is_affine := need.is_affine(labels)):
                 refusal = "that its node selector or affinity excludes"
             elif taint := need.untolerated(taints):
                 value = f"={taint[1]}" if taint[1] else ""
                 refusal = f"with the taint {taint[0]}{value}:{taint[2]}"
-            elif lacking:
+            elif lacking := [key for key in keys if key not in labels]:
                 refusal = f"without the label {lacking[0]}"
             refusals.append(refusal)
-            counts.append(is_affine and all(key in group.labels for key in keys))
-            domains |= {rule.key: group.labels.get(rule.key) for rule in need.rules}
-        domains = {
-            key: (value and "") if key == HOSTNAME else value for key, value in domains.items()
-        }
+            # Spread constraints count only nodes that may be chosen and have all labels.
+            counts = is_affine and labels.keys() >= {*spread}
+            names = [
+                labels.get(r.key) if counts or r.kind == "together" else None for r, _ in rules
+            ]
+            hosts = [rule.key == HOSTNAME for rule, _ in rules]
+            domains.append([n and "" if host else n for n, host in zip(names, hosts, strict=True)])
         has = units_of(group.allocatable)
-        return Place(refusals, counts, domains, [has.get(name, 0) for name in self.resources])
+        return Place(refusals, domains, [has.get(name, 0) for name in self.resources])
 
     # One node ----------------------------------------------------------------------------------
 
@@ -147,13 +138,12 @@ class Packing:
         ports = cell.ports | self.roles[role].needs.ports
         return Cell(cell.place, tuple(free), ports, tuple(placed))
 
-    def domain(self, role: int, cell: Cell, domains: _Domains) -> Any:
-        """The domain of a node, None if it is in none; of single nodes the number of Pods on it."""
-        rule, counted = domains
-        name = cell.place.domains[rule.key]
-        if name is None or (rule.kind == "spread" and not cell.place.counts[role]):
-            return None
-        return sum(cell.placed[other] for other in counted) if rule.key == HOSTNAME else name
+    def domain(self, role: int, at: int, cell: Cell) -> Any:
+        """The domain of a node for a rule; of single nodes the number of Pods that it counts."""
+        name, (rule, counted) = cell.place.domains[role][at], self.rules[role][at]
+        if name is None or rule.key != HOSTNAME:
+            return name
+        return sum(cell.placed[other] for other in counted)
 
     # One placement -----------------------------------------------------------------------------
 
@@ -169,13 +159,13 @@ class Packing:
 
     def _fill(self, cells: Counter[Cell], role: int, count: int, sign: int) -> int:
         """Places Pods of a role until there are enough, or none can be placed; how many it does."""
-        tallies = [_Tally(self, cells, role, each) for each in self._rules[role]]
+        tallies = [_Tally(self, cells, role, at) for at in range(len(self.rules[role]))]
         heaps: dict[tuple[Any, ...], list[tuple[int, int, Cell]]] = defaultdict(list)
         serial = itertools.count()
 
         def push(cell: Cell) -> None:
             if self.capacity(role, cell):
-                names = tuple([self.domain(role, cell, tally.domains) for tally in tallies])
+                names = tuple([self.domain(role, at, cell) for at in range(len(tallies))])
                 heapq.heappush(
                     heaps[names], (-sign * self._score(role, cell), sign * next(serial), cell)
                 )
@@ -194,7 +184,8 @@ class Packing:
             cell, after = best[2], self.after(role, best[2])
             cells[cell] -= 1
             for tally in tallies:
-                tally.move(cell, after)
+                tally.add(cell, -1)
+                tally.add(after, 1)
             cells[after] += 1
             if cells[after] == 1:
                 push(after)
@@ -216,16 +207,16 @@ class Packing:
         return all(map(self._is_certain, range(len(self.roles))))
 
     def _is_certain(self, role: int) -> bool:
-        count, rules = self.counts[role], self._rules[role]
+        count, rules = self.counts[role], self.rules[role]
         if not rules:
             return self._least(role, self.cells.items()) >= count
-        rule, counted = domains = rules[0]
+        rule, counted = rules[0]
         if len(rules) > 1 or counted != {role}:
             return False
         is_host = rule.key == HOSTNAME
         grouped: dict[Any, list[tuple[Cell, int]]] = defaultdict(list)
         for cell, number in self.cells.items():
-            name = self.domain(role, cell, domains)
+            name = self.domain(role, 0, cell)
             # Where none of them can go, none is followed.
             if name is not None and (rule.kind == "spread" or self.capacity(role, cell)):
                 grouped[cell if is_host else name].append((cell, 1 if is_host else number))
@@ -275,55 +266,44 @@ class _Tally:
     Where each node is a domain: how many nodes have so many Pods.
     """
 
-    def __init__(
-        self, packing: Packing, cells: Counter[Cell], role: int, domains: _Domains
-    ) -> None:
-        self.domains, self._packing, self._role = domains, packing, role
+    def __init__(self, packing: Packing, cells: Counter[Cell], role: int, at: int) -> None:
+        self._domain = functools.partial(packing.domain, role, at)
+        self._rule, self._counted = packing.rules[role][at]
+        self._is_host, self._own = self._rule.key == HOSTNAME, role in self._counted
         self._pods: Counter[Any] = Counter()
-        self._total = 0
         for cell, count in cells.items():
             if count:
-                self._add(cell, count)
+                self.add(cell, count)
 
-    def _add(self, cell: Cell, count: int) -> None:
-        name = self._packing.domain(self._role, cell, self.domains)
-        if name is not None:
-            pods = sum(cell.placed[role] for role in self.domains.counted) * count
-            is_host = self.domains.rule.key == HOSTNAME
-            self._total += pods
-            self._pods[name] += count if is_host else pods
-            if is_host and not self._pods[name]:
+    def add(self, cell: Cell, count: int) -> None:
+        """Counts nodes."""
+        if (name := self._domain(cell)) is not None:
+            each = 1 if self._is_host else sum(cell.placed[role] for role in self._counted)
+            self._pods[name] += count * each
+            if self._is_host and not self._pods[name]:
                 del self._pods[name]
-
-    def move(self, cell: Cell, after: Cell) -> None:
-        """Counts a Pod that goes on a node."""
-        self._add(cell, -1)
-        self._add(after, 1)
 
     def allows(self, name: Any) -> bool:
         """Whether another Pod may go to a domain."""
-        rule, counted = self.domains
-        is_host, own = rule.key == HOSTNAME, self._role in counted
-        number = name if is_host else self._pods[name]
-        if rule.kind == "together":
-            return number > 0 or (self._total == 0 and own)
-        least = min(self._pods if is_host else self._pods.values(), default=0)
-        return bool(number + own - least <= rule.most)
+        numbers = self._pods if self._is_host else self._pods.values()
+        number = name if self._is_host else self._pods[name]
+        if self._rule.kind == "together":
+            return number > 0 or (self._own and not any(numbers))
+        return bool(number + self._own - min(numbers, default=0) <= self._rule.most)
 
 
-def _rules(needs: Sequence[Needs], role: int) -> list[_Domains]:
-    """The rules about domains that a Pod of a role meets among the Pods that are placed."""
-
-    def counted(rule: Rule) -> frozenset[int]:
-        return frozenset(at for at, need in enumerate(needs) if matches(rule.selector, need.labels))
-
-    domains = [_Domains(rule, counted(rule)) for rule in needs[role].rules if rule.kind != "apart"]
+def _rules(needs: Sequence[Needs], role: int) -> list[tuple[Rule, frozenset[int]]]:
+    """The rules about domains that a Pod of a role meets, each with the roles that it counts."""
+    rules = [
+        (rule, frozenset(at for at, o in enumerate(needs) if matches(rule.selector, o.labels)))
+        for rule in needs[role].rules
+        if rule.kind != "apart"
+    ]
     # The first Pod that follows others by several rules must match all of them.
-    every = [roles for rule, roles in domains if rule.kind == "together"]
-    return [
-        _Domains(rule, frozenset.intersection(*every) if rule.kind == "together" else roles)
-        for rule, roles in domains
-        if rule.kind == "together" or roles
+    every = [counted for rule, counted in rules if rule.kind == "together"]
+    spread = [(rule, counted) for rule, counted in rules if rule.kind == "spread" and counted]
+    return spread + [
+        (rule, frozenset.intersection(*every)) for rule, _ in rules if rule.kind == "together"
     ]
 
 

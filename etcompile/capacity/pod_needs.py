@@ -130,12 +130,9 @@ def _needs(snapshot: Snapshot, pod: Object, jobs: Collection[str], unknown: Unkn
     unknown |= dict.fromkeys(_undecidable(snapshot, spec, namespace))
     required = (affinity.get("nodeAffinity") or {}).get(DURING_SCHEDULING)
     written = [{}] if required is None else required["nodeSelectorTerms"]
-    node_terms = []
+    node_terms, selected = [], equal(spec.get("nodeSelector") or {})
     for term in written:
-        expressions = [
-            *equal(spec.get("nodeSelector") or {}),
-            *map(_expression, term.get("matchExpressions") or ()),
-        ]
+        expressions = [*selected, *map(_expression, term.get("matchExpressions") or ())]
         hidden = [e for e in expressions if e[0] in snapshot.unique_labels and "In" in e[1]]
         if hidden or term.get("matchFields"):
             name = hidden[0][0] if hidden else "the names of nodes"
@@ -152,11 +149,12 @@ def _needs(snapshot: Snapshot, pod: Object, jobs: Collection[str], unknown: Unkn
             operator in ("In", "Exists") and (key not in keys or (values and names >= {*values}))
             for key, operator, values in rule.selector
         )
-        if is_own and not unclear:
+        if unclear:
+            unknown[f"{unclear} is not looked at here"] = None
+        elif is_own:
             rules.append(rule)
         else:
-            foreign = "its rules may be about Pods of others, whose labels are not known"
-            unknown[f"{unclear} is not looked at here" if unclear else foreign] = None
+            unknown["its rules may be about Pods of others, whose labels are not known"] = None
     for own in snapshot.anti_affinity:
         reaches = own["namespace"] == namespace or own["term"].keys() - _FIELDS
         selector = selector_of(own["term"])
@@ -213,19 +211,21 @@ def selector_of(written: Mapping[str, Any]) -> tuple[Expression, ...]:
 
 def matches(selector: Iterable[Expression], labels: Mapping[str, str]) -> bool:
     """Whether labels satisfy all requirements of a selector of Pods or nodes."""
-    return all(_satisfies(labels.get(key), operator, values) for key, operator, values in selector)
-
-
-def _satisfies(value: str | None, operator: str, values: Sequence[str]) -> bool:
-    if operator in ("In", "NotIn"):
-        return (value in values) == (operator == "In")
-    if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) == (operator == "Exists")
-    try:
-        own, bound = int(value or ""), int(values[0])
-    except (ValueError, IndexError):
-        return False
-    return own > bound if operator == "Gt" else own < bound
+    for key, operator, values in selector:
+        value = labels.get(key)
+        if operator in ("In", "NotIn"):
+            holds = (value in values) == (operator == "In")
+        elif operator in ("Exists", "DoesNotExist"):
+            holds = (value is not None) == (operator == "Exists")
+        else:
+            try:
+                own, bound = int(value or ""), int(values[0])
+            except (ValueError, IndexError):
+                return False
+            holds = own > bound if operator == "Gt" else own < bound
+        if not holds:
+            return False
+    return True
 
 
 def _expression(written: Mapping[str, Any]) -> Expression:

@@ -11,7 +11,7 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -37,7 +37,7 @@ KINDS = {
     "Cohort": "kueue.x-k8s.io",
 }
 """The API groups of the other objects of a snapshot, by kind."""
-_COMMON = ("metadata", "status")
+_OTHERS = ("spec", "value", "globalDefault", "overhead", "scheduling")
 _MOST_STATES = 500
 """Of all groups together, so that a snapshot of 5,000 nodes has less than 200 kB."""
 
@@ -49,7 +49,7 @@ Taint = tuple[str, str, str]
 
 
 class _Part(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """A part of the file."""
+    pass
 
 
 class Use(_Part, frozen=True):
@@ -90,17 +90,10 @@ class Group(_Part, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
-class Name(TypedDict):
-    """The metadata of another object."""
-
-    name: str
-    namespace: NotRequired[str]
-
-
 class Other(TypedDict, total=False):
     """Another object of the cluster, with its fields that matter here."""
 
-    metadata: Required[Name]
+    metadata: Required[dict[Literal["name", "namespace"], str]]
     spec: dict[str, Any]
     status: dict[str, Any]
     value: int
@@ -132,7 +125,7 @@ class Snapshot(_Part, frozen=True, tag_field="kind", tag="CapacitySnapshot"):
     def of_kind(self, kind: str) -> dict[str, Object]:
         """The other objects of a kind by name, or by `namespace/name`."""
         own = ((value["metadata"], value) for value in self.objects.get(kind, ()))
-        return {"/".join(filter(None, (m.get("namespace"), m["name"]))): value for m, value in own}
+        return {f"{m.get('namespace', '')}/{m.get('name')}".lstrip("/"): v for m, v in own}
 
     @property
     def uses(self) -> list[tuple[Use, int]]:
@@ -157,12 +150,13 @@ def of_objects(
         is_portable: Whether labels that tell nodes from each other are left out.
     """
     nodes = list(nodes)
-    running = [p for p in pods if p["spec"].get("nodeName") and not pod_status.has_ended(p)]
     by_node: dict[str, list[Object]] = defaultdict(list)
     labels: dict[str, set[str]] = defaultdict(set)
     terms: dict[str, dict[str, Any]] = {}
-    for pod in running:
+    for pod in pods:
         metadata, spec = pod["metadata"], pod["spec"]
+        if not spec.get("nodeName") or pod_status.has_ended(pod):
+            continue
         by_node[spec["nodeName"]].append(pod)
         labels[metadata["namespace"]].update(metadata.get("labels") or ())
         affinity = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
@@ -174,8 +168,8 @@ def of_objects(
     for node in nodes:
         group, used = _group(node, unique), _uses(by_node[node["metadata"]["name"]])
         _, states = groups.setdefault(repr(group), (group, {}))
-        count = states[repr(used)].count if repr(used) in states else 0
-        states[repr(used)] = State(count + 1, used)
+        before = states.get(repr(used), State(0))
+        states[repr(used)] = State(before.count + 1, used)
     objects = {
         kind: tuple(sorted(map(_trimmed, values), key=repr))
         for kind, values in sorted((others or {}).items())
@@ -275,17 +269,18 @@ def _group(node: Object, unique: Collection[str]) -> Group:
 
 def _uses(pods: Iterable[Object]) -> tuple[Use, ...]:
     """What Pods use on a node, by priority and job."""
-    amounts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
-    ports: dict[tuple[int, str], set[Port]] = defaultdict(set)
+    own: dict[tuple[int, str], tuple[Counter[str], set[Port]]]
+    own = defaultdict(lambda: (Counter(), set()))
     for pod in pods:
         owners = pod["metadata"].get("ownerReferences") or ()
         stays = any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
-        key = STAYS if stays else pod["spec"].get("priority") or 0, job_of(pod)
-        amounts[key].update({**units_of(requested(pod["spec"])), "pods": 1})
-        ports[key] |= ports_of(pod["spec"])
+        priority = STAYS if stays else pod["spec"].get("priority") or 0
+        amounts, ports = own[priority, job_of(pod)]
+        amounts.update({**units_of(requested(pod["spec"])), "pods": 1})
+        ports |= ports_of(pod["spec"])
     return tuple(
-        Use(quantities(amounts[key]), key[0], tuple(sorted(ports[key])), key[1])
-        for key in sorted(amounts)
+        Use(quantities(amounts), priority, tuple(sorted(ports)), job)
+        for (priority, job), (amounts, ports) in sorted(own.items())
     )
 
 
@@ -296,7 +291,7 @@ def _trimmed(value: Object) -> Other:
     fields = {
         "metadata": {k: v for k, v in metadata.items() if k in ("namespace", "name")},
         **({"status": own} if own else {}),
-        **{f: value[f] for f in Other.__annotations__ if f in value and f not in _COMMON},
+        **{f: value[f] for f in _OTHERS if f in value},
     }
     return msgspec.convert(fields, Other)
 

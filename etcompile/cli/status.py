@@ -72,7 +72,7 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status import ENDED, follow
     from etcompile.status.changes import changes
-    from etcompile.status.text import clock, not_ready_lines
+    from etcompile.status.text import clock, reason_lines
 
     before: list[JobStatus] = []
     if options.output == "text":
@@ -97,7 +97,7 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
         click.echo(f"{view.job} was deleted", err=True)
         return FAILED
     if options.output == "text" and not options.quiet:
-        for line in itertools.chain.from_iterable(map(not_ready_lines, jobs)):
+        for line in itertools.chain.from_iterable(reason_lines(job.not_ready) for job in jobs):
             click.echo(f"not ready: {line}", err=True)
     return FAILED if any(job.phase == "Failed" for job in jobs) else 0
 

@@ -6,25 +6,25 @@ from typing import NamedTuple
 
 import msgspec
 
-from etcompile.capacity import answers, queue_rules, snapshot
+from etcompile.capacity import answers, snapshot
 from etcompile.capacity.answers import Answer
 from etcompile.capacity.snapshot import KINDS, Snapshot
 from etcompile.compiler import Compilation, JobObjects
 from etcompile.diagnostics import Diagnostic, Location, RefusedError, codes, diagnose
 from etcompile.k8s.objects import Object, timestamp
 from etcompile.k8s.path import misfit
-from etcompile.k8s.requests import Amounts, requested, total
+from etcompile.k8s.requests import requested, total
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.load import access, parse
 
 _VERDICTS = {
-    answers.FITS: ("fits now", None),
-    answers.DEPENDS: ("may fit now", codes.MAY_NOT_FIT),
-    answers.NOT_NOW: ("does not fit now", codes.DOES_NOT_FIT_NOW),
-    answers.NEVER: ("never fits", codes.NEVER_FITS),
-    queue_rules.OVER_QUOTA: ("exceeds the quota", codes.EXCEEDS_QUOTA),
-    queue_rules.QUEUE_FULL: ("has to wait for quota", codes.DOES_NOT_FIT_NOW),
-    queue_rules.UNKNOWN: ("cannot be told", None),
+    "fits": ("fits now", None),
+    "depends": ("may fit now", codes.MAY_NOT_FIT),
+    "not-now": ("does not fit now", codes.DOES_NOT_FIT_NOW),
+    "never": ("never fits", codes.NEVER_FITS),
+    "over-quota": ("exceeds the quota", codes.EXCEEDS_QUOTA),
+    "queue-full": ("has to wait for quota", codes.DOES_NOT_FIT_NOW),
+    "unknown": ("cannot be told", None),
 }
 """Each verdict in a few words, and the code of its diagnostic."""
 
@@ -75,23 +75,18 @@ def read_file(file: str) -> Snapshot:
     Raises:
         RefusedError: it holds none.
     """
+    place, diagnostics = Location(file), tuple[Diagnostic, ...]()
     try:
         loaded = parse(access.content(file), file=file)
+        diagnostics, problem = tuple(loaded.diagnostics), "it is not one document"
+        if not diagnostics and len(loaded.documents) == 1:
+            return snapshot.of_document(loaded.documents[0].data)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
-        raise RefusedError(
-            [diagnose(codes.NO_SNAPSHOT, Location(file), problem=problem)]
-        ) from error
-    if loaded.diagnostics or len(loaded.documents) != 1:
-        several = diagnose(codes.NO_SNAPSHOT, Location(file), problem="it is not one document")
-        raise RefusedError(loaded.diagnostics or [several])
-    (document,) = loaded.documents
-    try:
-        return snapshot.of_document(document.data)
     except msgspec.ValidationError as error:
         problem, path = misfit(error)
-        wrong = diagnose(codes.NO_SNAPSHOT, document.locate(path), problem=problem)
-        raise RefusedError([wrong]) from error
+        place = loaded.documents[0].locate(path)
+    raise RefusedError(diagnostics or [diagnose(codes.NO_SNAPSHOT, place, problem=problem)])
 
 
 def job_capacities(
@@ -103,25 +98,25 @@ def job_capacities(
         shot: The cluster; None if nothing is known of it.
         prices: What a unit of a resource costs in an hour.
     """
+
+    def answer(shot: Snapshot, *groups: JobObjects) -> Answer:
+        objects = [value for group in groups for value in group.objects]
+        names = [f"{group.namespace or ''}/{group.name}" for group in groups]
+        elastic = groups[0].elastic if len(groups) == 1 else {}
+        return answers.fit(shot, objects, jobs=names, elastic=elastic)
+
     jobs = [group for group in compilation.groups if group.name is not None]
     result = []
     for group in jobs:
         place = group.origin.locate("metadata", "name") if group.origin else None
-        answer = _answer(shot, [group]) if shot else Answer(queue_rules.UNKNOWN)
-        result.append(JobCapacity(str(group.title), answer, cost(group, prices), place))
-    if shot and len(jobs) > 1 and all(each.answer.verdict == answers.FITS for each in result):
-        together = _answer(shot, jobs)
-        if together.verdict == answers.NEVER:
-            together = msgspec.structs.replace(together, verdict=answers.NOT_NOW)
+        own = answer(shot, group) if shot else Answer("unknown")
+        result.append(JobCapacity(str(group.title), own, cost(group, prices), place))
+    if shot and len(jobs) > 1 and all(each.answer.verdict == "fits" for each in result):
+        together = answer(shot, *jobs)
+        if together.verdict == "never":
+            together = msgspec.structs.replace(together, verdict="not-now")
         result.append(JobCapacity(f"the set of all {len(jobs)} jobs", together))
     return result
-
-
-def _answer(shot: Snapshot, groups: Sequence[JobObjects]) -> Answer:
-    objects = [value for group in groups for value in group.objects]
-    names = [f"{group.namespace or ''}/{group.name}" for group in groups]
-    elastic = groups[0].elastic if len(groups) == 1 else {}
-    return answers.fit(shot, objects, jobs=names, elastic=elastic)
 
 
 def waits_for(cluster: Cluster, pods: Sequence[Object]) -> str:
@@ -133,7 +128,7 @@ def waits_for(cluster: Cluster, pods: Sequence[Object]) -> str:
         shot, _ = read_cluster(cluster)
     except ClusterError:
         return ""
-    return sentence(answers.fit(shot, pods, are_new=False))
+    return _sentence(answers.fit(shot, pods, are_new=False))
 
 
 def capacity_problems(capacities: Sequence[JobCapacity]) -> Iterator[Diagnostic]:
@@ -148,8 +143,7 @@ def capacity_problems(capacities: Sequence[JobCapacity]) -> Iterator[Diagnostic]
             yield diagnose(code, each.place, job=each.title, reason=reason, advice=advice)
 
 
-def sentence(answer: Answer) -> str:
-    """Why a job does not fit, and what would change that."""
+def _sentence(answer: Answer) -> str:
     return "; ".join(filter(None, (*answer.reasons[:3], _advice(answer))))
 
 
@@ -157,9 +151,7 @@ def _advice(answer: Answer) -> str:
     """What would have to end before a job fits, and what fits already."""
     words = []
     for priority, amounts in answer.would_end.items():
-        needed = ", ".join(
-            f"{name}: {amount}" for name, amount in amounts.items() if name != "pods"
-        )
+        needed = ", ".join(f"{name}: {n}" for name, n in amounts.items() if name != "pods")
         ends = "the scheduler ends" if answer.preempts else "it fits after the end of"
         words.append(f"{ends} Pods of priority {priority} or less with {needed}")
     words += [f"it fits now with {count} {role} Pods" for role, count in answer.fewer.items()]
@@ -170,28 +162,26 @@ def cost(group: JobObjects, prices: Mapping[str, float]) -> str:
     """The GPU-hours of a run and their price, as far as deadlines and prices are known."""
     pods = [value["spec"] for value in group.objects if value["kind"] == "Pod"]
     deadlines = [spec.get("activeDeadlineSeconds") for spec in pods]
-    amounts: Amounts = total((1, requested(spec)) for spec in pods)
+    amounts = total((1, requested(spec)) for spec in pods)
     gpus = sum(int(amount) for name, amount in amounts.items() if name.endswith("/gpu"))
     hourly = sum(float(amounts.get(name, 0)) * price for name, price in prices.items())
-    texts = [f"{gpus} GPUs"] if gpus else []
-    texts += [f"{hourly:,.2f} an hour"] if hourly else []
     if pods and all(deadlines):
         hours = max(deadlines) / 3600
         texts = [f"{gpus * hours:,.1f} GPU-hours"] if gpus else []
         texts += [f"{hourly * hours:,.2f}"] if hourly else []
         return f"at most {', '.join(texts)}" if texts else ""
-    return ", ".join(texts)
+    texts = [f"{gpus} GPUs"] if gpus else []
+    return ", ".join([*texts, f"{hourly:,.2f} an hour"] if hourly else texts)
 
 
 def capacity_markdown(capacities: Sequence[JobCapacity], shot: Snapshot | None) -> str:
     """A table of jobs for a comment on a pull request; those that do not fit come first."""
-    order = sorted(capacities, key=lambda each: each.answer.verdict == answers.FITS)
+    order = sorted(capacities, key=lambda each: each.answer.verdict == "fits")
     rows = ["", "| Job | Capacity | A run |", "|---|---|---|"]
     for each in order[:20]:
-        fits = each.words + (f": {sentence(each.answer)}" if each.answer.reasons else "")
-        rows.append(
-            f"| {each.title} | {fits.replace('|', '/')[:500] if shot else ''} | {each.cost} |"
-        )
+        fits = each.words + (f": {_sentence(each.answer)}" if each.answer.reasons else "")
+        fits = fits.replace("|", "/")[:500] if shot else ""
+        rows.append(f"| {each.title} | {fits} | {each.cost} |")
     counts = Counter(each.words for each in order[20:])
     rows += [f"| {count} more | {words} | |" for words, count in counts.items()]
     rows += ["", f"Capacity: snapshot of {shot.time}."] if shot and shot.time else []

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from etcompile.k8s.objects import timestamp
-from etcompile.status.values import JobStatus
+from etcompile.status.values import JobStatus, grouped
 
 if TYPE_CHECKING:
     from etcompile.failures.log import Failure
@@ -63,12 +63,12 @@ def explanation_value(why: "Explanation") -> dict[str, Any]:
         ],
         "waiting": [
             {
-                "pods": list(held.names),
-                "state": held.state,
-                "reason": held.reason or None,
-                "message": held.message,
+                "pods": [replica.name for replica in replicas],
+                "state": replicas[0].state,
+                "reason": replicas[0].reason or None,
+                "message": replicas[0].message,
             }
-            for held in why.held
+            for replicas in grouped(why.held)
         ],
         "notCreated": [
             {"reason": event.reason, "message": event.message, "objects": list(event.objects)}

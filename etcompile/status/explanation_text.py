@@ -10,7 +10,7 @@ from etcompile.failures.log import Failure
 from etcompile.model.protocol import PREFLIGHT
 from etcompile.naming import some
 from etcompile.status.explanations import Attempt, Explanation
-from etcompile.status.text import age, in_training
+from etcompile.status.text import age, in_training, reason_lines
 
 LINES = 20
 """So many of the last lines are shown."""
@@ -105,11 +105,7 @@ def sections(why: Explanation, now: datetime, lines: int) -> list[Section]:
         each = ", ".join(f"{name} ({count})" for name, count in sorted(causes.items()))
         avoided = "; Pods that are recreated avoid it" if node in why.avoided else ""
         nodes.append(f"{node}: {each}{avoided}")
-    waiting = []
-    for held in why.held:
-        word = "" if held.reason in ("", held.state) else f", {held.reason}"
-        message = f": {shown(held.message)}" if held.message else ""
-        waiting.append(f"{some(held.names)}: {held.state}{word}{message}")
+    waiting = [*reason_lines(why.held)]
     waiting += (f"{some(event.objects)}: {shown(event.message)}" for event in why.refused)
     to_do = [*why.advice]
     if why.warned:

@@ -18,7 +18,6 @@ from math import inf
 
 from msgspec import Struct, structs
 
-from etcompile import backend
 from etcompile.failures.causes import PROBE_FAILED, cause_of, missing_object
 from etcompile.failures.log import (
     Failure,
@@ -34,11 +33,11 @@ from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.k8s.path import containers_of
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
-from etcompile.model.protocol import PREFLIGHT, SPEC_HASH
-from etcompile.model.run_record import RunRecord, written_record
+from etcompile.model.protocol import PREFLIGHT
+from etcompile.model.run_record import RunRecord
 from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.naming import some
-from etcompile.status.job_status import JobObjects, jobs_among, status_of_job
+from etcompile.status.job_status import JobObjects, jobs_among, run_of, status_of_job
 from etcompile.status.values import ENDED, JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
@@ -89,22 +88,13 @@ class Attempt(Struct, frozen=True):
     running: tuple[str, ...] = ()
 
 
-class Held(Struct, frozen=True):
-    """What keeps Pods from being ready: their names and state, and why in a word and in full."""
-
-    names: tuple[str, ...]
-    state: str
-    reason: str
-    message: str
-
-
 class Explanation(Struct, frozen=True):
     """Why a job is as it is.
 
     Args:
         verdict: Why the run ended by a rule of its own, in a sentence; empty if it did not.
         attempts: The attempts that failed, the newest first.
-        held: What keeps replicas from being ready; of a run that is over nothing.
+        held: The replicas that are not ready, each with what keeps it; of a run that is over none.
         refused: What was reported of Pods that were not created.
         nodes: How often what happened on which node, the worst first.
         limit: How often the run may be restarted; None for no limit.
@@ -115,7 +105,7 @@ class Explanation(Struct, frozen=True):
     status: JobStatus
     verdict: str = ""
     attempts: tuple[Attempt, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[Replica, ...] = ()
     refused: tuple[JobEvent, ...] = ()
     nodes: tuple[tuple[str, Mapping[str, int]], ...] = ()
     restarts: int = 0
@@ -148,17 +138,11 @@ def explanations(objects: Iterable[LiveObject], now: float | None = None) -> lis
 
 
 def _explained(its: JobObjects, status: JobStatus) -> Explanation:
-    job = its.job
-    run = backend.spec_hash(job) if job is not None else ""
-    record = written_record(its.status)
+    job, run, record = its.job, its.run, its.record
     record = None if record is not None and run and record.run != run else record
-    log = read_log(its.status) or FailureLog(run)
-    log = log if not run or log.run == run else FailureLog(run)
-    its_pods = {
-        name: pod
-        for name, pod in its.pods.items()
-        if not run or (pod["metadata"].get("annotations") or {}).get(SPEC_HASH, run) == run
-    }
+    log = read_log(its.status)
+    log = FailureLog(run) if log is None or log.run != (run or log.run) else log
+    its_pods = {n: pod for n, pod in its.pods.items() if not run or run_of(pod) in ("", run)}
     verdict, until = "", inf
     if status.phase == "Failed" and record is not None and record.reason == "DeadlineExceeded":
         limit = job.run.deadline if job is not None else None
@@ -289,22 +273,21 @@ def _ended_by_kubelet(
     ended: dict[tuple[str, str], float] = {}
     said: dict[tuple[str, str], tuple[float, float, str, str]] = {}
     for event in events:
-        about = event.get("involvedObject") or {}
+        about, reason = event.get("involvedObject") or {}, event.get("reason")
         container = _CONTAINER.fullmatch(about.get("fieldPath") or "")
         at = seconds(event_time(event))
         if container is None or not about.get("uid") or at is None:
             continue
         whose, words = (about["uid"], container[1]), " ".join((event.get("message") or "").split())
-        if event.get("reason") == "Killing":
+        # One Event stands for all that were alike.
+        begun = seconds(event.get("firstTimestamp")) or at
+        if reason == "Killing":
             ended[whose] = inf if _ENDED_BY_PROBE.search(words) else at
-        elif event.get("reason") == "Unhealthy" and not words.startswith("Readiness"):
-            # One Event stands for all that were alike.
-            begun = seconds(event.get("firstTimestamp")) or at
+        elif reason == "Unhealthy" and not words.startswith("Readiness"):
             begun = min(begun, said[whose][0]) if whose in said else begun
             said[whose] = begun, at, PROBE_FAILED, words
-        elif event.get("reason") == "FailedPostStartHook":
-            begun = seconds(event.get("firstTimestamp")) or at
-            said[whose], ended[whose] = (begun, at, "FailedPostStartHook", words), inf
+        elif reason == "FailedPostStartHook":
+            said[whose], ended[whose] = (begun, at, reason, words), inf
     return {
         whose: said[whose]
         for whose, at in ended.items()
@@ -320,34 +303,27 @@ def _held(
     job: Job | None,
     its_pods: Mapping[str, LiveObject],
     events: Iterable[LiveObject],
-) -> Iterator[Held]:
-    """What keeps replicas from being ready, those that say the same together."""
+) -> Iterator[Replica]:
+    """The replicas that are not ready, each with what keeps it."""
+    # By its UID: another Pod may have had the name before.
     names = {str(pod["metadata"].get("uid")): name for name, pod in its_pods.items()}
     warnings: dict[str, str] = {}
     unsupervised: dict[str, str] = {}
     for event in events:
-        about = event.get("involvedObject") or {}
+        name = names.get((event.get("involvedObject") or {}).get("uid") or "", "")
         words = " ".join((event.get("message") or "").split())
-        # By its UID: another Pod may have had the name before.
-        name = names.get(about.get("uid") or "", "")
         if name and event.get("reason") == UNSUPERVISED_EVENT:
             unsupervised[name] = f"unsupervised: {words}"
         elif name and event.get("type") == "Warning":
             # A volume that cannot be mounted is reported in no other way.
             warnings[name] = f"{event.get('reason')}: {words}"
-    waiting: list[Replica] = []
     for replica in status.not_ready:
-        if replica.state == "Failed":
-            continue
-        message = _gate(replica, status, job, its_pods.get(replica.name)) or replica.message
-        if replica.reason in _VAGUE:
-            message = warnings.get(replica.name, message)
-        message = unsupervised.get(replica.name, message)
-        waiting.append(structs.replace(replica, message=message))
-    for replicas in grouped(waiting):
-        first = replicas[0]
-        pods_held = tuple(replica.name for replica in replicas)
-        yield Held(pods_held, first.state, first.reason, first.message)
+        if replica.state != "Failed":
+            message = _gate(replica, status, job, its_pods.get(replica.name)) or replica.message
+            if replica.reason in _VAGUE:
+                message = warnings.get(replica.name, message)
+            message = unsupervised.get(replica.name, message)
+            yield structs.replace(replica, message=message)
 
 
 def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject | None) -> str:
@@ -391,8 +367,25 @@ def _advice(why: Explanation, job: Job | None, record: RunRecord | None) -> Iter
         ]
         limit = limits[0].get("memory") if limits else None
         yield f"{advice}; its limit is {limit}" if limit else advice
-    for held in why.held:
-        yield from _of_held(held, status.namespace, job)
+    for held, *_ in grouped(why.held):
+        if (missing := missing_object(held.message)) is not None and "key" in missing:
+            yield "add the key {key} to the {kind} {name}".format_map(missing)
+        elif missing is not None:
+            command = _CREATE[missing["kind"]].format(
+                name=missing["name"], namespace=status.namespace
+            )
+            yield f"create it: {command}"
+        elif held.reason in _HELD:
+            yield _HELD[held.reason]
+        if held.reason == "NodeLost" and job is not None and job.run.lost_node_after is not None:
+            limit = job.run.lost_node_after
+            yield f"nothing: after {limit} s without an answer the watcher deletes the Pod by force"
+        elif held.reason == "NodeLost":
+            yield (
+                "wait for the node, or if it is gone for good delete the Pod by force (kubectl"
+                " delete pod --force --grace-period=0); etcompile.dev/lost-node-after on the job"
+                " does it by itself"
+            )
     if why.avoided and any(held.reason == "Unschedulable" for held in why.held):
         yield (
             f"it avoids {len(why.avoided)} nodes that failed before ({', '.join(why.avoided[:4])}):"
@@ -402,24 +395,3 @@ def _advice(why: Explanation, job: Job | None, record: RunRecord | None) -> Iter
         if record is None and job is not None:
             yield "run etcompile watch: it keeps what failed, and brings back what can come back"
         yield f"then run it again: etcompile restart {status.name} -n {status.namespace}"
-
-
-def _of_held(held: Held, namespace: str, job: Job | None) -> Iterator[str]:
-    """What to do about what keeps a Pod from being ready."""
-    if (missing := missing_object(held.message)) is not None and "key" in missing:
-        yield "add the key {key} to the {kind} {name}".format_map(missing)
-    elif missing is not None:
-        command = _CREATE[missing["kind"]].format(name=missing["name"], namespace=namespace)
-        yield f"create it: {command}"
-    elif held.reason in _HELD:
-        yield _HELD[held.reason]
-    if held.reason == "NodeLost":
-        limit = job.run.lost_node_after if job is not None else None
-        if limit is not None:
-            yield f"nothing: after {limit} s without an answer the watcher deletes the Pod by force"
-        else:
-            yield (
-                "wait for the node, or if it is gone for good delete the Pod by force (kubectl"
-                " delete pod --force --grace-period=0); etcompile.dev/lost-node-after on the job"
-                " does it by itself"
-            )

@@ -11,7 +11,7 @@ it. A replica that failed stays failed until somebody replaces its Pod.
 import functools
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -70,6 +70,8 @@ class JobObjects(Struct, frozen=True):
     Args:
         job: The job as it is declared; None if this version of etcompile cannot read it.
         problem: Why it cannot be read.
+        run: The spec hash of the declared run; empty without a job.
+        record: What the watcher has written down, of whatever run.
         hosts: The watcher's host lists; empty if there are none.
         status: The `data` of `J-status`; empty if there is none.
         events: The Events of its namespace, the oldest first.
@@ -80,11 +82,18 @@ class JobObjects(Struct, frozen=True):
     config: LiveObject
     job: Job | None
     problem: str
+    run: str
+    record: RunRecord | None
     pods: dict[str, LiveObject]
     jobs: dict[str, LiveObject]
     hosts: Mapping[str, str]
     status: Mapping[str, str]
     events: Sequence[LiveObject]
+
+
+def run_of(pod: LiveObject) -> str:
+    """The spec hash of the run that a Pod is of; empty if it does not say."""
+    return str((pod["metadata"].get("annotations") or {}).get(SPEC_HASH) or "")
 
 
 def is_config(value: LiveObject) -> bool:
@@ -108,9 +117,7 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
     configs: list[LiveObject] = []
     maps: dict[tuple[str, str], Mapping[str, str]] = {}
     events: defaultdict[str, list[LiveObject]] = defaultdict(list)
-    labelled: dict[str, defaultdict[tuple[str, str], dict[str, LiveObject]]] = {
-        kind: defaultdict(dict) for kind in ("Pod", "Job")
-    }
+    labelled: defaultdict[tuple[str, str, str], dict[str, LiveObject]] = defaultdict(dict)
     for value in objects:
         metadata = value["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
@@ -119,30 +126,30 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
             configs += [value] if is_config(value) else []
         elif value["kind"] == "Event":
             events[namespace].append(value)
-        elif value["kind"] in labelled:
-            job = (metadata.get("labels") or {}).get(JOB_LABEL, "")
-            labelled[value["kind"]][namespace, job][name] = value
+        else:
+            label = (metadata.get("labels") or {}).get(JOB_LABEL, "")
+            labelled[value["kind"], namespace, label][name] = value
     for reported in events.values():
         # Times of one second are ordered by name, so that a table does not jump.
         reported.sort(key=lambda event: (event_time(event), event["metadata"]["name"]))
     every = []
     for config in configs:
-        key = namespace, name = (
-            config["metadata"]["namespace"],
-            config["metadata"]["labels"][JOB_LABEL],
-        )
-        read, problem = _stored(config["data"][STORED_JOB])
+        namespace, name = config["metadata"]["namespace"], config["metadata"]["labels"][JOB_LABEL]
+        job, problem = _stored(config["data"][STORED_JOB])
+        status = maps.get((namespace, status_name(name)), {})
         every.append(
             JobObjects(
-                namespace=namespace,
-                name=name,
-                config=config,
-                job=read,
-                problem=problem,
-                pods=labelled["Pod"][key],
-                jobs=labelled["Job"][key],
+                namespace,
+                name,
+                config,
+                job,
+                problem,
+                run=backend.spec_hash(job) if job is not None else "",
+                record=written_record(status),
+                pods=labelled["Pod", namespace, name],
+                jobs=labelled["Job", namespace, name],
                 hosts=maps.get((namespace, hosts_name(name)), {}),
-                status=maps.get((namespace, status_name(name)), {}),
+                status=status,
                 events=events[namespace],
             )
         )
@@ -152,7 +159,7 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
 def status_of_job(its: JobObjects, now: float) -> JobStatus:
     """The status of a job at a time, in seconds since 1970."""
     job, metadata = its.job, its.config["metadata"]
-    record = written_record(its.status) or RunRecord("")
+    record = its.record or RunRecord("")
     desired: dict[str, int | None]
     if job is not None:
         replicas = [
@@ -176,7 +183,7 @@ def status_of_job(its: JobObjects, now: float) -> JobStatus:
         unread = job is None and record.reason != UNREADABLE
         because = f"{words}; {because}" if unread else words
     timeline = epoch = None
-    if job is not None and record.run == backend.spec_hash(job):
+    if job is not None and record.run == its.run:
         timeline = _timeline(job, its, record, now)
         if record.epoch is not None:
             at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
@@ -213,14 +220,13 @@ def _stored(text: str) -> tuple[Job | None, str]:
 
 def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator[str]:
     """The job's Pods that it does not declare, each with what is known of it."""
-    own = backend.spec_hash(job)
-    declared = {replica.name for replica in replicas}
-    declared |= {role.pod_name(member) for role in job.roles for member in role.members}
-    batches = {role.pod_name(member) for role in job.roles if role.batch for member in role.members}
+    members = [(role.pod_name(member), role.batch) for role in job.roles for member in role.members]
+    declared = {replica.name for replica in replicas} | {name for name, _ in members}
+    batches = {name for name, is_batch in members if is_batch}
     for name, pod in sorted(its.pods.items()):
-        of_run = (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) or own
+        of_run = run_of(pod) or its.run
         if name in declared or owning_job(pod) in batches:
-            if of_run != own:
+            if of_run != its.run:
                 yield f"{name} ({state(pod)}, of another run, {of_run})"
             continue
         run = (pod["metadata"].get("labels") or {}).get(RUN_LABEL)
@@ -230,23 +236,18 @@ def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator
 
 def _counted(role: str, desired: int | None, replicas: Sequence[Replica]) -> RoleStatus:
     own = [replica for replica in replicas if replica.role == role]
-    return RoleStatus(
-        name=role,
-        desired=desired,
-        running=sum(replica.state in ALIVE for replica in own),
-        ready=sum(replica.state == "Ready" for replica in own),
-        succeeded=sum(replica.state == "Succeeded" for replica in own),
-        failed=sum(replica.state == "Failed" for replica in own),
-        restarts=sum(replica.restarts for replica in own),
-    )
+    states = Counter[str](replica.state for replica in own)
+    ended = states["Succeeded"], states["Failed"]
+    running, restarts = sum(states[name] for name in ALIVE), sum(r.restarts for r in own)
+    return RoleStatus(role, desired, running, states["Ready"], *ended, restarts)
 
 
 def _timeline(job: Job, its: JobObjects, record: RunRecord, now: float) -> Timeline | None:
     """What the watcher has written down of the run's time, and what its Pods say since."""
     spans = []
     for pod in its.pods.values():
-        labels = pod["metadata"].get("labels") or {}
-        if (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) == record.run:
+        if run_of(pod) == record.run:
+            labels = pod["metadata"].get("labels") or {}
             spans.append(((labels.get(ROLE_LABEL, ""), labelled_rank(labels)), spans_of(pod)))
     return advanced(read_timeline(its.status), record, in_training(job, spans, record, now), now)
 
@@ -293,9 +294,7 @@ def _newest_events(events: Sequence[LiveObject], names: Collection[str]) -> Iter
 
 def _reported(its: JobObjects, record: RunRecord) -> tuple[Phase, str] | None:
     """The phase that the watcher has written down, if it has, of this run."""
-    runs = {(pod["metadata"].get("annotations") or {}).get(SPEC_HASH) for pod in its.pods.values()}
-    if its.job is not None:
-        runs.add(backend.spec_hash(its.job))
+    runs = {its.run, *map(run_of, its.pods.values())} - {""}
     done = its.status.get("done", "").strip()
     if (record.run or done) and not {record.run, done} & runs:
         return None  # of an earlier run

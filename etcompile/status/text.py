@@ -1,13 +1,13 @@
 """The status of jobs as text for people: one job in full, or a line for each of many."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
 from etcompile.naming import some
-from etcompile.status.values import JobStatus, Phase, grouped
+from etcompile.status.values import JobStatus, Phase, Replica, grouped
 
 _GREEN, _RED, _YELLOW = "32", "31", "33"
 _COLORS: dict[Phase, str] = {"Succeeded": _GREEN, "Running": _GREEN, "Failed": _RED}
@@ -50,9 +50,9 @@ def _painted(line: str, phase: Phase, *, color: bool) -> str:
     return line.replace(phase, painted, 1) if color else line
 
 
-def not_ready_lines(job: JobStatus) -> Iterator[str]:
+def reason_lines(not_ready: Iterable[Replica]) -> Iterator[str]:
     """What is not ready and why, those with the same reason in one line."""
-    for replicas in grouped(job.not_ready):
+    for replicas in grouped(not_ready):
         first = replicas[0]
         separator = ": " if first.reason in ("", first.state) else ", "
         why = f"{first.state}{separator}{first.why}".removesuffix(separator)
@@ -124,7 +124,7 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
     yield from _table(rows)
     if job.not_ready:
         yield from ("", "Not ready:")
-        yield from (f"  {line}" for line in not_ready_lines(job))
+        yield from (f"  {line}" for line in reason_lines(job.not_ready))
     if job.surplus:
         yield from ("", "Pods that the job does not declare:")
         yield f"  {some(job.surplus)}"

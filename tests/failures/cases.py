@@ -129,7 +129,7 @@ def check(case: dict[str, Any], why: Explanation) -> None:
     expected, text = case["expect"], explanation_text(why, datetime.now(UTC))
     lowered = " ".join(text.split()).lower()
     first = why.last.first if why.last is not None else None
-    held = {name for group in why.held for name in group.names}
+    held = {replica.name for replica in why.held}
     cause = expected.get("cause")
     if cause == "Waiting":
         assert held, text

@@ -14,7 +14,7 @@ from etcompile.status import JobStatus, statuses
 from etcompile.status.changes import changes
 from etcompile.status.documents import job_value
 from etcompile.status.replicas import labelled_replica
-from etcompile.status.text import age, job_text, not_ready_lines
+from etcompile.status.text import age, job_text, reason_lines
 from specs import elastic_job, training_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -91,7 +91,7 @@ def test_an_elastic_job_goes_on_while_its_minimum_is_left():
 def test_a_job_without_pods_is_pending_and_names_what_is_missing():
     found = status(objects(training_job(replicas=5)), {})
     assert (found.phase, found.because) == ("Pending", "none of its Pods exists")
-    first, second = not_ready_lines(found)
+    first, second = reason_lines(found.not_ready)
     assert first.startswith("mnist-worker-0, mnist-worker-1, mnist-worker-2 and 2 more: Missing")
     assert second.startswith("mnist-launcher: Missing")
 

@@ -180,7 +180,7 @@ def test_who_waits_for_others_to_succeed_says_for_whom() -> None:
                 waits = {"name": "wait-for-jobs", "state": {"running": {}}}
                 value["status"] = {"phase": "Pending", "initContainerStatuses": [waits]}
     [found] = explanations(values)
-    [held] = [held for held in found.held if "t-node-0-0" in held.names]
+    [held] = [held for held in found.held if held.name == "t-node-0-0"]
     assert held.message.startswith("waits for t-dataset-initializer-")
 
 
@@ -227,7 +227,7 @@ def on_a_silent_node(**annotations: str) -> tuple[Explanation, str]:
 def test_a_node_that_does_not_answer_is_named_with_what_can_be_done() -> None:
     why, text = on_a_silent_node()
     [held] = why.held
-    assert (held.names, held.reason) == (("mnist-worker-1",), "NodeLost")
+    assert (held.name, held.reason) == ("mnist-worker-1", "NodeLost")
     assert "node-of-mnist-worker-1 has not answered since 2026-11-22 11:55:00 UTC" in text
     assert "etcompile.dev/lost-node-after" in text
 

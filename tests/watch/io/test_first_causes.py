@@ -220,7 +220,7 @@ def test_what_keeps_a_pod_from_starting_is_told_in_its_own_words(
     place.cluster.patch(pods, "mnist-worker-0", {"status": status}, subresource="status")
     found = seen(place.cluster, "mnist", place.namespace)
     [why] = explanations(found.objects.values())
-    [held] = [held for held in why.held if "mnist-worker-0" in held.names]
+    [held] = [held for held in why.held if held.name == "mnist-worker-0"]
     words = [*status["conditions"], *status.get("containerStatuses", [])][-1]
     told = words.get("state", {}).get("waiting", words)
     assert held.reason == told["reason"]
