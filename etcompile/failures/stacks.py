@@ -43,7 +43,7 @@ class Stack(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[str, str]:
-        """Where it is: the file and the function of the innermost call.
+        """The file and the function of the innermost call.
 
         Not the calls around it: ranks come to the same collective on ways of their own, since one
         of them may be about to write down what all have computed.
@@ -52,13 +52,10 @@ class Stack(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Where it is in a few words, and where its own code is if that is a library's.
-
-        `load_batch (data.py, line 41)`, `wait (threading.py, line 320), called from …`.
-        """
-        own = next((frame for frame in self.frames if not _LIBRARY.search(frame.file)), None)
-        inner = self.frames[0].text
-        return inner if own in (None, self.frames[0]) else f"{inner}, called from {own.text}"
+        """The innermost call, and the innermost of its own code if that is a library's."""
+        own = [frame for frame in self.frames if not _LIBRARY.search(frame.file)][:1]
+        calls = [self.frames[0], *(frame for frame in own if frame is not self.frames[0])]
+        return ", called from ".join(frame.text for frame in calls)
 
     @property
     def lines(self) -> list[str]:
@@ -75,13 +72,12 @@ def stacks(lines: Sequence[str]) -> list[Stack]:
     every: list[tuple[int, list[Frame]]] = []
     is_inside = False
     for line in lines:
-        call = _FRAME.match(line) if is_inside else None
         if request := _REQUEST.match(line):
             every.append((int(request[1]), []))
-        elif call is not None:
+        elif is_inside and (call := _FRAME.match(line)):
             every[-1][1].append(Frame(call[1], int(call[2]), call[3]))
             continue
-        is_inside = bool(every) and _THREAD.match(line) is not None
+        is_inside = bool(every and _THREAD.match(line))
         if is_inside:
             every[-1][1].clear()
     return [Stack(process, tuple(frames)) for process, frames in every if frames]
@@ -93,15 +89,12 @@ def elsewhere(by_rank: Mapping[str, Sequence[Stack]]) -> dict[str, Stack]:
     A rank without stacks is not counted. Where no place has more than half of the ranks there are
     none: nobody can say who of them waits for whom.
     """
-    known = {rank: own for rank, own in by_rank.items() if own}
-    places = {rank: frozenset(stack.place for stack in own) for rank, own in known.items()}
-    if not places:
-        return {}
-    common, count = Counter(places.values()).most_common(1)[0]
+    places = {rank: frozenset(s.place for s in own) for rank, own in by_rank.items() if own}
+    common, count = Counter(places.values()).most_common(1)[0] if places else (frozenset(), 0)
     if 2 * count <= len(places):
         return {}
     return {
-        rank: next(stack for stack in known[rank] if stack.place not in common)
+        rank: next(stack for stack in by_rank[rank] if stack.place not in common)
         for rank, own in places.items()
         if not own <= common
     }
