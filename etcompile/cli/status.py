@@ -68,6 +68,8 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
     """Writes a line for each change until the job has ended; the exit code."""
+    from msgspec import to_builtins
+
     from etcompile.cli.main import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status import ENDED, follow
@@ -82,10 +84,8 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
         jobs, at = look.statuses(), clock()
         for change in changes(before, jobs):
             if options.output == "json":
-                value = {"ts": at.isoformat(timespec="milliseconds")}
-                for field in ("job", "object", "was", "status", "reason"):
-                    value[field] = shown_value(getattr(change, field))
-                write(json.dumps(value) + "\n")
+                value = {"ts": at.isoformat(timespec="milliseconds")} | to_builtins(change)
+                write(json.dumps(shown_value(value)) + "\n")
             else:
                 write(f"{at.astimezone():%H:%M:%S} {shown(str(change))}\n")
         has_ended = view.job is not None and all(job.phase in ENDED for job in jobs)

@@ -13,6 +13,7 @@ together the one counts that lost no peer. Where that leaves nothing, the cause 
 import functools
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import Signals
@@ -60,18 +61,11 @@ class Cause(Struct, frozen=True):
 class Row(Struct, frozen=True):
     """Texts and the cause that they name; the head of `causes.yaml` describes the fields."""
 
-    cause: str
     source: str
     patterns: tuple[str, ...]
-    matches: str
-    misses: str
-
-
-class Shape(Struct, frozen=True):
-    """What lines look like that mean the same, whatever caused them."""
-
-    source: str
-    patterns: tuple[str, ...]
+    cause: str = ""
+    matches: str = ""
+    misses: str = ""
 
 
 class Known(Struct, frozen=True):
@@ -83,24 +77,20 @@ class Known(Struct, frozen=True):
     signals: Mapping[str, str]
     messages: tuple[Row, ...]
     texts: tuple[Row, ...]
-    shapes: Mapping[str, Shape]
-    ignored: tuple[Shape, ...]
+    shapes: Mapping[str, Row]
+    ignored: tuple[Row, ...]
 
 
 OTHER_NODE_WANTED, PREFLIGHT_FAILED = "PreflightNode", "Preflight"
 PROBE_FAILED = "ProbeFailed"
 """The reason of a container that was ended for its probe; only Events tell."""
 _MOST_LINES = 120
-_LONGEST_PREFIX = 90
 _LONGEST_LINE = 1000
 _LONGEST_WORDS = 300
 _LONGEST_BOX = 500
-_MESSAGE_LINES = 8
-"""Lines after that of an exception that may belong to its message."""
-_WHILE_WRAPPED = 60
-"""Lines that other processes may write between the end of one and the words of its launcher."""
-_BOX = 40
-"""Lines, at most, of a message that a launcher puts between two rules."""
+_MESSAGE_LINES = 8  # after that of an exception, that may belong to its message
+_WHILE_WRAPPED = 60  # lines of other processes between the end of one and its launcher's words
+_BOX = 40  # lines of a message that a launcher puts between two rules
 _CONNECTIONS = frozenset(("Connection", "PeerLost", "Unreachable"))
 _RANK = ("RankEnded",)
 _MORE: Mapping[str, tuple[str, ...]] = {
@@ -125,7 +115,7 @@ _ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
 
 
 _KNOWN = msgspec.json.Decoder(Known)
-_SIGNAL_NUMBERS = frozenset(number.value for number in Signals)
+SIGNALS = {number.value: number.name for number in Signals}
 
 
 @functools.cache
@@ -151,7 +141,7 @@ def _rows(name: str) -> tuple[tuple[tuple[str, ...], re.Pattern[str] | None, str
         words = tuple(pattern for pattern in row.patterns if _WORDS.fullmatch(pattern))
         others = "|".join(f"(?:{pattern})" for pattern in row.patterns if pattern not in words)
         expression = re.compile(others, re.MULTILINE) if others else None
-        rows.append((words, expression, getattr(row, "cause", name)))
+        rows.append((words, expression, row.cause or name))
     return tuple(rows)
 
 
@@ -176,6 +166,11 @@ def missing_object(message: str) -> Mapping[str, str] | None:
         if match := _shape(shape).search(message[:_LONGEST_LINE]):
             return {**match.groupdict(), "kind": match["kind"].lower()}
     return None
+
+
+def signal_of(code: int | None) -> int:
+    """The number of the signal that an exit code stands for; 0 for none."""
+    return code - 128 if code is not None and 128 < code < 160 else 0
 
 
 def is_strike(name: str) -> bool:
@@ -214,8 +209,7 @@ def cause_of(
     if reason in causes:
         return causes[reason]
     spoken = _spoken(tail, job) if code != 0 else None
-    signal = signal or (code - 128 if code is not None and 128 < code < 160 else 0)
-    name = known().signals.get(Signals(signal).name, "") if signal in _SIGNAL_NUMBERS else ""
+    name = known().signals.get(SIGNALS.get(signal or signal_of(code), ""), "")
     name = name or known().codes.get(code if code is not None else -1, "")
     if spoken is not None and (name in ("", "Aborted") or spoken.name in _MORE.get(name, _RANK)):
         return spoken
@@ -237,15 +231,10 @@ def _named(text: str, rows: Literal["messages", "texts", "ignored"] = "texts") -
 
 
 class _Statement(Struct, frozen=True):
-    """A traceback, a message between rules, or a line.
+    """A traceback, a message between rules, or a line."""
 
-    Args:
-        place: Its number among the lines.
-        words: What it says; of a chain of exceptions each, the last first.
-    """
-
-    place: int
-    words: tuple[str, ...]
+    place: int  # its number among the lines
+    words: tuple[str, ...]  # of a chain of exceptions each, the last first
     frames: str = ""
     is_exception: bool = False
 
@@ -255,16 +244,11 @@ def _spoken(text: str, job: str) -> Cause | None:
     lines = [line[:_LONGEST_LINE].rstrip() for line in text.splitlines()[-_MOST_LINES:]]
     if any("Exception Group Traceback" in line for line in lines):
         lines = [_GROUP.sub("", line, count=1) for line in lines]
-    by_process: dict[str, list[tuple[int, str]]] = {"": []}
-    prefixed = _shape("prefix")
+    by_process: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for place, line in enumerate(lines):
-        colon = line.find(":", 0, _LONGEST_PREFIX)
-        if colon > 0 and (line[0] == "[" or line[colon + 1 : colon + 2] == " "):
-            prefix = match[0] if (match := prefixed.match(line)) else ""
-            by_process.setdefault(prefix, []).append((place, line[len(prefix) :]))
-        else:
-            by_process[""].append((place, line))
-    statements = [said for own in by_process.values() for said in _last_words(own)]
+        prefix = match[0] if (match := _shape("prefix").match(line)) else ""
+        by_process[prefix].append((place, line[len(prefix) :]))
+    statements = itertools.chain.from_iterable(map(_last_words, by_process.values()))
     vague, followed, has_raised = [], [], False
     for said in sorted(statements, key=lambda said: -said.place):
         cause = _meaning(said, job)
@@ -291,11 +275,9 @@ def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
         words = said.words[0]
         name = _named(words)
         has_survived = not said.frames and _shape("survived").search(words)
-        if said.is_exception and not has_survived and not _shape("wrapper").match(words):
+        is_own = said.is_exception and not _shape("wrapper").match(words)
+        if (is_own or name) and not has_survived:
             patience = 0
-            yield said
-        elif name and not has_survived:
-            patience = _WHILE_WRAPPED if name == "RankEnded" else 0
             yield said
         elif said.is_exception:
             patience = _WHILE_WRAPPED
@@ -381,8 +363,7 @@ def _continues(line: str, name: str) -> bool:
     if not line or any(shape.search(line) for shape in (_TRACEBACK, _CHAINED, _shape("at work"))):
         return False
     other = _named(line)
-    is_same = other in ("", name) or {other, name} <= _CONNECTIONS
-    return line[0] in " \t-" or (is_same and not _named(line, "ignored"))
+    return line[0] in " \t-" or other in ("", name) or {other, name} <= _CONNECTIONS
 
 
 def _meaning(said: _Statement, job: str) -> Cause | None:
@@ -411,9 +392,8 @@ def _meaning(said: _Statement, job: str) -> Cause | None:
 
 def _exception(words: str) -> Cause:
     line = words[:_LONGEST_WORDS]
-    return structs.replace(
-        _causes()["Exception"], text=f"ended with an exception, {line}", line=line
-    )
+    text = f"ended with an exception, {line}"
+    return structs.replace(_causes()["Exception"], text=text, line=line)
 
 
 def _shown(words: str, name: str, job: str) -> str:
@@ -443,10 +423,8 @@ def _other_end(words: str, frames: str, job: str, name: str) -> str:
 def _says_to_whom(line: str, job: str) -> int:
     """How much a line says of a connection: that it broke, which host it was to, which peer."""
     names_host = _ADDRESS.search(line) or _shape("host").search(line)
-    is_named = bool(job) and f"{job}-" in line
-    return sum(
-        (is_named, names_host is not None, _names_peer(line, job), _named(line) in _CONNECTIONS)
-    )
+    is_named, breaks = bool(job) and f"{job}-" in line, _named(line) in _CONNECTIONS
+    return is_named + (names_host is not None) + _names_peer(line, job) + breaks
 
 
 def _names_peer(words: str, job: str) -> bool:

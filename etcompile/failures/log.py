@@ -11,21 +11,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from signal import Signals
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from etcompile.diagnostics.redaction import shown
-from etcompile.failures.causes import (
-    OTHER_NODE_WANTED,
-    PREFLIGHT_FAILED,
-    PROBE_FAILED,
-    Cause,
-    cause_of,
-    is_strike,
-)
+from etcompile.failures import causes
+from etcompile.failures.causes import OTHER_NODE_WANTED, PROBE_FAILED, Cause, cause_of, signal_of
 from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
@@ -43,7 +36,6 @@ _OTHERS = 9
 _LARGEST_MESSAGE = 512
 _LONGEST_REASON = 128
 _SUPERVISOR = re.compile(r"etcompile: (?:epoch \d+ begins|the command ended|waiting for)")
-_SIGNALS = {number.value: number.name for number in Signals}
 _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
 _MOST_AVOIDED = 50
@@ -54,11 +46,11 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     """Something of a run that ended before its time.
 
     Args:
-        index: Its number in the role; its rank, where others may follow it.
+        index: Its rank, where others may follow it.
         uid: The UID of the Pod, and how often its container had ended by then, as `UID.ENDS`:
             so that nothing is written down twice.
         attempt: How often the whole run had been restarted before, in place or with new Pods.
-        at: When it ended, in seconds since 1970; None if nothing says when.
+        at: In seconds since 1970; None if nothing says when it ended.
         container: Empty if the Pod as a whole failed.
         signal: The number of the signal that ended it; 0 if none did.
         reason: In one word, as Kubernetes has it: `OOMKilled`, `Error`, `Evicted`.
@@ -90,7 +82,9 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     def cause(self) -> Cause:
         """What it died of, as far as it says."""
         if self.container == PREFLIGHT and self.code:
-            return cause_of(OTHER_NODE_WANTED if self.code == OTHER_NODE else PREFLIGHT_FAILED)
+            return cause_of(
+                OTHER_NODE_WANTED if self.code == OTHER_NODE else causes.PREFLIGHT_FAILED
+            )
         job = self.pod.rpartition(f"-{self.role}-")[0] if self.role else ""
         return cause_of(self.reason, self.code, self.signal, self.message, self.tail, job)
 
@@ -102,9 +96,9 @@ class Failure(Struct, frozen=True, omit_defaults=True):
         """
         parts = [] if self.reason in ("", "Error", COMMAND_ENDED) else [self.reason]
         if self.code is not None:
-            parts.append(f"exit code {self.code}")
-            if number := self.signal or (self.code - 128 if 128 < self.code < 160 else 0):
-                parts.append(_SIGNALS.get(number, f"signal {number}"))
+            number = self.signal or signal_of(self.code)
+            parts += [f"exit code {self.code}"]
+            parts += [causes.SIGNALS.get(number, f"signal {number}")] if number else []
         if self.message and (self.code is None or self.reason == PROBE_FAILED):
             parts.append(self.message)
         text = self.cause.text
@@ -122,15 +116,22 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
             the API server moves the deletionTimestamp when the Pod goes at last.
     """
     status, metadata, spec = status_of(pod), pod["metadata"], pod.get("spec") or {}
-    inits, containers = pods.init_containers(pod), pods.containers(pod)
+    containers = pods.containers(pod)
     ended = [
         (container, how)
-        for container in (*inits, *containers)
+        for container in (*pods.init_containers(pod), *containers)
         if (how := pods.terminated(container) or pods.terminated_before(container)).get("exitCode")
     ]
     disruption = pods.disruption(pod)
-    failed = status.get("phase") == "Failed" and bool(status.get("reason"))
-    if not (ended or disruption or failed):
+    if disruption is None and not ended and status.get("phase") == "Failed":
+        # It was not admitted, or was ended as a whole.
+        disruption = status.get("reason") or "", "", status.get("message") or ""
+        asked = seconds(metadata.get("creationTimestamp"))
+    else:
+        since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime"))
+        requested = requested or pods.deletion_requested(pod)
+        asked = min(filter(None, (requested, since)), default=None)
+    if not ended and disruption is None:
         return
     labels, uid = metadata.get("labels") or {}, metadata["uid"]
     base = Failure(
@@ -139,16 +140,15 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
         metadata["name"],
         node=spec.get("nodeName") or "",
     )
-    since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime"))
-    requested = requested or pods.deletion_requested(pod)
-    asked = min(filter(None, (requested, since)), default=None)
     sidecars = {
         container.get("name")
         for container in spec.get("initContainers") or ()
         if container.get("restartPolicy") == "Always"
     }
+    ends = []
     for container, how in ended:
         at, name = seconds(how.get("finishedAt")), str(container.get("name"))
+        ends += [at] if at is not None else []
         if at is not None and asked is not None and at >= asked:
             continue
         if disruption is not None and (asked is None or at is None):
@@ -158,7 +158,6 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
         # Where commands restart in place, lines of earlier ones may say how those ended.
         lines = str(how.get("message") or "").splitlines()
         last = max((n for n, line in enumerate(lines) if _SUPERVISOR.match(line)), default=-1)
-        last_epoch = "\n".join(lines[last + 1 :])
         yield structs.replace(
             base,
             uid=f"{uid}.{name}.{pods.ends(container)}",
@@ -167,20 +166,13 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
             code=how["exitCode"],
             signal=how.get("signal") or 0,
             reason=shown(how.get("reason") or "", _LONGEST_REASON),
-            tail=tail_of(last_epoch),
+            tail=tail_of("\n".join(lines[last + 1 :])),
             is_sidecar=name in sidecars,
         )
-    if disruption is not None:
-        word, explanation, message = disruption
+    word, explanation, message = disruption or ("", "", "")
+    if word:
         reason, message = shown(word, _LONGEST_REASON), _message(message or explanation)
-        ends = [at for _, how in ended if (at := seconds(how.get("finishedAt"))) is not None]
         at = asked if asked is not None else max(ends, default=None)
-        yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
-    elif failed and not ended:
-        # Nothing in it has ended badly: it was not admitted, or was ended as a whole.
-        reason = shown(status["reason"], _LONGEST_REASON)
-        at = seconds(metadata.get("creationTimestamp"))
-        message = _message(status.get("message") or "")
         yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
 
 
@@ -289,9 +281,9 @@ def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
     """
     bad = [
         node
-        for node, causes in log.nodes.items()
-        if OTHER_NODE_WANTED in causes
-        or (limit and sum(n for name, n in causes.items() if is_strike(name)) >= limit)
+        for node, counts in log.nodes.items()
+        if OTHER_NODE_WANTED in counts
+        or (limit and sum(n for name, n in counts.items() if causes.is_strike(name)) >= limit)
     ]
     return tuple(sorted(bad[-_MOST_AVOIDED:]))
 
@@ -318,15 +310,14 @@ def _by_node(
     counted: Mapping[str, Mapping[str, int]], new: Iterable[Failure]
 ) -> dict[str, dict[str, int]]:
     """The counts of nodes with more failures that neither a peer nor the platform caused."""
-    nodes = {node: dict(causes) for node, causes in counted.items()}
+    nodes = {node: dict(counts) for node, counts in counted.items()}
     for failure in new:
         cause = failure.cause
         # What has not said yet how it ended is counted when it does (`with_read`).
         if not failure.node or failure.is_unread or cause.may_follow or cause.blame == "platform":
             continue
-        causes = nodes.pop(failure.node, {})
-        causes[cause.name] = causes.get(cause.name, 0) + 1
-        nodes[failure.node] = causes  # the last is the newest
+        counts = nodes.pop(failure.node, {})
+        nodes[failure.node] = counts | {cause.name: counts.get(cause.name, 0) + 1}  # newest last
     return dict(list(nodes.items())[-_MOST_NODES:])
 
 

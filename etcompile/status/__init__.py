@@ -4,8 +4,9 @@
 pure, as are the words for it.
 """
 
+from etcompile.model.run_record import ENDED
 from etcompile.status.job_status import statuses
 from etcompile.status.reader import NoSuchJobError, Seen, follow, seen
-from etcompile.status.values import ENDED, JobStatus
+from etcompile.status.values import JobStatus
 
 __all__ = ["ENDED", "JobStatus", "NoSuchJobError", "Seen", "follow", "seen", "statuses"]

@@ -15,11 +15,9 @@ class Change(Struct, frozen=True):
     """A change.
 
     Args:
-        job: The job: `nlp/bert`.
-        object: What has changed: `job`, `epoch`, `hosts`, or `Pod/bert-worker-0`; `event` of
-            something.
-        was: What it was; empty if it was not there, or for an event.
-        status: What it is now.
+        job: `nlp/bert`.
+        object: `job`, `epoch`, `hosts`, `Pod/bert-worker-0`, or `event of` something.
+        was: Its status before; empty if it was not there, or for an event.
     """
 
     job: str

@@ -34,11 +34,11 @@ from etcompile.k8s.path import containers_of
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
 from etcompile.model.protocol import PREFLIGHT
-from etcompile.model.run_record import RunRecord
+from etcompile.model.run_record import ENDED, RunRecord
 from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.naming import some
 from etcompile.status.job_status import JobObjects, jobs_among, run_of, status_of_job
-from etcompile.status.values import ENDED, JobEvent, JobStatus, Replica, grouped
+from etcompile.status.values import JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")

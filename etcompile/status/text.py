@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
+from msgspec import structs
+
 from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
 from etcompile.naming import some
@@ -118,23 +120,20 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
         ("ROLE", "DESIRED", "RUNNING", "READY", "SUCCEEDED", "FAILED", "RESTARTS")
     ]
     for role in job.roles:
-        desired = "?" if role.desired is None else str(role.desired)
-        counts = (role.running, role.ready, role.succeeded, role.failed, role.restarts)
-        rows.append((role.name, desired, *map(str, counts)))
+        desired, counts = "?" if role.desired is None else role.desired, structs.astuple(role)[2:]
+        rows.append((role.name, *map(str, (desired, *counts))))
     yield from _table(rows)
     if job.not_ready:
         yield from ("", "Not ready:")
         yield from (f"  {line}" for line in reason_lines(job.not_ready))
     if job.surplus:
-        yield from ("", "Pods that the job does not declare:")
-        yield f"  {some(job.surplus)}"
+        yield from ("", "Pods that the job does not declare:", f"  {some(job.surplus)}")
     if job.events:
         yield from ("", "Events:")
         events = []
         for event in job.events:
-            times = f" (x{event.count})" if event.count > 1 else ""
             kind = "Warning" if event.warning else "Normal"
-            words = f"{event.message}{times}"
+            words = f"{event.message} (x{event.count})" if event.count > 1 else event.message
             events.append((age(event.at, now), kind, event.reason, some(event.objects), words))
         yield from (f"  {line}" for line in _table(events))
     if job.phase == "Failed":

@@ -16,27 +16,16 @@ ALIVE: frozenset[State] = frozenset({"Running", "Ready"})
 """The states in which the main container may be at work."""
 
 Phase = Literal[
-    "Pending",
-    "Starting",
-    "Running",
-    "Restarting",
-    "Succeeded",
-    "Failed",
-    "Suspended",
-    "Unknown",
+    "Pending", "Starting", "Running", "Restarting", "Succeeded", "Failed", "Suspended", "Unknown"
 ]
 """`Starting`: Pods run, but not yet one that decides about success. `Unknown`: the stored job is
 of another version of etcompile."""
 
-ENDED = frozenset({"Succeeded", "Failed"})
-"""The phases that do not change any more."""
-
 
 class Replica(Struct, frozen=True):
-    """A replica of a role.
+    """A replica of a role: its Pod, or the Job that makes the Pod.
 
     Args:
-        name: Its Pod's name, or that of the Job that makes the Pod.
         index: Its number in the role; None for a role with a single Pod.
         reason: Why it is not ready, in one word; empty if it is, or has succeeded.
         created: RFC 3339; empty if it is missing.
@@ -93,10 +82,9 @@ class Hosts(Struct, frozen=True):
 
 
 class Epoch(Struct, frozen=True):
-    """How often the commands of a job have been restarted in place.
+    """How often the commands of a job have been restarted in place, and why the last time.
 
     Args:
-        reason: Why the last time, in a sentence; empty for the first.
         at: When that was, RFC 3339; empty where each replica restarts by itself, or for the first.
     """
 
@@ -125,11 +113,10 @@ class JobStatus(Struct, frozen=True):
     """What has become of a job.
 
     Args:
-        kind: The kind it was written as; empty if the stored job cannot be read.
+        kind: Empty if the stored job cannot be read.
         reported: The phase is the watcher's; else it is derived from the Pods.
-        because: What the phase follows from.
         created: When its ConfigMap was created, RFC 3339.
-        run: Which run of it this is; None for the one without an ID.
+        run: None for the run without an ID.
         replicas: By role and index.
         surplus: Pods of the job that it does not declare: of another run, or about to go.
         events: The newest first.
