@@ -5,7 +5,7 @@ decided and written down. What they must never do is to come to different ends.
 """
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
@@ -78,24 +78,12 @@ def named(names: Sequence[str]) -> str:
     return " and ".join(names)
 
 
-class Ranked(Protocol):
-    """A Pod that has a rank."""
+class Ranked(Struct, frozen=True):
+    """A Pod that has a rank: its number, and when it was created, in seconds since 1970."""
 
-    @property
-    def index(self) -> int | None:
-        """Its number."""
-
-    @property
-    def created(self) -> float:
-        """When it was created, in seconds since 1970."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether none of its containers runs or will run again."""
-
-    @property
-    def deleting(self) -> bool:
-        """Whether somebody has asked it to go."""
+    index: int | None
+    created: float
+    lives: bool  # a container of it runs or will run again, and nobody has asked it to go
 
 
 def holder(
@@ -111,7 +99,7 @@ def holder(
     Args:
         pods: The Pods of the rank, but for one of which it was decided that another follows it.
     """
-    living = [pod for pod in pods if not (pod.ended or pod.deleting)]
+    living = [pod for pod in pods if pod.lives]
     if any(pod.index == declared for pod in living):
         return declared
     if recorded is not None:

@@ -4,31 +4,21 @@ The word for a Pod is one that `kubectl get pods` has; the sentence that goes wi
 `rollout.reasons`', so that `apply` and `status` say the same of the same Pod.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from etcompile.k8s import jobs as job_status
 from etcompile.k8s import pods as pod_status
 from etcompile.k8s.objects import LiveObject, Object, is_going, seconds, status_of
 from etcompile.model import Role
 from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
-from etcompile.model.run_completion import holder
+from etcompile.model.run_completion import Ranked, holder
 from etcompile.model.run_record import RunRecord, label_number, labelled_rank
 from etcompile.rollout.machine.reasons import object_state
 from etcompile.status.values import Replica, State
-
-
-class _RankedPod(Struct, frozen=True):
-    """A Pod that has a rank, as `holder` asks for it."""
-
-    name: str
-    index: int | None
-    created: float
-    ended: bool
-    deleting: bool
-
 
 # A Pod ------------------------------------------------------------------------------------------
 
@@ -110,15 +100,21 @@ def replicas_of(
     record: RunRecord,
 ) -> Iterator[Replica]:
     """The replicas that a role should have, by the Pods and Jobs of its job."""
-    ranks = _ranks(role, pods, record) if role.recovery.relaunch else {}
+    out = {replica.out for _, replica in record.every_replica()}
+    ranks: defaultdict[int, list[Ranked]] = defaultdict(list)
+    for pod in pods.values() if role.recovery.relaunch is not None else ():
+        labels = pod["metadata"].get("labels") or {}
+        if labels.get(ROLE_LABEL) == role.name and pod["metadata"].get("uid") not in out:
+            lives = not (pod_status.has_ended(pod) or is_going(pod))
+            index, created = label_number(labels.get(INDEX_LABEL)), seconds(_created(pod)) or 0.0
+            ranks[labelled_rank(labels)].append(Ranked(index, created, lives))
     for member in role.members:
         name = role.pod_name(member)
         if role.recovery.relaunch is not None:
             rank = member.place or 0
             history = record.replica((role.name, rank)).history
             index = history.index if history is not None else None
-            written = history is not None
-            number = holder(member.index, index, ranks.get(rank, []), written=written)
+            number = holder(member.index, index, ranks[rank], written=history is not None)
             name = role.pod_name(structs.replace(member, index=number))
         declared = (jobs if role.batch else pods).get(name)
         if declared is None:
@@ -129,27 +125,6 @@ def replicas_of(
         else:
             replica = _of_pod(declared)
         yield structs.replace(replica, role=role.name, index=member.index)
-
-
-def _ranks(
-    role: Role, pods: Mapping[str, LiveObject], record: RunRecord
-) -> dict[int, list[_RankedPod]]:
-    """The Pods of each rank of a role in which others may follow those that are declared."""
-    out = {replica.out for _, replica in record.every_replica()}
-    ranks: dict[int, list[_RankedPod]] = {}
-    for name, pod in pods.items():
-        labels = pod["metadata"].get("labels") or {}
-        if labels.get(ROLE_LABEL) != role.name or pod["metadata"].get("uid") in out:
-            continue
-        ranked = _RankedPod(
-            name,
-            label_number(labels.get(INDEX_LABEL)),
-            seconds(_created(pod)) or 0.0,
-            ended=pod_status.has_ended(pod),
-            deleting=is_going(pod),
-        )
-        ranks.setdefault(labelled_rank(labels), []).append(ranked)
-    return ranks
 
 
 def owning_job(pod: LiveObject) -> str | None:

@@ -7,8 +7,7 @@ import pytest
 from test_status_of_objects import objects, status
 
 from etcompile.model import Success
-from etcompile.model.run_completion import Decider, Outcome, completion, holder
-from etcompile.watch.pod_view import PodView
+from etcompile.model.run_completion import Decider, Outcome, Ranked, completion, holder
 from specs import dlrover_type, elastic_job, kubeflow_job
 from world import World
 
@@ -84,26 +83,21 @@ def test_the_rule_of_success(needs: Any, least: int | None, outcomes: str, end: 
     assert completion(Success(("worker",), needs, least), deciders).end == end
 
 
-def pod(index: int, phase: str = "Running", *, deleting: bool = False) -> PodView:
-    view = PodView(f"w-{index}", f"u-{index}", "worker", index, "h", phase, created=float(index))
-    return (
-        view
-        if not deleting
-        else PodView(f"w-{index}", f"u-{index}", "worker", index, "h", phase, deleting=True)
-    )
+def pod(index: int, *, lives: bool = True) -> Ranked:
+    return Ranked(index, float(index), lives)
 
 
 @pytest.mark.parametrize(
     ("recorded", "pods", "expected"),
     [
         (None, [], 1),
-        (None, [pod(1, "Failed"), pod(4)], 4),
+        (None, [pod(1, lives=False), pod(4)], 4),
         (4, [pod(1), pod(4)], 1),
-        (4, [pod(1, "Failed")], 4),
-        (4, [pod(1, deleting=True), pod(5)], 4),
-        (None, [pod(1, "Failed"), pod(4, "Succeeded")], 4),
-        (None, [pod(1, deleting=True)], 1),
+        (4, [pod(1, lives=False)], 4),
+        (4, [pod(1, lives=False), pod(5)], 4),
+        (None, [pod(1, lives=False), pod(4, lives=False)], 4),
+        (None, [pod(1, lives=False)], 1),
     ],
 )
-def test_who_has_a_rank(recorded: int | None, pods: list[PodView], expected: int) -> None:
+def test_who_has_a_rank(recorded: int | None, pods: list[Ranked], expected: int) -> None:
     assert holder(1, recorded, pods) == expected

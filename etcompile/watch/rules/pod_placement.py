@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.model import Job, Member, Role
-from etcompile.model.run_completion import holder
+from etcompile.model.run_completion import Ranked, holder
 from etcompile.model.run_record import ReplicaKey, RestartHistory, RunRecord
 from etcompile.model.supervision import is_supervised
 from etcompile.watch.job_view import Gone, JobView
@@ -215,7 +215,8 @@ def _ranks(role: Role, own: Iterable[PodView], record: RunRecord) -> Iterator[_H
         # Of whom it was decided that another follows is out, even while it lives.
         candidates = [pod for pod in of_rank if pod.uid != written.out]
         recorded = history.index if history is not None else None
-        index = holder(declared.index, recorded, candidates, written=history is not None)
+        ranked = [Ranked(p.index, p.created, not (p.ended or p.deleting)) for p in candidates]
+        index = holder(declared.index, recorded, ranked, written=history is not None)
         member = declared
         if index != declared.index:
             if history is None or index != recorded:
