@@ -12,11 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.diagnostics.credentials import (
-    credential_spans,
-    form_of,
-    is_credential,
-)
+from etcompile.diagnostics.credentials import credential_spans, form_of, is_credential
 
 _ENCRYPTED = ("Secret", "SealedSecret", "SecretProviderClass")
 """Kinds that have rules of their own, or hold ciphertext."""

@@ -11,11 +11,7 @@ from msgspec import structs
 
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.options import (
-    CapacityOptions,
-    CompileOptions,
-    compiler_options,
-)
+from etcompile.cli.options import CapacityOptions, CompileOptions, compiler_options
 from etcompile.cli.reporting import counted, notices, refuses, report, write
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose

@@ -23,12 +23,7 @@ from etcompile.cli.command_line import (
     filled,
     parameters,
 )
-from etcompile.cli.options import (
-    SETTINGS,
-    ReportOptions,
-    SettingOptions,
-    compiler_options,
-)
+from etcompile.cli.options import SETTINGS, ReportOptions, SettingOptions, compiler_options
 from etcompile.cli.reporting import report
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Location, RefusedError, codes, diagnose

@@ -11,12 +11,7 @@ from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, overlays
 from etcompile.check.counts import check_lists
-from etcompile.check.output_rules import (
-    check_autoscalers,
-    check_compiled,
-    check_jobs,
-    check_others,
-)
+from etcompile.check.output_rules import check_autoscalers, check_compiled, check_jobs, check_others
 from etcompile.check.pod_rules import check_object
 from etcompile.compiler import run
 from etcompile.compiler.fold import FoldedJob

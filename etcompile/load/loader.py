@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import (
-    Diagnostic,
-    Location,
-    ValuePath,
-    codes,
-    diagnose,
-    has_errors,
-)
+from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose, has_errors
 from etcompile.digest import sha256
 from etcompile.k8s.path import value_at
 from etcompile.load import access

@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from yaml import YAMLError
-from yaml.events import (
-    AliasEvent,
-    CollectionStartEvent,
-    MappingStartEvent,
-    NodeEvent,
-    ScalarEvent,
-)
+from yaml.events import AliasEvent, CollectionStartEvent, MappingStartEvent, NodeEvent, ScalarEvent
 
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.load.source_text import Text

@@ -11,13 +11,7 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s.objects import Object, without_nulls
-from etcompile.k8s.path import (
-    KeyedPath,
-    keyed,
-    mappings_of,
-    value_at,
-    value_path,
-)
+from etcompile.k8s.path import KeyedPath, keyed, mappings_of, value_at, value_path
 from etcompile.k8s.strategic import merged
 from etcompile.k8s.traced import PatchError, Traced
 from etcompile.model.protocol import (

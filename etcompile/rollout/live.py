@@ -21,13 +21,7 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import applysets
-from etcompile.plan.applysets import (
-    DEFAULT_NAMESPACE,
-    PART_OF,
-    SET,
-    applyset_id,
-    orphan_job,
-)
+from etcompile.plan.applysets import DEFAULT_NAMESPACE, PART_OF, SET, applyset_id, orphan_job
 from etcompile.plan.step import JobSet, ObjectRef
 
 _FEW = 8

@@ -18,14 +18,7 @@ from msgspec import Struct
 
 from etcompile import backend
 from etcompile.compiler.stored import StoredJobError, read_text
-from etcompile.goodput import (
-    Timeline,
-    advanced,
-    goodput,
-    in_training,
-    read_timeline,
-    spans_of,
-)
+from etcompile.goodput import Timeline, advanced, goodput, in_training, read_timeline, spans_of
 from etcompile.k8s.objects import LiveObject, timestamp
 from etcompile.kubeapi.client import event_time
 from etcompile.model import Job
