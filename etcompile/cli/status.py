@@ -73,8 +73,7 @@ def _watched(cluster: "Cluster", view: "Seen", options: _Options) -> int:
     from etcompile.cli.main import reader_is_gone
     from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status import ENDED, follow
-    from etcompile.status.changes import changes
-    from etcompile.status.text import clock, reason_lines
+    from etcompile.status.text import changes, clock, reason_lines
 
     before: list[JobStatus] = []
     if options.output == "text":

@@ -40,9 +40,9 @@ def command(_ctx: click.Context, options: _Options) -> None:
     """
     from etcompile.diagnostics.redaction import shown_value
     from etcompile.k8s.pods import unscheduled
+    from etcompile.status import explanation_text as texts
     from etcompile.status import seen
     from etcompile.status.documents import explanation_value
-    from etcompile.status.explanation_text import explanation_markdown, explanation_text
     from etcompile.status.explanations import explanations
     from etcompile.status.text import clock
 
@@ -55,16 +55,15 @@ def command(_ctx: click.Context, options: _Options) -> None:
             from etcompile.operations.cluster_capacity import waits_for
 
             capacity = waits_for(cluster, waiting)
+    forms = {
+        "text": texts.explanation_text,
+        "markdown": texts.explanation_markdown,
+        "html": texts.explanation_page,
+    }
     for why in explanations(view.objects.values()):
         if options.output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
-        elif options.output == "markdown":
-            write(explanation_markdown(why, clock(), lines=options.lines))
-        elif options.output == "html":
-            from etcompile.status.explanation_page import explanation_page
-
-            write(explanation_page(why, clock(), lines=options.lines))
         else:
-            write(explanation_text(why, clock(), lines=options.lines))
+            write(forms[options.output](why, clock(), lines=options.lines))
     if capacity:
         write(f"\nnodes: {capacity}\n")

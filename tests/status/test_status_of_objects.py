@@ -11,10 +11,9 @@ import etcompile
 from etcompile.model.protocol import is_config
 from etcompile.model.run_record import VERSION, RunRecord, record_data
 from etcompile.status import JobStatus, statuses
-from etcompile.status.changes import changes
 from etcompile.status.documents import job_value
 from etcompile.status.replicas import labelled_replica
-from etcompile.status.text import age, job_text, reason_lines
+from etcompile.status.text import age, changes, job_text, reason_lines
 from specs import elastic_job, training_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

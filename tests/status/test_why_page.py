@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from browsers.pages import check_page
-from etcompile.status.explanation_page import MOST_ATTEMPTS, explanation_page, replica_grid
+from etcompile.status.explanation_text import MOST_ATTEMPTS, explanation_page, replica_grid
 from etcompile.status.explanations import Explanation, explanations
 from specs import training_job
 from status.explained import NOW, objects, of_all_pods_gone, of_many_ranks
