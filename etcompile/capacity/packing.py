@@ -26,15 +26,10 @@ _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 class Place(Struct, frozen=True, eq=False):
-    """What does not change on a node.
+    """What does not change on a node."""
 
-    Args:
-        refusals: By role, why its Pods can never go there.
-        domains: By role, for each rule that it meets the domain of the node; None for none.
-    """
-
-    refusals: list[str | None]
-    domains: list[list[str | None]]
+    refusals: list[str | None]  # by role, why its Pods can never go there
+    domains: list[list[str | None]]  # by role, for each rule that it meets the domain of the node
     allocatable: list[int]
 
 

@@ -6,7 +6,6 @@ the rest does not fit at all.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
@@ -32,17 +31,12 @@ Unknown = dict[str, None]
 
 
 class Rule(NamedTuple):
-    """A rule about the Pods that a selector matches in the domain of a label of nodes.
+    """A rule about the Pods that a selector matches in the domain of a label of nodes."""
 
-    Args:
-        kind: `spread`, `together`, or `apart`, where each node is a domain.
-        most: Of `spread`: the maximal skew.
-    """
-
-    kind: str
+    kind: str  # `spread`, `together`, or `apart`, where each node is a domain
     key: str
     selector: tuple[Expression, ...]
-    most: int = 0
+    most: int = 0  # the maximal skew of `spread`
 
 
 class Needs(Struct, frozen=True):
@@ -94,10 +88,9 @@ def admitted(snapshot: Snapshot, pod: Object, unknown: Unknown) -> Object:
     if name := spec.get("runtimeClassName"):
         if (runtime := snapshot.of_kind("RuntimeClass").get(name)) is None:
             unknown[f"the snapshot has no RuntimeClass {name}"] = None
-        both = (spec, (runtime or {}).get("scheduling") or {})
-        selectors = [owner.get("nodeSelector") or {} for owner in both]
-        tolerations = [owner.get("tolerations") or () for owner in both]
-        spec |= {"nodeSelector": selectors[0] | selectors[1], "tolerations": [*chain(*tolerations)]}
+        own = (runtime or {}).get("scheduling") or {}
+        spec["nodeSelector"] = (spec.get("nodeSelector") or {}) | (own.get("nodeSelector") or {})
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *(own.get("tolerations") or ())]
         spec["overhead"] = ((runtime or {}).get("overhead") or {}).get("podFixed") or {}
     return {**pod, "spec": spec}
 

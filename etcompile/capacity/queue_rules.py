@@ -26,16 +26,10 @@ whether the scheduler finds it depends on how it scores nodes."""
 
 
 class QueueAnswer(NamedTuple):
-    """What Kueue does with Pods.
-
-    Args:
-        roles: The Pods, with the node labels and tolerations of their flavors if it admits them.
-        verdict: Why it does not; "" if it does.
-        reason: The same as the end of a sentence.
-    """
+    """What Kueue does with Pods: it admits them to the nodes of their flavors, or says why not."""
 
     roles: Sequence[Role]
-    verdict: Verdict | Literal[""] = ""
+    verdict: Verdict | Literal[""] = ""  # "" if it admits them
     reason: str = ""
 
 

@@ -53,17 +53,12 @@ class _Part(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unkn
 
 
 class Use(_Part, frozen=True):
-    """What Pods of one priority use on a node.
+    """What Pods of one priority use on a node."""
 
-    Args:
-        requests: The sum of their requests, with `pods`.
-        job: The job of etcompile whose Pods they are, `namespace/name`; "" for all others.
-    """
-
-    requests: dict[str, Quantity]
+    requests: dict[str, Quantity]  # the sum, with `pods`
     priority: int = 0
     host_ports: tuple[Port, ...] = ()
-    job: str = ""
+    job: str = ""  # the job of etcompile whose Pods they are, `namespace/name`; "" for all others
 
 
 class State(_Part, frozen=True):
@@ -74,11 +69,10 @@ class State(_Part, frozen=True):
 
     def used_by(self, counts: Callable[[Use], bool]) -> tuple[Counter[str], frozenset[Port]]:
         """What those Pods use that count, as the scheduler counts it, and their host ports."""
-        total, ports = Counter[str](), set[Port]()
-        for use in filter(counts, self.used):
+        total, uses = Counter[str](), [*filter(counts, self.used)]
+        for use in uses:
             total.update(units_of(use.requests))
-            ports.update(use.host_ports)
-        return total, frozenset(ports)
+        return total, frozenset(port for use in uses for port in use.host_ports)
 
 
 class Group(_Part, frozen=True):
@@ -145,8 +139,7 @@ def of_objects(
 
     Args:
         pods: Those that are on no node, or have ended, use nothing.
-        others: Other objects by kind.
-        time: When they were read, RFC 3339.
+        others: By kind.
         is_portable: Whether labels that tell nodes from each other are left out.
     """
     nodes = list(nodes)
