@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from msgspec import Struct, convert, field, structs, to_builtins
+from msgspec import Struct, field, json, structs, to_builtins
 
 from etcompile.diagnostics import Diagnostic, Source
 from etcompile.k8s.objects import Object, without_nulls
@@ -80,6 +80,9 @@ class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_def
         words += [f"in namespace '{self.namespace}'"] if self.namespace else []
         words += [f"labelled {key}={text}" for key, text in self.labels.items()]
         return " ".join(words)
+
+
+_TARGET = json.Decoder(Target)
 
 
 class Placement(Struct, frozen=True):
@@ -239,5 +242,5 @@ def _edit(field: str, entry: Mapping[str, Any], origin: Origin) -> Edit:
         case _:
             patch = Traced(entry["patch"], place.source, (*place.path, "patch"))
             reach, change = "jobs", Patch(patch)
-    target = convert(without_nulls(entry.get("target") or {}), Target)
+    target = _TARGET.decode(json.encode(without_nulls(entry.get("target") or {})))
     return Edit(origin, reach, target, change, optional=bool(entry.get("optional")))
