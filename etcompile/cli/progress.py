@@ -14,7 +14,6 @@ from typing import Any, TextIO
 from etcompile.diagnostics import Diagnostic, Severity
 from etcompile.diagnostics.redaction import shown, shown_value
 from etcompile.exitcodes import INTERRUPTED
-from etcompile.kubeapi import Repeat
 from etcompile.naming import natural
 from etcompile.plan.groups import listed, side, summary
 from etcompile.plan.step import ObjectRef, Plan
@@ -69,9 +68,9 @@ class Events:
             reason=event.reason or None,
         )
 
-    def repeat(self, repeat: Repeat) -> None:
+    def repeat(self, notice: str) -> None:
         """Says that a request is sent again; called from any thread."""
-        self._write("repeat", reason=str(repeat))
+        self._write("repeat", reason=notice)
 
     def end(self, outcome: Outcome) -> None:
         """Says how the rollout ended."""
@@ -150,10 +149,10 @@ class Lines:
             reason = f": {shown(event.reason)}" if event.reason else ""
             self._write(f"{event.ref}  {status}{reason}")
 
-    def repeat(self, repeat: Repeat) -> None:
+    def repeat(self, notice: str) -> None:
         """Says that a request is sent again; called from any thread."""
         if not self._quiet:
-            self._write(self._painted(str(repeat), "33"))
+            self._write(self._painted(notice, "33"))
 
     def end(self, outcome: Outcome) -> None:
         """Says how the rollout ended, and lists what is not as it should be."""

@@ -16,13 +16,12 @@ Only commands that talk to a cluster import this package.
 from etcompile.kubeapi.client import Cluster, connect
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
-from etcompile.kubeapi.session import Repeat, Retries
+from etcompile.kubeapi.session import Retries
 from etcompile.kubeapi.watch_stream import Watch
 
 __all__ = [
     "Cluster",
     "ClusterError",
-    "Repeat",
     "Resource",
     "Retries",
     "Watch",

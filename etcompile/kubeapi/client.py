@@ -17,7 +17,7 @@ from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.kubeconfig import access, pem
 from etcompile.kubeapi.resources import Resource, Resources
-from etcompile.kubeapi.session import JSON, TEXT, Repeat, Repeatable, Retries, Session
+from etcompile.kubeapi.session import JSON, TEXT, Repeatable, Retries, Session
 from etcompile.kubeapi.transport import LargeAnswerError
 from etcompile.kubeapi.watch_stream import Watch
 from etcompile.model.protocol import MANAGER
@@ -46,7 +46,7 @@ def connect(
     connections: int = 32,
     timeout: float = 60.0,
     retries: Retries | None = None,
-    notice: Callable[[Repeat], None] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> "Cluster":
     """A cluster, found as kubectl finds it. No request is made yet.
 
@@ -54,7 +54,7 @@ def connect(
         namespace: That of objects and requests which name none, if not the context's.
         connections: How many requests may be under way without opening connections anew.
         timeout: Seconds to wait for an answer.
-        notice: Is called for each request that is sent again, from any thread.
+        notice: Is called with each request that is sent again, and why; from any thread.
 
     Raises:
         ClusterError: with reason `Kubeconfig` or `Credentials`.

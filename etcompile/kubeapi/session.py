@@ -70,18 +70,6 @@ class Retries(Struct, frozen=True):
         return min(self.first * 2.0 ** (attempt - 1), self.longest) * (0.5 + spread)
 
 
-class Repeat(Struct, frozen=True):
-    """A request (method and path) is about to be sent again: what a person may want to know."""
-
-    request: str
-    problem: str
-    attempt: int
-    wait: float
-
-    def __str__(self) -> str:
-        return f"{self.request}: {self.problem}, trying again in {self.wait:.1f} s"
-
-
 class Session:
     """An access in use; safe to share between threads.
 
@@ -96,7 +84,7 @@ class Session:
         connections: int,
         timeout: float,
         retries: Retries,
-        notice: Callable[[Repeat], None] | None,
+        notice: Callable[[str], None] | None,
     ) -> None:
         self.access = access
         self.clock = ServerClock()
@@ -225,7 +213,7 @@ class Session:
             uncertain = uncertain or not unread
             wait = self._retries.wait_before(attempt, retry_after)
             if self._notice is not None:
-                self._notice(Repeat(request, problem, attempt, wait))
+                self._notice(f"{request}: {problem}, trying again in {wait:.1f} s")
             if self._stopped.wait(wait):
                 raise ClusterError("Interrupted", "interrupted while waiting", request=request)
 

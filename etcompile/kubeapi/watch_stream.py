@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import urllib3
-from msgspec import Struct
+from msgspec import Struct, field
 
 from etcompile.kubeapi.errors import status_error
 from etcompile.kubeapi.session import Session
@@ -39,27 +39,18 @@ class Event(Struct, frozen=True):
     resource_version: str
 
 
-class Watch:
+class Watch(Struct, eq=False, weakref=True):
     """An iterator of the events after a version, which another thread may end with `close`."""
 
-    def __init__(
-        self,
-        session: Session,
-        path: str,
-        query: Mapping[str, str],
-        resource_version: str,
-        accept: str,
-        renewal: float,
-    ) -> None:
-        self.resource_version = resource_version
-        self._session = session
-        self._path = path
-        self._query = query
-        self._accept = accept
-        self._renewal = renewal
-        self._closed = threading.Event()
-        self._lock = threading.Lock()
-        self._response: urllib3.BaseHTTPResponse | None = None
+    session: Session
+    path: str
+    query: Mapping[str, str]
+    resource_version: str
+    accept: str
+    renewal: float
+    closed: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    response: urllib3.BaseHTTPResponse | None = None
 
     def __iter__(self) -> Iterator[Event]:
         """The events.
@@ -69,24 +60,24 @@ class Watch:
                 any other that does not pass.
         """
         idle = 0
-        while not self._closed.is_set():
-            seconds = self._renewal * (0.75 + random.random() / 2)  # noqa: S311
+        while not self.closed.is_set():
+            seconds = self.renewal * (0.75 + random.random() / 2)  # noqa: S311
             seen = False
             for event in self._connection(max(1, round(seconds))):
                 seen = True
                 yield event
-                if self._closed.is_set():
+                if self.closed.is_set():
                     return
             # A server that ends every watch at once must not be sent requests in a loop.
             idle = 0 if seen else idle + 1
             if idle > 1:
-                self._closed.wait(min(0.1 * 2.0**idle, 5.0))
+                self.closed.wait(min(0.1 * 2.0**idle, 5.0))
 
     def close(self) -> None:
         """Ends the watch, from any thread: the iterator ends without an error."""
-        self._closed.set()
-        with self._lock:
-            response = self._response
+        self.closed.set()
+        with self.lock:
+            response = self.response
         if response is not None:
             # A read may wait in another thread, or have ended already.
             with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -95,19 +86,19 @@ class Watch:
     def _connection(self, seconds: int) -> Iterator[Event]:
         """The events of one connection, until it ends in any way."""
         query = {
-            **self._query,
+            **self.query,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self.resource_version,
             "timeoutSeconds": str(seconds),
         }
         quiet = min(seconds + 15.0, SILENCE)
-        response = self._session.stream(self._path, query, quiet, self._accept)
-        with self._lock:
-            self._response = response
+        response = self.session.stream(self.path, query, quiet, self.accept)
+        with self.lock:
+            self.response = response
         rest = b""
         try:
-            if self._closed.is_set():
+            if self.closed.is_set():
                 return
             for chunk in response.read_chunked(decode_content=True):
                 *lines, rest = (rest + chunk).split(b"\n")
@@ -115,13 +106,13 @@ class Watch:
                     event = msgspec.json.decode(line)
                     value = event["object"]
                     if event["type"] == "ERROR":
-                        raise status_error(value, f"GET {self._path}")
+                        raise status_error(value, f"GET {self.path}")
                     self.resource_version = value["metadata"]["resourceVersion"]
                     yield Event(event["type"], value, self.resource_version)
         except (urllib3.exceptions.HTTPError, OSError, msgspec.DecodeError):
             return  # broken off, perhaps in the middle of a line
         finally:
-            with self._lock:
-                self._response = None
+            with self.lock:
+                self.response = None
             response.close()
             response.release_conn()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.kubeapi import Cluster, Repeat, Retries, connect
+from etcompile.kubeapi import Cluster, Retries, connect
 
 QUICK = Retries(attempts=5, first=0.02, longest=0.1)
 """As many attempts as matter, without the waits."""
@@ -26,7 +26,7 @@ def config_maps(cluster):
 
 
 @pytest.fixture
-def told() -> list[Repeat]:
+def told() -> list[str]:
     """What the connection through the proxy said about requests it sent again."""
     return []
 

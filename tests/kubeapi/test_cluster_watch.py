@@ -117,7 +117,8 @@ def test_a_slow_server_refuses_a_watch_for_a_while(faulty, proxy, told):
     proxy.add("status", path="watch=true", status=429, headers={"Retry-After": "1"})
     with closing(faulty.watch(resource, version)) as watch:
         assert next(iter(watch)).object["metadata"]["name"] == "there"
-    assert [repeat.problem for repeat in told] == ["429 TooManyRequests"]
+    assert len(told) == 1
+    assert "429 TooManyRequests" in told[0]
 
 
 def test_a_connection_that_goes_silent_is_replaced(faulty, proxy, monkeypatch):
