@@ -1,13 +1,9 @@
 """What goes into a request so that the API server knows who asks, and how it is renewed.
 
-Threads share one of these. Files of a token or a client certificate are read again every minute,
-as the kubelet rotates them; a plugin's answer is kept until it expires; and after a 401 any of
-them is renewed, once, by whichever thread is first.
-
-A credential plugin is a program that prints a token or a client certificate. The protocol is
-`client.authentication.k8s.io`: the program reads the request from the variable
-KUBERNETES_EXEC_INFO and prints an ExecCredential. Its standard error is ours, as with kubectl: it
-may ask people to log in. A plugin that fails ends the command.
+Threads share one of these. Files are read again every minute, as the kubelet rotates them; a
+plugin's answer is used until it expires; a 401 renews any of them, once. A credential plugin reads
+the request from KUBERNETES_EXEC_INFO and prints an ExecCredential
+(`client.authentication.k8s.io`). Its standard error is ours: it may ask people to log in.
 """
 
 import base64

@@ -1,8 +1,4 @@
-"""The verbs of the Kubernetes API, on JSON values.
-
-Each is one request, or one list's pages; none waits for anything to happen in the cluster. What
-to do, and in which order, is the plan's and `apply`'s business.
-"""
+"""The verbs of the Kubernetes API, on JSON values: each one request, or the pages of one list."""
 
 import hashlib
 import weakref

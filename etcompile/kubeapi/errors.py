@@ -1,8 +1,6 @@
 """What went wrong between etcompile and a cluster: one exception, whatever the cause.
 
-An API server answers a failure with a `Status` object; a kubeconfig, a credential plugin and a
-network fail in words of their own. Callers decide on `status` and `reason`, people read the
-message, so all of them become the same `ClusterError`.
+Callers decide on `status` and `reason`; people read the message.
 """
 
 import re

@@ -1,11 +1,8 @@
 """From kubeconfig files, or a Pod's own mount, to where a cluster is and who asks.
 
-kubectl's rules, which are its documentation's: an explicit file must exist and is the only one;
-else the files of KUBECONFIG are merged, and the first to set a value or to define a name wins;
-else `~/.kube/config`; and where nothing is configured, the ServiceAccount of the Pod we run in.
-Relative paths are relative to the file they stand in. The `kubernetes` package is not used for
-it: there the last `current-context` wins, a credential plugin that fails leaves the request
-anonymous, and importing it takes longer than asking an API server for a thousand Pods.
+kubectl's rules: an explicit file must exist and is the only one; else the files of KUBECONFIG are
+merged, and the first to set a value or to define a name wins; else `~/.kube/config`; and where
+nothing is configured, the ServiceAccount of the Pod we run in.
 """
 
 import base64

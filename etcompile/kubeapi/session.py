@@ -1,10 +1,8 @@
 """Requests that are made until they succeed, or until it is no use: credentials, waits, repeats.
 
-Two questions decide whether a request that failed is sent again. Did it reach a server that could
-carry it out? And would a second time change anything? A read and a server-side apply may always be
-repeated; a delete may when it names the UID, so that it cannot hit a successor; a create may
-because its name is taken by then. What is neither is sent again only if it surely was not carried
-out.
+A request that failed is sent again if it did not reach a server that could carry it out, or if a
+second time changes nothing: a read, a server-side apply, a delete that names the UID, a create
+whose name would be taken by then.
 """
 
 import random

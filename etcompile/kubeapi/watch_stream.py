@@ -1,9 +1,7 @@
 """Changes of objects as they happen, from a resource version on, across broken connections.
 
-A watch ends when the API server likes (every few minutes), when a proxy likes, and when the
-network breaks; all of these are resumed from the last version seen, bookmarks included. One end
-is not: a version that etcd has compacted away. Then only a new list helps, which is the caller's,
-because only the caller knows what it held.
+Whoever ends a connection, it is resumed from the last version seen, bookmarks included. Only after
+a version that etcd has compacted away must the caller list again: it alone knows what it held.
 """
 
 import contextlib

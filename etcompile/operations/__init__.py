@@ -1,15 +1,9 @@
 """What the commands do to a cluster, for programs: propose, look at it, carry it out.
 
-    compilation = etcompile.compile(["jobs/"])
-    with operations.connect(context="prod") as cluster:
-        proposal = operations.apply_proposal(compilation, cluster)
-        for step in proposal.plan.steps:
-            print(step.action, step.ref)
-        result = operations.execute(cluster, proposal, tell=print)
-
-The command line adds options, questions, signals and exit codes. `cluster_plan` makes the plan
-against a cluster for `apply` and `diff`, `declarations` the one against a folder or a Git revision,
-and `saved` reads a plan from a file.
+compilation = etcompile.compile(["jobs/"])
+with operations.connect(context="prod") as cluster:
+    proposal = operations.apply_proposal(compilation, cluster)
+    result = operations.execute(cluster, proposal, tell=print)
 """
 
 import importlib

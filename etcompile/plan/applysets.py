@@ -86,8 +86,7 @@ def other_set(live: Mapping[str, Any] | None, job_set: JobSet | None) -> str | N
     """
     labels, annotations = belonging(live)
     source = annotations.get(SOURCE) or labels.get(SET)
-    # Earlier versions called a folder outside Git by the host and the path.
-    if not source or (job_set and labels.get(SET) == job_set.id) or re.match("[^/ ]+:/", source):
+    if not source or (job_set and labels.get(SET) == job_set.id):
         return None
     owner = job_set.owner if job_set else ""
     ours = owner and any(f"{part}/".startswith(f"{owner}/") for part in source.split(", "))
