@@ -9,7 +9,6 @@ another set has applied since is not in this one any more, and there is nothing 
 
 import base64
 import hashlib
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
