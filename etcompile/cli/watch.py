@@ -167,7 +167,7 @@ def command(ctx: click.Context, options: _Options) -> None:
 def _watch(options: _Options, chosen: "Selector") -> int:
     from etcompile.kubeapi import Retries
     from etcompile.watch.controller import Choices, Watcher
-    from etcompile.watch.leader_election import LeaderElection, LeaseDurations
+    from etcompile.watch.leader_election import LeaderElection
 
     connect = options.connection.connect
     # Sent once: after a failure the watcher decides again.
@@ -179,8 +179,7 @@ def _watch(options: _Options, chosen: "Selector") -> int:
     identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
     # A Pod that is started again has the same host name.
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
-    terms = LeaseDurations.of(options.lease)
-    leading = LeaderElection(electing, home, options.name, identity, terms=terms)
+    leading = LeaderElection(electing, home, options.name, identity, options.lease)
     watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
     if not options.once:
         return _until_stopped(watcher, leading, cluster, options)

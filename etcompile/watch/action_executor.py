@@ -388,18 +388,17 @@ def _version(config_map: SeenMap | None) -> int:
     return config_map.version if config_map is not None else 0
 
 
+_PHASES: Mapping[type[Action], Phase] = {
+    **dict.fromkeys((EmitEvent, ReadLog, ReadTail, ReadEpochs, Requeue), "reports"),
+    **dict.fromkeys((WriteHosts, TouchPod), "lists"),
+    WriteStatus: "record",
+    RemoveJob: "removal",
+}
+
+
 def phase_of(action: Action) -> Phase:
     """What may be carried out together."""
-    match action:
-        case EmitEvent() | ReadLog() | ReadTail() | ReadEpochs() | Requeue():
-            return "reports"
-        case WriteHosts() | TouchPod():
-            return "lists"
-        case WriteStatus():
-            return "record"
-        case RemoveJob():
-            return "removal"
-    return "pods"
+    return _PHASES.get(type(action), "pods")
 
 
 def _compiled(case: Case, actions: Sequence[PodAction]) -> _Compiled:

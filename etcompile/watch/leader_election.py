@@ -20,25 +20,15 @@ from etcompile.model.protocol import WATCHER
 
 _log = logging.getLogger("etcompile.watch")
 _API_VERSION = "coordination.k8s.io/v1"
-
-
-class LeaseDurations(Struct, frozen=True):
-    """How long a lease lasts, in seconds."""
-
-    lease: float = 15.0  # until others may take it, since they saw its holder renew it
-    renew: float = 10.0  # until its holder stops to act, since it last tried with success
-    retry: float = 2.0
-
-    @classmethod
-    def of(cls, seconds: float) -> "LeaseDurations":
-        """The terms of a lease of so many seconds; the rest in the usual proportion."""
-        return cls(seconds, seconds * 2 / 3, seconds * 2 / 15)
+_RENEW, _RETRY = 2 / 3, 2 / 15  # of the duration of a lease, as usual: 15, 10 and 2 seconds
 
 
 class LeaderElection(Struct):
     """One watcher's part in the election; no other may have the same `identity`.
 
     Args:
+        lease: Seconds until others may take the Lease, since they saw its holder renew it. The
+            holder itself stops to act after two thirds of that.
         changed: Is called, from the thread that runs `run`, when this watcher leads and when it
             stopped leading.
         holder: Who held the Lease when it was last read.
@@ -49,7 +39,7 @@ class LeaderElection(Struct):
     namespace: str
     name: str
     identity: str
-    terms: LeaseDurations = LeaseDurations()
+    lease: float = 15.0
     changed: Callable[[bool], None] = lambda _leads: None
     holder: str = ""
     problem: str = ""
@@ -72,7 +62,7 @@ class LeaderElection(Struct):
                 # Whatever a Lease may hold: who stops trying would never lead again.
                 _log.exception("the election: this is a bug")
             # With some spread: watchers that started together should not stay together.
-            stop.wait(self.terms.retry * random.uniform(0.8, 1.0))  # noqa: S311
+            stop.wait(self.lease * _RETRY * random.uniform(0.8, 1.0))  # noqa: S311
         self.release()
 
     def attempt(self) -> bool:
@@ -88,7 +78,7 @@ class LeaderElection(Struct):
             held = False
         before = self._until
         if held:
-            self._until = begun + self.terms.renew
+            self._until = begun + self.lease * _RENEW
         if steady() >= before:
             # Renewed, but late: whoever asked in between was told not to act, and gave up.
             self._turn(leads=False)
@@ -142,7 +132,7 @@ class LeaderElection(Struct):
         now = self._now()
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(self.terms.lease) or 1,
+            "leaseDurationSeconds": round(self.lease) or 1,
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": transitions,

@@ -7,7 +7,6 @@ import http.server
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Self
 
 from prometheus_client import (
     CollectorRegistry,
@@ -114,7 +113,7 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Endpoints:
-    """A running HTTP server; a context manager. Port 0 is any that is free: `port` says which.
+    """A running HTTP server. Port 0 is any that is free: `port` says which.
 
     Raises:
         OSError: the port is taken.
@@ -161,9 +160,3 @@ class Endpoints:
         """Stops answering."""
         self._server.shutdown()
         self._server.server_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

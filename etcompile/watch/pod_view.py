@@ -105,6 +105,11 @@ class PodView(Struct, frozen=True, gc=False):
     queued_alone: bool = False  # it is beyond the minimum of its job's group
 
     @property
+    def number(self) -> int:
+        """Its number in the role, which of those who follow is the rank; 0 where it has none."""
+        return self.rank if self.rank is not None else self.index or 0
+
+    @property
     def ended(self) -> bool:
         """Whether none of its containers runs or will run again."""
         return self.phase in pods.ENDED

@@ -141,8 +141,7 @@ def _previous_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None
     def has_its_place(pod: PodView) -> bool:
         if not any(replica.seen for replica in record.replicas.get(pod.role, {}).values()):
             return True
-        number = pod.index if pod.rank is None else pod.rank
-        return record.replica((pod.role, number or 0)).seen
+        return record.replica((pod.role, pod.number)).seen
 
     if run is not None and any(
         pod.spec_hash == run.spec_hash and pod.uid not in older and has_its_place(pod)

@@ -15,6 +15,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -203,7 +204,7 @@ def test_a_real_prometheus_answers_each_query(require: Callable[..., str], tmp_p
     jobs = [(("ml", "bert"), Goodput(90.0, 100.0)), (("nlp", "llama"), Goodput(10.0, 100.0))]
     with (
         patch.object(Reconciler, "goodputs", lambda _self: jobs),
-        Endpoints("127.0.0.1", 0, metrics.text, {}) as endpoints,
+        closing(Endpoints("127.0.0.1", 0, metrics.text, {})) as endpoints,
     ):
         # It gives the names of its own labels to whatever it scrapes, as an operator would.
         target = {"targets": [f"127.0.0.1:{endpoints.port}"], "labels": {"namespace": "etcompile"}}

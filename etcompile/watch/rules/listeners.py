@@ -140,8 +140,7 @@ def _of_silence(state: RunState) -> Iterator[Failure]:
 
 
 def _of_pod(pod: PodView, attempt: int) -> Failure:
-    number = pod.rank if pod.rank is not None else pod.index or 0
-    return Failure(pod.role, number, pod.name, attempt=attempt, node=pod.node)
+    return Failure(pod.role, pod.number, pod.name, attempt=attempt, node=pod.node)
 
 
 def unread(log: FailureLog, view: JobView) -> Iterator[ReadTail]:
@@ -211,7 +210,7 @@ def timeline(
         ended = (structs.replace(span, end=span.end or gone.at) for span in gone.pod.spans)
         pods.append((gone.pod, tuple(ended)))
     spans = [
-        ((pod.role, pod.rank if pod.rank is not None else pod.index or 0), own)
+        ((pod.role, pod.number), own)
         for pod, own in pods
         if own and pod.spec_hash == view.spec_hash
     ]

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from watched import ONCE, TERMS, eventually
+from watched import LEASE, ONCE, eventually
 
 from etcompile.kubeapi import connect
 from etcompile.watch.leader_election import LeaderElection
@@ -21,7 +21,7 @@ def contender(control_plane, namespace):
         )
         cluster = connect(kubeconfig=kubeconfig, retries=ONCE, timeout=2)
         opened.append(cluster)
-        return LeaderElection(cluster, namespace, "lease", name, terms=TERMS)
+        return LeaderElection(cluster, namespace, "lease", name, LEASE)
 
     yield make
     for cluster in opened:
@@ -95,8 +95,8 @@ def test_who_renews_late_leads_anew(contender, proxy):
     leading.changed = told.append
     assert leading.attempt()
     # Begun in time and answered too late: for a moment nobody led, and looks were given up.
-    time.sleep(TERMS.renew * 0.6)
-    proxy.add("delay", path="leases", seconds=TERMS.renew * 0.6)
+    time.sleep(LEASE * 0.4)
+    proxy.add("delay", path="leases", seconds=LEASE * 0.4)
     assert leading.attempt()
     assert told == [True, False, True]
 

@@ -2,6 +2,7 @@
 
 import urllib.error
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,7 @@ def test_what_it_serves_tells_how_it_is(place, watching):
     place.submit(training_job())
     eventually(lambda: len(place.hosts()) == 2)
     checks = {"/healthz": running.watcher.healthy, "/readyz": running.watcher.ready}
-    with Endpoints("127.0.0.1", 0, running.watcher.metrics.text, checks) as serving:
+    with closing(Endpoints("127.0.0.1", 0, running.watcher.metrics.text, checks)) as serving:
 
         def get(path: str) -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}{path}") as answer:
@@ -155,7 +156,9 @@ def test_what_it_serves_tells_how_it_is(place, watching):
 
 
 def test_a_check_that_fails_is_answered_with_503():
-    with Endpoints("127.0.0.1", 0, bytes, {"/readyz": lambda: (False, "not yet")}) as serving:
+    with closing(
+        Endpoints("127.0.0.1", 0, bytes, {"/readyz": lambda: (False, "not yet")})
+    ) as serving:
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/readyz")
         with caught.value as answer:

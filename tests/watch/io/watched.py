@@ -16,7 +16,7 @@ from etcompile.model.run_record import ReplicaRecord, RunRecord, read_record
 from etcompile.watch.controller import Choices, Watcher
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import Timeouts
-from etcompile.watch.leader_election import LeaderElection, LeaseDurations
+from etcompile.watch.leader_election import LeaderElection
 from etcompile.watch.manifests import NAME
 
 QUICK = Timeouts(
@@ -24,7 +24,7 @@ QUICK = Timeouts(
 )
 ALL = Selector()
 ONCE = Retries(attempts=1)
-TERMS = LeaseDurations(lease=3.0, renew=2.0, retry=0.2)
+LEASE = 3.0
 
 
 def eventually(check: Callable[[], Any], seconds: float = 15.0, why: str = "") -> Any:
@@ -294,7 +294,7 @@ class Running:
         identity = f"test-{os.getpid()}-{id(self)}"
         if leads:
             electing = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=2)
-            self.leading = LeaderElection(electing, namespace, NAME, identity, terms=TERMS)
+            self.leading = LeaderElection(electing, namespace, NAME, identity, LEASE)
         choices = Choices((namespace, *more), chosen, timeouts=timeouts)
         self.watcher = Watcher(self.cluster, choices, identity=identity, leading=self.leading)
         self._ended = threading.Event()
