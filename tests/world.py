@@ -26,15 +26,12 @@ from etcompile.watch.actions import (
     CreatePod,
     DeletePod,
     EmitEvent,
-    EndPod,
-    NotifyPod,
+    PatchPod,
     ReadEpochs,
     ReadLog,
     ReadTail,
-    ReleasePod,
     RemoveJob,
     Requeue,
-    TouchPod,
     WriteHosts,
     WriteStatus,
 )
@@ -211,6 +208,10 @@ class World:
     def of(self, kind: type[Any]) -> list[Any]:
         """The actions of a type, in order."""
         return [one for one in self.done if isinstance(one, kind)]
+
+    def patched(self, what: str) -> list[Any]:
+        """The actions that patched Pods in this way, in order."""
+        return [one for one in self.of(PatchPod) if one.what == what]
 
     def told(self, reason: str) -> list[EmitEvent]:
         return [one for one in self.events if one.reason == reason]
@@ -416,13 +417,13 @@ class World:
                 self.hosts_written.append((self.now, hosts, self._reader()))
             case EmitEvent():
                 self.events.append(action)
-            case TouchPod(name, uid, value):
+            case PatchPod("touch", name, uid, value):
                 if self._is(name, uid):
                     self.change(name, touched=value)
-            case EndPod(name, uid):
+            case PatchPod("end", name, uid):
                 if self._is(name, uid):
                     self.change(name, ending=True)
-            case ReleasePod(name, uid):
+            case PatchPod("release", name, uid):
                 if self._is(name, uid):
                     self.vanish(name)
             case ReadLog(name, uid):
@@ -437,7 +438,7 @@ class World:
                 written = self.logs.get(uid, ())
                 lines = [line for at, text in written if (line := epoch_line(text, at))]
                 self.read(uid, epochs_due=known.epochs_due, epochs=tuple(lines))
-            case NotifyPod(name, uid, notice):
+            case PatchPod("notify", name, uid, notice):
                 if self._is(name, uid):
                     self.change(name, notice=read_notice(notice))
             case CreatePod(name, role, _, _, follower, uid=uid, epoch=epoch):

@@ -24,16 +24,13 @@ from etcompile.watch.actions import (
     CreatePod,
     DeletePod,
     EmitEvent,
-    EndPod,
-    NotifyPod,
+    PatchPod,
     PodAction,
     ReadEpochs,
     ReadLog,
     ReadTail,
-    ReleasePod,
     RemoveJob,
     Requeue,
-    TouchPod,
     WriteHosts,
     WriteStatus,
 )
@@ -253,14 +250,15 @@ class ActionExecutor(Struct, frozen=True):
                 return self._create_pod(case, action, compiled)
             case DeletePod(name, uid, _, force):
                 return self.control.delete_pod(case.key, name, uid, grace=0 if force else None)
-            case TouchPod(_, uid, value):
-                body = {"metadata": {"annotations": {TOUCHED: value}, "uid": uid}}
-            case NotifyPod(_, uid, notice):
-                body = {"metadata": {"annotations": {NOTICE: notice}, "uid": uid}}
-            case EndPod(_, uid):
-                body = {"spec": {"activeDeadlineSeconds": 1}, "metadata": {"uid": uid}}
-            case ReleasePod(_, uid):
-                body = {"metadata": {"finalizers": None, "uid": uid}}
+            case PatchPod(what, _, uid, value):
+                changes: dict[str, dict[str, Any]] = {
+                    "touch": {"metadata": {"annotations": {TOUCHED: value}}},
+                    "notify": {"metadata": {"annotations": {NOTICE: value}}},
+                    "end": {"spec": {"activeDeadlineSeconds": 1}},
+                    "release": {"metadata": {"finalizers": None}},
+                }
+                body = changes[what]
+                body["metadata"] = {**body.get("metadata", {}), "uid": uid}
         try:
             live = self.control.patch(self.control.pods, action.name, body, case.key[0], "Pod")
         except ClusterError as error:
@@ -379,8 +377,10 @@ def _request(case: Case, action: Action) -> Request:
             return "hosts", str(_version(case.seen.hosts))
         case CreatePod():
             return "create", action.name
-        case DeletePod() | TouchPod() | NotifyPod() | EndPod() | ReleasePod():
-            return type(action).__name__, action.name
+        case DeletePod():
+            return "delete", action.name
+        case PatchPod():
+            return action.what, action.name
     return "", ""
 
 
@@ -390,7 +390,7 @@ def _version(config_map: SeenMap | None) -> int:
 
 _PHASES: Mapping[type[Action], Phase] = {
     **dict.fromkeys((EmitEvent, ReadLog, ReadTail, ReadEpochs, Requeue), "reports"),
-    **dict.fromkeys((WriteHosts, TouchPod), "lists"),
+    WriteHosts: "lists",
     WriteStatus: "record",
     RemoveJob: "removal",
 }
@@ -398,6 +398,8 @@ _PHASES: Mapping[type[Action], Phase] = {
 
 def phase_of(action: Action) -> Phase:
     """What may be carried out together."""
+    if isinstance(action, PatchPod) and action.what == "touch":
+        return "lists"
     return _PHASES.get(type(action), "pods")
 
 

@@ -7,6 +7,7 @@ role, None for a role with a single Pod.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -34,20 +35,19 @@ class WriteHosts(Struct, frozen=True):
     hosts: HostsRecord
 
 
-class TouchPod(Struct, frozen=True):
-    """Set the annotation `TOUCHED` of a Pod, so that its kubelet fetches its volumes at once."""
+class PatchPod(Struct, frozen=True):
+    """Change something of a Pod.
 
+    `touch` and `notify` set the annotations `TOUCHED`, so that its kubelet fetches its volumes at
+    once, and `NOTICE`, which its supervisor reads, to `value`. `end` ends a Pod that Git declares
+    and that does not end by itself, by `activeDeadlineSeconds: 1`. `release` takes Kueue's
+    finalizer off a Pod that is being deleted.
+    """
+
+    what: Literal["touch", "notify", "end", "release"]
     name: str
     uid: str
-    value: str
-
-
-class NotifyPod(Struct, frozen=True):
-    """Ask something of the supervisor of a Pod, by its annotation `NOTICE`."""
-
-    name: str
-    uid: str
-    notice: str
+    value: str = ""  # of `end`, why
 
 
 class CreatePod(Struct, frozen=True):
@@ -75,21 +75,6 @@ class DeletePod(Struct, frozen=True):
     uid: str
     reason: str
     force: bool = False
-
-
-class ReleasePod(Struct, frozen=True):
-    """Take Kueue's finalizer off a Pod that is being deleted."""
-
-    name: str
-    uid: str
-
-
-class EndPod(Struct, frozen=True):
-    """End a Pod that Git declares and that does not end by itself: `activeDeadlineSeconds: 1`."""
-
-    name: str
-    uid: str
-    reason: str
 
 
 class RemoveJob(Struct, frozen=True):
@@ -140,7 +125,7 @@ class Requeue(Struct, frozen=True):
     at: float
 
 
-PodAction = CreatePod | DeletePod | TouchPod | NotifyPod | EndPod | ReleasePod
+PodAction = CreatePod | DeletePod | PatchPod
 Action = (
     PodAction
     | WriteStatus

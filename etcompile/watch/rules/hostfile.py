@@ -28,7 +28,7 @@ from etcompile.backend import host_line, host_names
 from etcompile.launch.commands import discovers_hosts
 from etcompile.model import HostList, Job, Role
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
-from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
+from etcompile.watch.actions import Action, PatchPod, Requeue, WriteHosts
 from etcompile.watch.job_view import Anchor, HostsRecord, JobView
 from etcompile.watch.rules.pod_placement import Placement
 from etcompile.watch.rules.replica_state import RunState
@@ -70,7 +70,7 @@ def listed(state: RunState) -> Iterator[Action]:
     value = _digest(tuple(sorted(hosts.data.items())))
     for pod in readers:
         if pod.touched != value:
-            yield TouchPod(pod.name, pod.uid, value)
+            yield PatchPod("touch", pod.name, pod.uid, value)
     if until is not None:
         yield Requeue(until)
 
@@ -256,4 +256,4 @@ def gates_opened(placement: Placement, record: RunRecord) -> Iterator[Action]:
         if gate is None or not gate.completed or not {*gate.completed} <= {*done}:
             continue
         if pod is not None and pod.phase == "Pending" and not pod.deleting and pod.touched != value:
-            yield TouchPod(pod.name, pod.uid, value)
+            yield PatchPod("touch", pod.name, pod.uid, value)

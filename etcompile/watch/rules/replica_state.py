@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from etcompile.k8s.quantity import number
 from etcompile.model import Job, Relaunch, Role
 from etcompile.model.run_record import RestartHistory, RunRecord
-from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
+from etcompile.watch.actions import Action, PatchPod, ReadLog, Requeue
 from etcompile.watch.job_view import JobView, Timeouts
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.pod_placement import Cause, Placement, Replica, State
@@ -394,4 +394,4 @@ def logs_to_read(state: RunState) -> Iterator[Action]:
     for replica in state.those("left"):
         pod = replica.pod if replica.role.recovery.relaunch else None
         if pod is not None and not pod.ended and not pod.ending:
-            yield EndPod(pod.name, pod.uid, "Stuck")
+            yield PatchPod("end", pod.name, pod.uid, "Stuck")

@@ -26,7 +26,7 @@ from etcompile.watch.actions import (
     Action,
     DeletePod,
     EmitEvent,
-    NotifyPod,
+    PatchPod,
     ReadLog,
     ReadTail,
     Requeue,
@@ -220,7 +220,7 @@ def broken(silence: Silence, now: float) -> Iterator[Action]:
             message = f"{suspect.pod.name}: {suspect.reason}, and {quiet}"
         request = notice(silence.epoch, now, RESTART, message)
         for pod in silence.speakers.values():
-            yield NotifyPod(pod.name, pod.uid, request.text)
+            yield PatchPod("notify", pod.name, pod.uid, request.text)
         yield EmitEvent("RunStuck", f"{message}: its commands are restarted", warning=True)
 
 
@@ -235,7 +235,7 @@ def _reports(silence: Silence, in_place: InPlace, now: float, why: str) -> Itera
     request = notice(silence.epoch, first, word, why)
     for pod in silence.speakers.values():
         if not silence.requested_at(pod):
-            yield NotifyPod(pod.name, pod.uid, request.text)
+            yield PatchPod("notify", pod.name, pod.uid, request.text)
     turn = int((now - first) // _EVERY)
     most = min(_LINES[turn % len(_LINES)], max(200, _LINES_OF_ALL // max(1, len(pods))))
     for pod in pods:

@@ -16,8 +16,7 @@ from etcompile.watch.actions import (
     Decision,
     DeletePod,
     EmitEvent,
-    EndPod,
-    ReleasePod,
+    PatchPod,
     Requeue,
 )
 from etcompile.watch.job_view import JobView
@@ -82,7 +81,7 @@ def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[
                 newer = max(pod.created, replica.pod.created if replica.pod else 0.0)
                 extra.append((pod, newer, f"its rank belongs to {replica.name}"))
             elif not pod.ending and not pod.deleting:
-                yield EndPod(pod.name, pod.uid, "Stuck")
+                yield PatchPod("end", pod.name, pod.uid, "Stuck")
     # Whoever applies the job could not make the declared one.
     other = "its name now belongs to another replica"
     extra += ((pod, pod.created, other) for pod in placement.astray)
@@ -131,7 +130,7 @@ def let_go_by_kueue(view: JobView) -> Iterator[Action]:
     }
     for pod in held:
         if not pod.node or (pod.phase == "Failed" and pod.spec_hash in at_work):
-            yield ReleasePod(pod.name, pod.uid)
+            yield PatchPod("release", pod.name, pod.uid)
 
 
 # Nodes that do not answer ------------------------------------------------------------------------

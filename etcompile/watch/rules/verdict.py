@@ -27,7 +27,7 @@ from etcompile.watch.actions import (
     Decision,
     DeletePod,
     EmitEvent,
-    EndPod,
+    PatchPod,
     RemoveJob,
     Requeue,
 )
@@ -298,7 +298,7 @@ def after_the_end(placement: Placement, record: RunRecord, now: float) -> Decisi
             has_deadline = has_deadline or "activeDeadlineSeconds" in role.template.spec
             ends_itself = has_deadline or bool(role.batch) or ends_with_run(role)
             if not pod.ended and not pod.ending and not ends_itself:
-                actions.append(EndPod(pod.name, pod.uid, "RunIsOver"))
+                actions.append(PatchPod("end", pod.name, pod.uid, "RunIsOver"))
         elif run.clean_pods == "All" or not pod.ended:
             actions.append(DeletePod(pod.name, pod.uid, "RunIsOver"))
     if run.ttl is None or record.finished is None:

@@ -11,7 +11,7 @@ from etcompile.model.supervision import epoch_line
 from etcompile.watch.actions import (
     CreatePod,
     DeletePod,
-    NotifyPod,
+    PatchPod,
     ReadEpochs,
     ReadTail,
     WriteStatus,
@@ -23,7 +23,7 @@ from world import World, mpi_job
 
 def changes(world: World) -> list[Any]:
     """What was done to Pods."""
-    kinds = (CreatePod, DeletePod, NotifyPod)
+    kinds = (CreatePod, DeletePod, PatchPod)
     return [one for one in world.done if isinstance(one, kinds)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from etcompile.model import Settings
 from etcompile.model.run_record import RestartHistory
-from etcompile.watch.actions import CreatePod, DeletePod, EndPod, ReadLog
+from etcompile.watch.actions import CreatePod, DeletePod, ReadLog
 from specs import dlrover_type, elastic_job, scale_plan
 from world import World, stored_job
 
@@ -379,7 +379,7 @@ def test_a_failed_run_ends_who_still_works_and_keeps_what_has_ended() -> None:
         world.fail(WORKER, 247)
         world.settle()
         assert world.record.phase == "Failed"
-        ended = {one.name for one in world.of(EndPod if git else DeletePod)}
+        ended = {one.name for one in (world.patched("end") if git else world.of(DeletePod))}
         assert ended == {named(0), named(2), named(3)}
         assert WORKER in world.pods
         assert MASTER in world.pods, "it ends by the done marker"
@@ -451,7 +451,7 @@ def test_who_is_silent_for_too_long_is_ended_and_followed(git: bool) -> None:
     world.wait(SILENT - 1)
     assert not world.of(ReadLog), "nobody is asked before it matters"
     world.wait(60)
-    assert [one.name for one in world.of(EndPod)] == [WORKER]
+    assert [one.name for one in world.patched("end")] == [WORKER]
     assert world.pods[WORKER].uid == before, "its log stays"
     assert world.followers == {named(4)}
     assert world.pods[named(4)].ready

@@ -9,7 +9,7 @@ from msgspec import structs
 from defects.test_trainer import job as train_job
 from defects.test_trainer import mpi
 from etcompile import Settings
-from etcompile.watch.actions import TouchPod, WriteHosts
+from etcompile.watch.actions import PatchPod, WriteHosts
 from etcompile.watch.job_view import Timeouts
 from etcompile.watch.pod_view import PodView
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
@@ -47,11 +47,11 @@ def test_a_launcher_that_starts_is_touched_once() -> None:
     world.get_ready()
     world.settle()
     assert world.hosts is not None
-    assert len(world.of(TouchPod)) == 1
+    assert len(world.patched("touch")) == 1
     world.wait(600)
     world.restart_watcher()
     world.wait(600)
-    assert len(world.of(TouchPod)) == 1
+    assert len(world.patched("touch")) == 1
 
 
 def test_lists_are_whole_lines_in_natural_order() -> None:
@@ -88,7 +88,7 @@ def test_the_launcher_is_touched_after_each_change_and_only_then() -> None:
     world.change("mnist-worker-1", ready=False)
     world.settle()
     world.settle()
-    assert [type(one) for one in world.done] == [WriteHosts, TouchPod]
+    assert [type(one) for one in world.done] == [WriteHosts, PatchPod]
     touched = world.pods["mnist-launcher"].touched
     world.change("mnist-worker-1", ready=True)
     world.settle()
@@ -98,10 +98,10 @@ def test_the_launcher_is_touched_after_each_change_and_only_then() -> None:
 def test_a_touch_that_got_lost_is_done_by_the_next_watcher() -> None:
     world = et_world()
     world.change("mnist-worker-1", ready=False)
-    world.settle(until=lambda action: isinstance(action, TouchPod))
+    world.settle(until=lambda action: getattr(action, "what", "") == "touch")
     world.restart_watcher()
     world.settle()
-    assert len(world.of(TouchPod)) == 1
+    assert len(world.patched("touch")) == 1
 
 
 def test_a_launcher_that_an_older_watcher_never_touched_is_touched_once() -> None:
@@ -109,7 +109,7 @@ def test_a_launcher_that_an_older_watcher_never_touched_is_touched_once() -> Non
     world.change("mnist-launcher", touched="")
     world.restart_watcher()
     world.wait(600)
-    assert [type(one) for one in world.done] == [TouchPod]
+    assert [type(one) for one in world.done] == [PatchPod]
 
 
 def test_a_launcher_is_touched_whatever_the_clocks_say() -> None:
@@ -118,7 +118,7 @@ def test_a_launcher_is_touched_whatever_the_clocks_say() -> None:
     world.change("mnist-launcher", created=world.now + 60, touched="")
     world.change("mnist-worker-1", ready=False)
     world.settle()
-    assert [type(one) for one in world.done] == [WriteHosts, TouchPod]
+    assert [type(one) for one in world.done] == [WriteHosts, PatchPod]
 
 
 def test_nothing_is_written_while_nothing_changes() -> None:
@@ -362,7 +362,7 @@ def test_a_launcher_is_touched_once_for_each_change_that_is_applied(
             world.restart_watcher()
         world.wait(600)
         assert len(world.listed) == before + workers - 3
-        touched = [touch.name for touch in world.of(TouchPod)]
+        touched = [touch.name for touch in world.patched("touch")]
         assert len(touched) == changes
         assert all("launcher" in name for name in touched)
 

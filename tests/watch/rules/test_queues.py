@@ -4,7 +4,6 @@ The same with the real Kueue: tests/queues.
 """
 
 from etcompile.model import Settings
-from etcompile.watch.actions import ReleasePod
 from specs import elastic_job, kubeflow_job, replicas, training_job
 from world import World
 
@@ -30,7 +29,7 @@ def test_a_failed_pod_comes_back_under_its_name() -> None:
     world.fail("mnist-one-worker-1", 137)
     world.wait(30)
     assert sorted(world.pods) == names(0, 1, 2)
-    assert [action.uid for action in world.of(ReleasePod)] == [failed]
+    assert [action.uid for action in world.patched("release")] == [failed]
     assert world.record.replaced == {"worker": 1}
 
 
@@ -38,7 +37,7 @@ def test_a_pod_that_still_ends_is_not_let_go() -> None:
     world = queued()
     world.change("mnist-one-worker-1", deleting=True, due=world.now + 30)
     world.wait(5, ready=False)
-    assert world.of(ReleasePod) == []
+    assert world.patched("release") == []
     world.wait(30)
     assert sorted(world.pods) == names(0, 1, 2)
 

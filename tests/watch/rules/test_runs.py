@@ -14,7 +14,7 @@ from etcompile.model.run_record import (
     read_record,
     record_data,
 )
-from etcompile.watch.actions import CreatePod, DeletePod, EndPod, WriteStatus
+from etcompile.watch.actions import CreatePod, DeletePod, WriteStatus
 from etcompile.watch.pod_view import PodView, Waiting, pod_view
 from specs import kubeflow_job, replicas, training_job, worker
 from world import START, World, mpi_job, of_replicas, stored_job
@@ -231,17 +231,17 @@ def test_pods_that_git_declares_are_not_removed(policy: str) -> None:
     world.succeed("mnist-master-0")
     world.wait(600)
     assert world.deleted == []
-    ended = {one.name for one in world.of(EndPod)}
+    ended = {one.name for one in world.patched("end")}
     workers = {f"mnist-worker-{index}" for index in range(3)}
     assert ended == (set() if policy == "None" else workers)
-    assert len(world.of(EndPod)) == len(ended)
+    assert len(world.patched("end")) == len(ended)
 
 
 def test_resident_workers_that_git_declares_end_by_themselves() -> None:
     world = World(training_job(), git=True)
     world.succeed("mnist-launcher")
     world.wait(600)
-    assert world.of(EndPod) == world.of(DeletePod) == []
+    assert world.patched("end") == world.of(DeletePod) == []
 
 
 @pytest.mark.parametrize("policy", ["Running", "All"])

@@ -8,7 +8,7 @@ from msgspec import structs
 from etcompile.failures.log import first_causes
 from etcompile.k8s.objects import timestamp as stamp
 from etcompile.model.notice import read_notice
-from etcompile.watch.actions import CreatePod, DeletePod, NotifyPod, ReadLog, ReadTail
+from etcompile.watch.actions import CreatePod, DeletePod, PatchPod, ReadLog, ReadTail
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules import silence
 from specs import kubeflow_job, replicas, training_job
@@ -186,9 +186,13 @@ class Asked(World):
 
     def act(self, action: Any) -> None:
         super().act(action)
-        if isinstance(action, NotifyPod) and self.pods[FIRST].notice.is_restart:
+        if (
+            isinstance(action, PatchPod)
+            and action.what == "notify"
+            and self.pods[FIRST].notice.is_restart
+        ):
             epoch = (self.record.epoch or 0) + 1
-            self.says(FIRST, begins(epoch, epoch, read_notice(action.notice).why))
+            self.says(FIRST, begins(epoch, epoch, read_notice(action.value).why))
             speaks(self)
         if isinstance(action, ReadTail):
             old = "etcompile: of another time: these processes run"
@@ -218,8 +222,8 @@ def test_the_supervisor_of_the_first_replica_is_asked_to_restart_all() -> None:
     before = uids(world)
     speaks(world)
     world.wait(LIMIT + 90)
-    assert {one.name for one in world.of(NotifyPod)} == {FIRST}
-    words = [one.notice.split(" ")[1] for one in world.of(NotifyPod)]
+    assert {one.name for one in world.patched("notify")} == {FIRST}
+    words = [one.value.split(" ")[1] for one in world.patched("notify")]
     assert words == ["REPORT", "RESTART"]
     assert uids(world) == before
     assert (world.record.epoch, world.record.restarts) == (1, 1)
@@ -232,7 +236,7 @@ def test_who_does_not_heed_a_notice_is_asked_again_when_it_has_hung_as_long_agai
     world = World(pytorch_job(stuck_after=str(LIMIT)))
     speaks(world)
     world.wait(2 * LIMIT + 120)
-    words = [one.notice.split(" ")[1] for one in world.of(NotifyPod)]
+    words = [one.value.split(" ")[1] for one in world.patched("notify")]
     assert words == ["REPORT", "RESTART"] * 2
 
 

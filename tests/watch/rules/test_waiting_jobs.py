@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from defects.test_trainer import job, mpi, of_parts, part, with_data
-from etcompile.watch.actions import TouchPod
 from etcompile.watch.rules.hostfile import succeeded
 from world import World
 
@@ -42,12 +41,12 @@ def test_the_kubelets_of_those_who_wait_are_told_to_look_at_once() -> None:
             world.change(name, phase="Pending", ready=False)
     waiting = [name for name in world.pods if "node" in name]
     world.wait(60, ready=False)
-    assert not world.of(TouchPod)
+    assert not world.patched("touch")
     world.succeed("t-dataset-initializer-0-0")
     world.settle()
-    assert [touch.name for touch in world.of(TouchPod)] == waiting
+    assert [touch.name for touch in world.patched("touch")] == waiting
     world.wait(600, ready=False)
-    assert len(world.of(TouchPod)) == len(waiting)
+    assert len(world.patched("touch")) == len(waiting)
 
 
 def test_where_nobody_waits_nothing_is_told() -> None:
