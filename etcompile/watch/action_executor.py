@@ -134,10 +134,15 @@ class ActionExecutor(Struct, frozen=True):
                 self.logs.read(case.key, action)
 
     def create_secrets(self, case: Case) -> None:
-        """Creates the Secrets that a job's Pods wait for, if they are not there."""
-        from etcompile.model.keypair import with_key_pair  # noqa: PLC0415 - cryptography
+        """Creates the job's key pair, once; where a Pod has started there is one."""
+        memory, job = self.memory.of(case.key).run, case.run.job
+        pair = case.run.uid, job.credentials.secret if job.credentials else ""
+        if job.credentials is None or job.run.suspended or memory.secrets == pair:
+            return
+        pending = all(pod.view.phase == "Pending" for pod in case.seen.pods.values())
+        for value in case.run.secrets() if pending else ():
+            from etcompile.model.keypair import with_key_pair  # noqa: PLC0415 - cryptography
 
-        for value in case.run.secrets():
             secret = owned(value, case.seen.config)
             try:
                 # A key pair costs something, and nearly always there is one already. Without any
@@ -148,6 +153,7 @@ class ActionExecutor(Struct, frozen=True):
             except ClusterError as error:
                 if not error.already_exists:
                     raise
+        memory.secrets = pair
 
     def learn_admitted(self, case: Case, pods: Iterable[PodView]) -> bool:
         """Asks by a dry run a role what admission, which may rewrite images, makes of its Pods."""

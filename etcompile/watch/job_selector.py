@@ -5,7 +5,7 @@ watcher writes carry others. So the API server cannot choose all of them by one 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -20,13 +20,18 @@ class SelectorError(ValueError):
 
 
 class Selector(Struct, frozen=True):
-    """Which labels are meant: those of which all requirements hold."""
+    """Which labels are meant: those of which all requirements hold.
 
-    requirements: tuple[Callable[[Mapping[str, str]], bool], ...] = ()
+    Args:
+        requirements: Of each a key, values, and whether the label is to have one of these. A label
+            that is absent has the value None.
+    """
+
+    requirements: tuple[tuple[str, frozenset[str | None], bool], ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is meant."""
-        return all(holds(labels) for holds in self.requirements)
+        return all((labels.get(key) in values) == is_in for key, values, is_in in self.requirements)
 
 
 def selector(text: str) -> Selector:
@@ -35,20 +40,15 @@ def selector(text: str) -> Selector:
     Raises:
         SelectorError: it is none.
     """
-    if not text.strip():
-        return Selector()
-    return Selector(tuple(_requirement(part.strip()) for part in _COMMAS.split(text)))
-
-
-def _requirement(text: str) -> Callable[[Mapping[str, str]], bool]:
-    if match := _SET.match(text):
-        key, wanted = match["key"], frozenset(v.strip() for v in match["values"].split(","))
-        is_in = match["how"] == "in"
-        return lambda labels: (labels.get(key) in wanted) == is_in
-    if match := _EQUAL.match(text):
-        key, value, equal = match["key"], match["value"], match["how"] != "!="
-        return lambda labels: (labels.get(key) == value) == equal
-    if match := _THERE.match(text):
-        key, there = match["key"], not match["absent"]
-        return lambda labels: (key in labels) == there
-    raise SelectorError(f"'{text}' is not a valid label selector requirement")
+    requirements: list[tuple[str, frozenset[str | None], bool]] = []
+    for part in _COMMAS.split(text) if text.strip() else ():
+        if match := _SET.match(part.strip()):
+            values = frozenset(value.strip() for value in match["values"].split(","))
+            requirements.append((match["key"], values, match["how"] == "in"))
+        elif match := _EQUAL.match(part.strip()):
+            requirements.append((match["key"], frozenset({match["value"]}), match["how"] != "!="))
+        elif match := _THERE.match(part.strip()):
+            requirements.append((match["key"], frozenset({None}), bool(match["absent"])))
+        else:
+            raise SelectorError(f"'{part.strip()}' is not a valid label selector requirement")
+    return Selector(tuple(requirements))

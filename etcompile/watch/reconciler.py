@@ -167,7 +167,7 @@ class Reconciler(Struct, frozen=True):
             if len(seen.gone) > most:
                 self.store.forget_gone(key, most)
             case = Case(key, previous or run, seen, record)
-            self._create_secrets(case, memory)
+            self.executor.create_secrets(case)
             foreign = strangers(case.run, seen)
             if self.executor.learn_admitted(case, [pod for pod, _ in foreign.values()]):
                 foreign = strangers(case.run, seen)
@@ -213,15 +213,6 @@ class Reconciler(Struct, frozen=True):
             self.memory.forget(key)
         else:
             take_back(self.executor.control, key, seen)
-
-    def _create_secrets(self, case: Case, memory: JobMemory) -> None:
-        """Creates the job's key pair, once; where a Pod has started there is one."""
-        ssh, suspended = case.run.job.credentials, case.run.job.run.suspended
-        if ssh is None or suspended or memory.run.secrets == (case.run.uid, ssh.secret):
-            return
-        if all(pod.view.phase == "Pending" for pod in case.seen.pods.values()):
-            self.executor.create_secrets(case)
-        memory.run.secrets = case.run.uid, ssh.secret
 
     def _later(self, memory: JobMemory) -> float:
         memory.ledger.failed_looks += 1

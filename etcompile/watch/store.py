@@ -232,7 +232,7 @@ class Store:
         if known is not None and known.version >= version:
             return False
         tracking = Tracking.of(value["metadata"])
-        if tracking.marked and tracking != seen.tracking:
+        if (tracking.labels or tracking.annotations) and tracking != seen.tracking:
             seen.tracking = tracking
         same = known if known is not None and known.view.uid == value["metadata"]["uid"] else None
         view = pod_view(value, same.view if same is not None else None)

@@ -62,11 +62,6 @@ class Tracking(Struct, frozen=True):
         return cls({key: labels[key] for key in _LABELS if key in labels}, annotations)
 
     @property
-    def marked(self) -> bool:
-        """Whether there are any."""
-        return bool(self.labels or self.annotations)
-
-    @property
     def synced(self) -> bool:
         """Whether a tool brings back what is deleted."""
         return bool({*self.labels, *self.annotations} - _NOT_SYNCED)
