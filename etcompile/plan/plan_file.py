@@ -14,19 +14,7 @@ from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.k8s.path import dotted, misfit
-from etcompile.plan.step import (
-    Action,
-    FieldChange,
-    JobSet,
-    Need,
-    ObjectRef,
-    Option,
-    Plan,
-    Reason,
-    Remedy,
-    Step,
-    Until,
-)
+from etcompile.plan.step import Option, Plan, Reason, Remedy, Step
 
 API_VERSION = "etcompile.dev/v1"
 KIND = "Plan"
@@ -43,45 +31,20 @@ class PlanError(Exception):
         self.path = path
 
 
-class _Ref(Struct, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    api_version: str
-    kind: str
-    namespace: str = ""
-    name: str
-
-
 class _Remedy(Struct):
     reason: int
     option: Option
     words: str
 
 
-class _Step(Struct, kw_only=True, rename="camel", omit_defaults=True):
-    id: str
-    action: Action
-    ref: _Ref = field(name="object")
-    job: str | None = None
-    wave: int
-    reasons: tuple[str, ...] = ()
-    remedies: tuple[_Remedy, ...] = ()
-    after: tuple[str, ...] = ()
-    needs: Need | None = None
-    until: Until | None = None
-    limit: int | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    origin: str | None = None
-    frees_quota: bool = field(default=False, name="makesRoom")
-    changes: tuple[FieldChange, ...] = ()
-    manifest: dict[str, Any] | None = None
+class _Step(Step, frozen=True, kw_only=True):
+    """A step as it is written, with its reasons as people read them."""
+
+    texts: tuple[str, ...] = field(default=(), name="reasons")
+    options: tuple[_Remedy, ...] = field(default=(), name="remedies")
 
 
-class _Plan(Struct, kw_only=True):
-    against: str
-    context: str | None = None
-    namespace: str | None = None
-    cluster: str | None = None
-    job_set: JobSet | None = field(default=None, name="set")
+class _Plan(Plan, frozen=True):
     steps: tuple[_Step, ...]
 
 
@@ -137,18 +100,14 @@ def read_plan(data: bytes) -> Plan:
         raise PlanError(f"this is not a plan: {error}") from error
     steps = []
     for step in read.steps:
-        fields = structs.asdict(step)
-        del fields["id"]
-        ref = ObjectRef(**structs.asdict(fields.pop("ref")))
-        remedies = {
-            remedy.reason: Remedy(remedy.option, remedy.words) for remedy in fields.pop("remedies")
-        }
+        remedies = {each.reason: Remedy(each.option, each.words) for each in step.options}
         why = []
-        for number, text in enumerate(fields.pop("reasons")):
+        for number, text in enumerate(step.texts):
             remedy = remedies.get(number)
             why.append(Reason(text.removesuffix(f"; {remedy.words}") if remedy else text, remedy))
-        steps.append(Step(ref=ref, why=tuple(why), **fields))
-    plan = Plan(**{**structs.asdict(read), "steps": tuple(steps)})
+        fields = {name: getattr(step, name) for name in Step.__struct_fields__}
+        steps.append(Step(**(fields | {"why": tuple(why)})))
+    plan = Plan(**(structs.asdict(read) | {"steps": tuple(steps)}))
     if value.get("digest") != digest(plan):
         raise PlanError("it was changed since it was written", ("digest",))
     return plan
@@ -182,16 +141,16 @@ def _context(plan: Plan) -> dict[str, Any]:
 
 
 def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
-    fields = structs.asdict(step)
-    manifest = fields.pop("manifest")
-    fields["ref"] = _Ref(**structs.asdict(fields["ref"]))
-    fields["remedies"] = tuple(
+    remedies = tuple(
         _Remedy(place, reason.remedy.option, reason.remedy.words)
-        for place, reason in enumerate(fields.pop("why"))
+        for place, reason in enumerate(step.why)
         if reason.remedy is not None
     )
-    written = _Step(id=step.id, reasons=step.reasons, **fields)
-    value: dict[str, Any] = msgspec.to_builtins(written)
-    if whole and manifest is not None:
-        value["manifest"] = manifest
+    fields = {**structs.asdict(step), "why": (), "manifest": None}
+    value: dict[str, Any] = msgspec.to_builtins(
+        _Step(**fields, texts=step.reasons, options=remedies)
+    )
+    value |= {"id": step.id, "wave": step.wave}
+    if whole and step.manifest is not None:
+        value["manifest"] = step.manifest
     return value

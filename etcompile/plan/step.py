@@ -65,7 +65,7 @@ ObjectKey = tuple[str, str, str, str]
 """API group, kind, namespace and name of an object: it has them in every version."""
 
 
-class ObjectRef(Struct, frozen=True, order=True):
+class ObjectRef(Struct, frozen=True, order=True, omit_defaults=True, rename="camel"):
     """Which object.
 
     Args:
@@ -75,8 +75,8 @@ class ObjectRef(Struct, frozen=True, order=True):
 
     api_version: str
     kind: str
-    namespace: str
-    name: str
+    namespace: str = ""
+    name: str = ""
 
     @property
     def group(self) -> str:
@@ -172,7 +172,7 @@ class Reason(Struct, frozen=True):
         return f"{self.text}; {self.remedy.words}" if self.remedy else self.text
 
 
-class Step(Struct, frozen=True, dict=True):
+class Step(Struct, frozen=True, dict=True, omit_defaults=True, rename="camel"):
     """One thing to do about one object.
 
     Args:
@@ -190,7 +190,7 @@ class Step(Struct, frozen=True, dict=True):
     """
 
     action: Action
-    ref: ObjectRef
+    ref: ObjectRef = field(name="object")
     why: tuple[Reason, ...] = ()
     changes: tuple[FieldChange, ...] = ()
     after: tuple[str, ...] = ()
@@ -203,7 +203,7 @@ class Step(Struct, frozen=True, dict=True):
     resource_version: str | None = None
     manifest: Object | None = None
     origin: str | None = None
-    frees_quota: bool = False
+    frees_quota: bool = field(default=False, name="makesRoom")
 
     @cached_property
     def id(self) -> str:
@@ -274,7 +274,7 @@ class Plan(Struct, frozen=True):
     context: str | None = None
     namespace: str | None = None
     cluster: str | None = None
-    job_set: JobSet | None = None
+    job_set: JobSet | None = field(default=None, name="set")
 
     @property
     def differs(self) -> bool:
