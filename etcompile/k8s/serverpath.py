@@ -69,12 +69,6 @@ def place(value: Any, path: str) -> Place | None:
     return Place(tuple(steps), holder, key) if steps else None
 
 
-def value_at(value: Any, path: str) -> Any:
-    """The value at a path of the API server's; None if there is none."""
-    where = place(value, path)
-    return where.value if where else None
-
-
 def _item(items: list[Any], match: re.Match[str]) -> tuple[int | None, str]:
     if match["index"] is not None:
         number = int(match["index"])

@@ -158,7 +158,7 @@ def _of_steps(steps: Sequence[Step]) -> Diagnostic:
     step = steps[0]
     objects = listed(dict.fromkeys(other.ref for other in steps))
     changes = [change for change in step.changes if change.manager or change.immutable]
-    problem = "; ".join((*(reason.text for reason in step.why), *map(both_values, changes)))
+    problem = "; ".join((*(reason.text for reason in step.why), *map(_both_values, changes)))
     if step.needs == "room":
         return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=objects, problem=problem)
     hints = [remedy.words for remedy in step.remedies]
@@ -172,12 +172,10 @@ def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
     groups: dict[object, list[Refusal]] = {}
     for refusal in refusals:
         reasons = tuple(reason.replace(refusal.ref.name, "*") for reason in refusal.reasons)
-        likeness = (refusal.cause, reasons, refusal.changes, refusal.hint)
-        groups.setdefault(likeness, []).append(refusal)
+        groups.setdefault((refusal.cause, reasons, refusal.hint), []).append(refusal)
     for group in groups.values():
         refusal, refs = group[0], dict.fromkeys(other.ref for other in group)
-        values = [both_values(change) for change in refusal.changes if change.before is not None]
-        problem = "; ".join((*refusal.reasons, *values))
+        problem = "; ".join(refusal.reasons)
         if len(refs) > 1:
             problem = problem.replace(refusal.ref.name, "*")
         objects = listed(refs)
@@ -189,7 +187,7 @@ def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
             yield diagnose(_CODES[refusal.cause], None, **facts)
 
 
-def both_values(change: FieldChange) -> str:
+def _both_values(change: FieldChange) -> str:
     """A field with both its values: `data.hosts is "a:1", and would be "b:1"`."""
     before, after = (
         json.dumps(value, ensure_ascii=False, sort_keys=True)

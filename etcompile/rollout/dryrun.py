@@ -1,14 +1,10 @@
 """Differences to what the API server would make of them, from its own dry runs.
 
 Admission may change what is sent: a plugin that always pulls images, a policy that sets requests
-when a Pod is created, a webhook that rewrites images. No simulation knows that, so where a cluster
-is at hand a difference counts only if a dry run shows it: it goes through the same admission,
-validation and field owners as the write would (reference/gitops.md 4.3).
-
-Two requests are made. What would an update make of the live object? And what would the same
-manifest become if it were created now? Where that is what is there already, the live object is
-what the files declare: a policy for new objects made it so, and changing it back would go on for
-ever.
+when a Pod is created. So a difference counts only if a dry run of the update shows it
+(reference/gitops.md 4.3). A second dry run asks what the same manifest would become if it were
+created now. Where that is there already, a policy for new objects made it so, and changing it back
+would go on for ever.
 """
 
 import threading
@@ -16,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from msgspec import Struct
+from msgspec import structs
 
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, overlap
@@ -35,21 +31,6 @@ _AT_ONCE = 16
 _LONGEST = 50
 _ITSELF = frozenset({"CustomResourceDefinition", "Namespace"})
 """Kinds whose objects are not the same under another name."""
-
-
-class _Update(Struct, frozen=True):
-    """What an update would come to.
-
-    Args:
-        result: The object afterwards; None if the API server refuses the update.
-        accepted: It takes no field from another manager.
-        immutable: The fields that cannot change, if that is why it is refused.
-    """
-
-    result: Object | None
-    places: tuple[Raw, ...] = ()
-    accepted: bool = False
-    immutable: tuple[str, ...] = ()
 
 
 class DryRun:
@@ -82,42 +63,36 @@ class DryRun:
     def _answer(self, difference: Difference) -> Answer | None:
         """What is left of a difference; None if the server does not say."""
         desired, live = difference.desired, difference.live
-        body = _member(desired, live, difference.inventory)
-        update = self._updated(body, live)
-        if update is None:
-            return None
-        if update.result is not None and not update.places:
-            return Answer(desired, (), accepted=True)
-        new = self._as_new(body, difference)
-        foreseen = difference.places
+        answer, foreseen = self._updated(desired, difference), difference.places
+        if answer is None or (answer.result is not None and not answer.places):
+            return answer
+        new = self._as_new(difference)
         for changed in foreseen if new is not None else ():
             # Where a new object would be as the live one is, what is there stays.
             is_there = value_at(live, changed.path)
             if same(changed.path, value_at(new, changed.path), is_there):
                 desired = changed_at(desired, changed.path, is_there)
         if desired is not difference.desired:
-            body = _member(desired, live, difference.inventory)
-            foreseen = compared(body, live, difference.owned)
+            foreseen = compared(_member(desired, difference), live, difference.owned)
             if not foreseen:
                 return Answer(desired, (), accepted=True)
-            update = self._updated(body, live)
-            if update is None:
-                return None
-        if update.result is None:
-            return Answer(desired, foreseen, accepted=False, immutable=update.immutable)
-        return Answer(desired, update.places, update.accepted, update.result)
+            answer = self._updated(desired, difference)
+        if answer is not None and answer.result is None:
+            return structs.replace(answer, places=foreseen)
+        return answer
 
-    def _updated(self, desired: Object, live: Object) -> _Update | None:
-        """What an update would make of a live object; None if the API server does not say."""
+    def _updated(self, desired: Object, difference: Difference) -> Answer | None:
+        """What an update would make of the live object; None if the API server does not say."""
         if self.denied:
             return None
-        body = {**desired, "metadata": {**desired["metadata"], "uid": live["metadata"].get("uid")}}
+        live, body = difference.live, _member(desired, difference)
+        body = {**body, "metadata": {**body["metadata"], "uid": live["metadata"].get("uid")}}
         owners: list[tuple[KeyedPath, str]] = []
         try:
             result = self._cluster.server_side_apply(body, dry_run=True)
         except ClusterError as error:
             if not error.conflicts:
-                return self._refused(error)
+                return self._refused(desired, error)
             for conflict in error.conflicts:
                 at = place(body, conflict.field) or place(live, conflict.field)
                 words = conflict.field.removeprefix(".").split(".")
@@ -125,7 +100,7 @@ class DryRun:
             try:
                 result = self._cluster.server_side_apply(body, dry_run=True, force=True)
             except ClusterError as error:
-                return self._refused(error)
+                return self._refused(desired, error)
         places = tuple(
             Raw(
                 changed.path,
@@ -135,22 +110,22 @@ class DryRun:
             )
             for changed in compared(result, live, None)
         )
-        return _Update(result, places, accepted=not owners)
+        return Answer(desired, places, accepted=not owners, result=result)
 
-    def _refused(self, error: ClusterError) -> _Update | None:
+    def _refused(self, desired: Object, error: ClusterError) -> Answer | None:
         if is_fatal(error):
             raise error
         if may_not(error):
             self.denied = error.message
         fields = cannot_change(error)
-        return _Update(None, immutable=fields) if fields else None
+        return Answer(desired, (), accepted=False, immutable=fields) if fields else None
 
-    def _as_new(self, desired: Object, difference: Difference) -> Object | None:
+    def _as_new(self, difference: Difference) -> Object | None:
         """What the object would be if it were created now; None if the API server does not say.
 
         Alike objects, the Pods of a role with the same differences, need one answer.
         """
-        if desired["kind"] in _ITSELF:
+        if difference.ref.kind in _ITSELF:
             return None
         changes = ((at.path, repr(at.before), repr(at.after)) for at in difference.places)
         labels = difference.desired["metadata"].get("labels") or {}
@@ -162,7 +137,8 @@ class DryRun:
         if known is not None:
             return known.result()
         try:
-            answer.set_result(self._cluster.create(under_another_name(desired), dry_run=True))
+            body = under_another_name(_member(difference.desired, difference))
+            answer.set_result(self._cluster.create(body, dry_run=True))
         except ClusterError as error:
             if is_fatal(error):
                 answer.set_exception(error)
@@ -185,10 +161,10 @@ def under_another_name(value: Object) -> dict[str, Any]:
     return {**value, "metadata": {**metadata, "generateName": f"{name}-"}}
 
 
-def _member(desired: Object, live: Object, inventory: str | None) -> Object:
+def _member(desired: Object, difference: Difference) -> Object:
     """The object with the label of its ApplySet: that of an inventory, else the one it has."""
-    labels = live["metadata"].get("labels") or {}
-    if not (label := inventory or labels.get(PART_OF)):
+    labels = difference.live["metadata"].get("labels") or {}
+    if not (label := difference.inventory or labels.get(PART_OF)):
         return desired
     metadata = desired["metadata"]
     own = {**(metadata.get("labels") or {}), PART_OF: label}

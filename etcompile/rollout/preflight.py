@@ -1,15 +1,11 @@
 """A plan to what the API server has against it, before anything is written.
 
-What is half done because its second half is refused is worse than what was not begun.
-
 Each change is tried with a server-side dry run, which meets the same rights, validation, admission
 and field owners as the write. Of many new objects that are alike, the Pods of a role, one is tried,
 and one deletion of each kind of a job, unless the cluster has policies that may tell them apart.
 What is to be replaced is tried under another name: an object must not be deleted for one that will
-be refused (reference/gitops.md 2.2).
-
-A dry run does not show whether the user may list and watch what the plan has to wait for. The API
-server says that (SelfSubjectAccessReview, which everybody may create).
+be refused (reference/gitops.md 2.2). Whether the user may list and watch what the plan has to wait
+for is asked by a SelfSubjectAccessReview.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -211,10 +207,9 @@ def _tried(
         if of_namespace(error):
             where = step.ref.namespace or cluster.namespace
             return refusal(structs.replace(step.ref, namespace=where), error)
-        if writer.shared(step, body, error) is not None:
+        if writer.may_take(error) or writer.shared(step, body, error) is not None:
             return None
-        left = writer.conflicts(step, error)
-        return refusal(step.ref, left, body) if isinstance(left, ClusterError) else left
+        return refusal(step.ref, error)
     return None
 
 
@@ -251,7 +246,15 @@ class Policies:
         if self._rules is None:
             self._rules = [*self._read()]
         resource = self._cluster.resource(ref.api_version, ref.kind).plural
-        return any(_is_about(rule, ref.group, resource, operation) for rule in self._rules)
+        about = (
+            ("apiGroups", {"*", ref.group}),
+            ("resources", {"*", "*/*", resource}),
+            ("operations", {"*", operation}),
+        )
+        return any(
+            all(rule.get(name) is None or not known.isdisjoint(rule[name]) for name, known in about)
+            for rule in self._rules
+        )
 
     def _read(self) -> Iterator[Rule]:
         for kind in _POLICIES:
@@ -268,13 +271,3 @@ class Policies:
                 yield from constraints.get("resourceRules") or ()
                 for webhook in policy.get("webhooks") or ():
                     yield from webhook.get("rules") or ()
-
-
-def _is_about(rule: Rule, group: str, resource: str, operation: str) -> bool:
-    groups, resources = rule.get("apiGroups"), rule.get("resources")
-    operations = rule.get("operations")
-    return (
-        (groups is None or not {"*", group}.isdisjoint(groups))
-        and (resources is None or not {"*", "*/*", resource}.isdisjoint(resources))
-        and (operations is None or not {"*", operation}.isdisjoint(operations))
-    )

@@ -9,10 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.exitcodes import CLUSTER, CONFLICT, INPUT, REPLACEMENT
-from etcompile.k8s.objects import Object
-from etcompile.k8s.serverpath import place, value_at
-from etcompile.kubeapi.errors import ClusterError, FieldConflict
-from etcompile.plan.step import FieldChange, ObjectRef, masked
+from etcompile.kubeapi.errors import ClusterError
+from etcompile.plan.step import ObjectRef
 
 Cause = Literal["conflict", "replace", "cluster", "namespace", "invalid"]
 """Somebody else's object or field; a field that cannot change; the API server or the way to it;
@@ -46,7 +44,6 @@ class Refusal(Struct, frozen=True):
     ref: ObjectRef
     cause: Cause
     reasons: tuple[str, ...]
-    changes: tuple[FieldChange, ...] = ()
     hint: str = ""
     fatal: bool = False
     clause: str = ""
@@ -65,9 +62,7 @@ class RefusedError(Exception):
         self.refusal = refusal
 
 
-def refusal(
-    ref: ObjectRef, error: ClusterError, desired: Object | None = None, live: Object | None = None
-) -> Refusal:
+def refusal(ref: ObjectRef, error: ClusterError) -> Refusal:
     """The refusal that an answer of the API server means."""
     if clause := of_namespace(error):
         # It is about the namespace, and the same for all objects in it.
@@ -77,13 +72,10 @@ def refusal(
             hint = f"kubectl create namespace {ref.namespace}"
         return Refusal(namespace, "namespace", (f"it {clause}",), hint=hint, clause=clause)
     if error.conflicts:
-        changes = tuple(
-            _change(ref, conflict, desired or {}, live or {}) for conflict in error.conflicts
-        )
         owners = (f"{conflict.manager} owns {conflict.field}" for conflict in error.conflicts)
         reasons = tuple(dict.fromkeys(owners))
         hint = f"--take-ownership {error.conflicts[0].manager} takes the field over"
-        return Refusal(ref, "conflict", reasons, changes, hint)
+        return Refusal(ref, "conflict", reasons, hint)
     other_uid = error.status == 422 and any(cause.field == "metadata.uid" for cause in error.causes)
     if error.conflict or other_uid:
         words = "it was changed or replaced by another client in the meantime"
@@ -91,8 +83,7 @@ def refusal(
     if fields := cannot_change(error):
         words = f"{', '.join(fields)} cannot be changed on an existing object"
         hint = "--replace deletes and recreates it"
-        changes = tuple(FieldChange(field, "changed", immutable=True) for field in fields)
-        return Refusal(ref, "replace", (f"{words}: {_short(error.message)}",), changes, hint)
+        return Refusal(ref, "replace", (f"{words}: {_short(error.message)}",), hint)
     if error.invalid or (error.status == 403 and not may_not(error)):
         # A policy's word about the object, not one about who asks.
         return Refusal(ref, "invalid", (_short(error.message),))
@@ -144,21 +135,6 @@ def of_namespace(error: ClusterError) -> str:
     if error.not_found:
         return "does not exist" if error.message.startswith("namespaces ") else ""
     return "is being deleted" if error.terminating else ""
-
-
-def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Object) -> FieldChange:
-    path = conflict.field.removeprefix(".")
-    ours = place(desired, conflict.field)
-    steps = ours.steps if ours else tuple(path.split("."))
-    before, after = value_at(live, conflict.field), value_at(desired, conflict.field)
-    return FieldChange(
-        path,
-        "changed",
-        masked(ref.kind, steps, before),
-        masked(ref.kind, steps, after),
-        manager=conflict.manager,
-        steps=steps,
-    )
 
 
 def _short(message: str) -> str:

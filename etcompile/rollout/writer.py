@@ -25,7 +25,7 @@ from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.step import Action, ObjectRef, Step
 from etcompile.rollout.live import live_object
 from etcompile.rollout.machine.messages import Effect, Proposal, Written
-from etcompile.rollout.refusals import Refusal, RefusedError, refusal
+from etcompile.rollout.refusals import Refusal, RefusedError
 
 _NOTHING_YET = "1"
 """A resourceVersion that no object has: with it, a server-side apply creates or fails. A plain
@@ -76,7 +76,15 @@ class Writer:
         """Creates an object; one that is there meanwhile is judged as the plan would have."""
         body = self.body(step)
         if wants_key_pair(body):
-            return self._key_pair(step, body)
+            try:
+                pair = self._cluster.create(with_key_pair(body))
+                live = {key: pair[key] for key in ("apiVersion", "kind", "metadata")}
+            except ClusterError as error:
+                if not error.already_exists:
+                    raise
+                # Whoever was faster made one that will do; a second would cut off running Pods.
+                return Written("created", live_object(self._cluster, step.ref, metadata_only=True))
+            return Written("created", live)
         # A definition is Established a moment before the API server's discovery has its kind. A
         # kind without a definition has been refused before anything was written.
         last = time.monotonic() + _DISCOVERY
@@ -106,13 +114,27 @@ class Writer:
         status = _WRITTEN.get(step.action, "updated")
         if step.action == "adopt":
             self._inherit(step)
-        try:
-            return Written(status, self._cluster.server_side_apply(_with(body, uid=step.uid)))
-        except ClusterError as error:
-            if (agreed := self.shared(step, body, error)) is not None:
-                live = self._cluster.server_side_apply(_with(agreed, uid=step.uid))
-                return Written(status, live)
-            return Written(status, self._take_ownership(step, body, error))
+        for _ in range(_TRIES):
+            try:
+                return Written(status, self._cluster.server_side_apply(_with(body, uid=step.uid)))
+            except ClusterError as error:
+                if (agreed := self.shared(step, body, error)) is not None:
+                    body = agreed
+                    continue
+                if not self.may_take(error):
+                    raise
+            live = live_object(self._cluster, step.ref, metadata_only=True)
+            if live is None or live["metadata"]["uid"] != step.uid:
+                raise _unsteady(step.ref)
+            # Nobody else's fields: with that version, the conflicts are those just seen.
+            version = live["metadata"]["resourceVersion"]
+            pinned = _with(body, uid=step.uid, resourceVersion=version)
+            try:
+                return Written(status, self._cluster.server_side_apply(pinned, force=True))
+            except ClusterError as error:
+                if not error.conflict:
+                    raise
+        raise _unsteady(step.ref)
 
     def delete(self, ref: ObjectRef, uid: str | None, *, dry_run: bool = False) -> Written:
         """Deletes that very object, if it is still there; a dry run only tries whether it may."""
@@ -160,25 +182,12 @@ class Writer:
             ours.holder[ours.key] = theirs.value
         return body
 
-    def conflicts(self, step: Step, error: ClusterError) -> ClusterError | Refusal | None:
-        """What is left of the conflicts of an apply: None if all may be taken over."""
-        if not error.conflicts:
-            return error
+    def may_take(self, error: ClusterError) -> bool:
+        """Whether an apply failed only because of fields that may be taken from their managers."""
         losers = self._rights.take_ownership
-        if "*" in losers or all(conflict.manager in losers for conflict in error.conflicts):
-            return None
-        live = live_object(self._cluster, step.ref) if step.ref.kind != "Secret" else None
-        return refusal(step.ref, error, self.body(step), live)
-
-    def _key_pair(self, step: Step, body: Object) -> Written:
-        try:
-            live = self._cluster.create(with_key_pair(body))
-        except ClusterError as error:
-            if not error.already_exists:
-                raise
-            # Whoever was faster made one that will do; a second would cut off running Pods.
-            return Written("created", live_object(self._cluster, step.ref, metadata_only=True))
-        return Written("created", {key: live[key] for key in ("apiVersion", "kind", "metadata")})
+        return bool(error.conflicts) and (
+            "*" in losers or all(conflict.manager in losers for conflict in error.conflicts)
+        )
 
     def _judge(self, step: Step, body: Object, there: Object) -> Written:
         """What the plan would have done about an object that stands in the place of a new one."""
@@ -196,32 +205,7 @@ class Writer:
             )
         reasons = ("it was created by another client in the meantime", *judged.reasons)
         cause = judged.action if judged.action == "replace" else "conflict"
-        raise RefusedError(Refusal(step.ref, cause, reasons, judged.changes))
-
-    def _take_ownership(self, step: Step, body: Object, error: ClusterError) -> Object:
-        """The object after its fields were taken from the managers that may lose them."""
-        for _ in range(_TRIES):
-            left = self.conflicts(step, error)
-            if isinstance(left, ClusterError):
-                raise left
-            if left is not None:
-                raise RefusedError(left)
-            live = live_object(self._cluster, step.ref, metadata_only=True)
-            if live is None or live["metadata"]["uid"] != step.uid:
-                raise _unsteady(step.ref)
-            # Nobody else's fields: with that version, the conflicts are those just seen.
-            version = live["metadata"]["resourceVersion"]
-            pinned = _with(body, uid=step.uid, resourceVersion=version)
-            try:
-                return self._cluster.server_side_apply(pinned, force=True)
-            except ClusterError as newer:
-                if not newer.conflict:
-                    raise
-            try:
-                return self._cluster.server_side_apply(_with(body, uid=step.uid))
-            except ClusterError as newer:
-                error = newer
-        raise _unsteady(step.ref)
+        raise RefusedError(Refusal(step.ref, cause, reasons))
 
     def _inherit(self, step: Step) -> None:
         """Makes fields of `kubectl apply` ours, or what leaves the manifest would stay for ever.
