@@ -18,7 +18,7 @@ from etcompile.cli.options import ClusterOptions, Duration, ReportOptions
 from etcompile.cli.reporting import colored, notices, report, write
 from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
-from etcompile.plan.groups import MARKS, destroyed, toll
+from etcompile.plan.groups import STYLES, destroyed, toll
 from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:
     click.echo(f"{toll(plan)} ({context}server {cluster.server}):", err=True)
     for group in groups[:_LISTED]:
         reason = f" ({', '.join(group.first.reasons)})" if group.first.reasons else ""
-        click.echo(f"  {MARKS[group.first.action]:>3} {group.title}{reason}", err=True)
+        click.echo(f"  {STYLES[group.first.action].mark:>3} {group.title}{reason}", err=True)
     if len(groups) > _LISTED:
         click.echo(f"  … and {len(groups) - _LISTED} more", err=True)
     try:

@@ -24,35 +24,33 @@ _CONTEXT = 2
 _COMPARED = 4000
 """Lines of either text that are compared."""
 
-_DONE: dict[Action, str] = {
-    "create": "to create",
-    "adopt": "to adopt",
-    "update": "to update",
-    "replace": "to replace",
-    "delete": "to delete",
-    "release": "to release",
-    "conflict": "in conflict",
-    "unmanaged": "left alone",
-    "unchanged": "unchanged",
-}
 _UNTIL = {
     "ready": ("is Ready", "are Ready"),
     "gone": ("is gone", "are gone"),
     "drained": ("has drained", "have drained"),
 }
-MARKS: dict[Action, str] = {
-    "create": "+",
-    "adopt": "~",
-    "update": "~",
-    "replace": "-/+",
-    "delete": "-",
-    "release": "~",
-    "wait": "·",
-    "conflict": "!",
-    "unmanaged": "?",
-    "unchanged": "=",
+
+
+class Style(Struct, frozen=True):
+    """How steps of an action are shown: its sign, in a summary, and its colour in a terminal."""
+
+    mark: str
+    words: str
+    color: str
+
+
+STYLES: dict[Action, Style] = {
+    "create": Style("+", "to create", "32"),
+    "adopt": Style("~", "to adopt", "33"),
+    "update": Style("~", "to update", "33"),
+    "replace": Style("-/+", "to replace", "35"),
+    "delete": Style("-", "to delete", "31"),
+    "release": Style("~", "to release", "33"),
+    "wait": Style("·", "to wait", "2"),
+    "conflict": Style("!", "in conflict", "1;31"),
+    "unmanaged": Style("?", "left alone", "2"),
+    "unchanged": Style("=", "unchanged", "2"),
 }
-"""A sign for each action."""
 
 
 class Shown(Struct, frozen=True):
@@ -84,26 +82,24 @@ def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
     for place, step in enumerate(plan.steps):
         if (step.action in IDLE) is not idle:
             continue
-        stem, number = split(step.ref.name)
-        key = (place,) if number is None else (stem, _shape(step))
-        by_shape.setdefault(key, []).append(step)
+        ref = step.ref
+        stem, number = split(ref.name)
+        shape: tuple[object, ...] = (place,)
+        if number is not None:  # all but their own numbers
+            changes = tuple(
+                json.dumps(
+                    [each.path, each.how, each.manager, each.before, each.after], sort_keys=True
+                ).replace(ref.name, "*")
+                for each in step.changes
+            )
+            after = tuple(dict.fromkeys(re.sub(r"-\d+$", "", name) for name in step.after))
+            shape = (stem, step.action, step.until, step.needs, step.job, step.reasons)
+            shape = (*shape, ref.api_version, ref.kind, ref.namespace, changes, after)
+        by_shape.setdefault(shape, []).append(step)
     return [
         Shown(tuple(group), None if idle else number)
         for number, group in enumerate(bundles_of(by_shape.values()), start=1)
     ]
-
-
-def _shape(step: Step) -> object:
-    """What steps of one group have in common: all but their own numbers."""
-    ref = step.ref
-    changes = tuple(
-        f"{change.path} {change.how} {change.manager} "
-        f"{json.dumps([change.before, change.after], sort_keys=True)}".replace(ref.name, "*")
-        for change in step.changes
-    )
-    after = tuple(dict.fromkeys(re.sub(r"-\d+$", "", name) for name in step.after))
-    what = (step.action, step.until, step.needs, step.job, step.reasons)
-    return (*what, ref.api_version, ref.kind, ref.namespace, changes, after)
 
 
 def listed(refs: Iterable[ObjectRef]) -> str:
@@ -141,9 +137,13 @@ def _numbered(kind: str, refs: Sequence[ObjectRef]) -> str:
 
 def summary(plan: Plan) -> str:
     """The plan in a line: `2 to create, 1 to update; 40 unchanged`."""
-    counts = {action: count for action, count in plan.counts().items() if action != "wait"}
-    acting = [f"{count} {_DONE[act]}" for act, count in counts.items() if act not in IDLE]
-    rest = [f"{counts[act]} {_DONE[act]}" for act in ("unchanged", "unmanaged") if act in counts]
+    counts = {
+        action: f"{count} {STYLES[action].words}"
+        for action, count in plan.counts().items()
+        if action != "wait"
+    }
+    acting = [words for action, words in counts.items() if action not in IDLE]
+    rest = [counts[action] for action in ("unchanged", "unmanaged") if action in counts]
     words = ", ".join(acting) or "no differences"
     return f"{words}; {', '.join(rest)}" if rest else words
 

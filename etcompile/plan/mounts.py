@@ -1,9 +1,8 @@
 """Which Pods use an object that a plan replaces or deletes.
 
-The API server deletes a claim only when no Pod that was ever scheduled names it, ended or not
-(the finalizer `kubernetes.io/pvc-protection`). Until then new Pods cannot mount the claim, and the
-apply that began to delete it waits for as long as the Pods run. A Secret or a ConfigMap is deleted
-at once, and the Pods of another job that name it cannot start again.
+The API server deletes a claim only when no Pod that was ever scheduled names it, ended or not (the
+finalizer `kubernetes.io/pvc-protection`), and new Pods cannot mount it until then. A Secret or a
+ConfigMap is deleted at once, and the Pods of another job that name it cannot start again.
 """
 
 from collections import defaultdict
@@ -24,8 +23,6 @@ _SHARED = frozenset({"ConfigMap", _CLAIM, "Secret", "ServiceAccount"})
 
 ReadPods = Callable[[str], Iterable[Object]]
 """Reads all Pods of a namespace."""
-_Users = Mapping[tuple[str, str], list[Object]]
-"""The Pods that use an object, by its kind and name."""
 
 
 def held(
@@ -49,18 +46,22 @@ def held(
         for draft in drafts
         if draft.step.action in DESTROYS and draft.step.ref.kind == "Pod"
     }
-    users: dict[str, _Users] = {}
+    users: dict[str, dict[tuple[str, str], list[Object]]] = {}
+    """By namespace, the Pods that use an object, by its kind and name."""
     result = []
     for draft in drafts:
         step, ref = draft.step, draft.step.ref
         if step.action in DESTROYS and ref.kind in _SHARED and not step.needs:
             where = ref.namespace or namespace
             if where not in users:
-                users[where] = _users(read_pods(where))
+                users[where] = defaultdict(list)
+                for pod in read_pods(where):
+                    for used in {(used.kind, used.name) for used in references(pod)}:
+                        users[where][used].append(pod)
             is_replaced = ref.kind == _CLAIM and step.action == "replace"
             job = (step.job or "").rpartition("/")[2]
             names = []
-            for pod in users[where].get((ref.kind, ref.name), ()):
+            for pod in users[where][ref.kind, ref.name]:
                 name = pod["metadata"]["name"]
                 key = ("", "Pod", where, name)
                 own = key in going or jobs.get(key, "") == step.job
@@ -73,14 +74,6 @@ def held(
                 step = conflict(step, *step.why, reason)
         result.append(Draft(step, draft.value))
     return result
-
-
-def _users(live: Iterable[Object]) -> _Users:
-    users: dict[tuple[str, str], list[Object]] = defaultdict(list)
-    for pod in live:
-        for used in {(used.kind, used.name) for used in references(pod)}:
-            users[used].append(pod)
-    return users
 
 
 def _reason(names: Sequence[str], *, is_replaced: bool) -> str:

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -276,24 +276,14 @@ def label(kind: str, names: Sequence[str]) -> str:
 
 # Drawings ---------------------------------------------------------------------------------------
 
-_Style = Literal["gate", "need", "selected"]
-_ARROWS: dict[_Style, str] = {"gate": "==>", "need": "-->", "selected": "-.->"}
-"""The arrow of each style; on an object, edges are listed in this order."""
+_ARROWS = ("==>", "-->", "-.->")
+"""The arrows of gates, of other needs and of selections, which are listed in this order."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ,.…_/:()\-]")
-
-
-class _Need(Struct, frozen=True):
-    """One node that needs another, with all reasons in `how`: `mounts, reads`."""
-
-    source: int
-    target: int
-    how: str
-    style: _Style
 
 
 def tree(graph: Graph) -> str:
     """The graph as lines of text, in the order in which objects are applied."""
-    by_source: dict[int, list[_Need]] = defaultdict(list)
+    by_source: dict[int, list[Edge]] = defaultdict(list)
     for need in _needs(graph):
         by_source[need.source].append(need)
     lines: list[str] = []
@@ -343,7 +333,7 @@ def mermaid(graph: Graph) -> str:
     outside = [place for place, node in enumerate(graph.nodes) if node.wave is None]
     lines += [f"  {_box(place, graph.nodes[place])}:::outside" for place in outside]
     lines += [
-        f'  n{need.source} {_ARROWS[need.style]}|"{_escaped(need.how)}"| n{need.target}'
+        f'  n{need.source} {_ARROWS[_style(need)]}|"{_escaped(need.how)}"| n{need.target}'
         for need in _needs(graph)
     ]
     if outside:
@@ -364,18 +354,20 @@ FORMS = {"tree": tree, "mermaid": mermaid}
 """The forms by name."""
 
 
-def _needs(graph: Graph) -> list[_Need]:
-    """The edges of a graph, those between the same two nodes as one; gates come first."""
-    reasons: dict[tuple[int, int], list[str]] = defaultdict(list)
+def _needs(graph: Graph) -> list[Edge]:
+    """The edges of a graph, those between the same two nodes as one, with all they do in `how`."""
+    reasons: dict[tuple[int, int], dict[str, bool]] = defaultdict(dict)
     for edge in graph.edges:
-        if edge.how not in reasons[edge.source, edge.target]:
-            reasons[edge.source, edge.target].append(edge.how)
-    needs: list[_Need] = []
-    for (source, target), hows in reasons.items():
-        style: _Style = "gate" if GATE in hows else "selected" if hows == [SELECTED] else "need"
-        needs.append(_Need(source, target, ", ".join(hows), style))
-    order = [*_ARROWS]
-    return sorted(needs, key=lambda need: (need.source, order.index(need.style), need.target))
+        reasons[edge.source, edge.target][edge.how] = edge.binds
+    needs = [
+        Edge(source, target, ", ".join(hows), any(hows.values()))
+        for (source, target), hows in reasons.items()
+    ]
+    return sorted(needs, key=lambda need: (need.source, _style(need), need.target))
+
+
+def _style(need: Edge) -> int:
+    return 0 if GATE in need.how.split(", ") else 2 if need.how == SELECTED else 1
 
 
 def _jobs(graph: Graph) -> dict[str | None, list[int]]:

@@ -30,7 +30,6 @@ from etcompile.plan.step import (
     IDLE,
     Declared,
     ObjectKey,
-    ObjectRef,
     Plan,
     Reason,
     Step,
@@ -145,7 +144,11 @@ def _matched(
             )
             matches[key] = [conflict(step, Reason(reason)) if missing else step]
         elif not rights.whole and is_going(value):
-            matches[key] = _recreated(desired, value, ref)
+            metadata, words = value["metadata"], "the one that exists is being deleted"
+            finalizers = ", ".join(metadata.get("finalizers") or ())
+            why = Reason(f"{words}, kept by the finalizers {finalizers}" if finalizers else words)
+            gone = Step("wait", ref, (why,), until="gone", uid=metadata.get("uid"))
+            matches[key] = [gone, structs.replace(created(desired, ref, words), after=(gone.id,))]
         else:
             seeming = difference(desired, value, ref, rights, group.inventory, group.job)
             if seeming is None:
@@ -175,13 +178,3 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
     if step.action == "unmanaged":
         return unmanaged(step, reason)
     return conflict(structs.replace(step, changes=(), after=(), manifest=None), Reason(reason))
-
-
-def _recreated(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
-    """What to do about an object that is being deleted: wait until it is gone, and create it."""
-    metadata = live["metadata"]
-    finalizers = metadata.get("finalizers") or ()
-    words = "the one that exists is being deleted"
-    held = f"{words}, kept by the finalizers {', '.join(finalizers)}" if finalizers else words
-    gone = Step("wait", ref, (Reason(held),), until="gone", uid=metadata.get("uid"))
-    return [gone, structs.replace(created(desired, ref, words), after=(gone.id,))]

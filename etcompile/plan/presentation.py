@@ -1,9 +1,8 @@
 """A plan to what people read: text for a terminal, Markdown, or a page.
 
-Each is one function from a plan to its text, and shows the groups of `etcompile.plan.groups`.
 Markdown is for a comment on a pull request, which has a limit (65,536 characters on GitHub), so
-what does not fit is left out, and the text says so. The page is for a reviewer who opens a file:
-without scripts everything can still be read and unfolded; the script only searches and filters.
+what does not fit is left out, and the text says so. The page can be read without scripts: these
+only search and filter.
 """
 
 import html
@@ -17,7 +16,7 @@ from etcompile import pages
 from etcompile.diagnostics.message_text import excerpts, printable
 from etcompile.diagnostics.redaction import redacted
 from etcompile.plan.groups import (
-    MARKS,
+    STYLES,
     Line,
     Shown,
     Yaml,
@@ -41,17 +40,6 @@ _MOST_LINES_OF_FIELD = 30
 _WIDEST = 400
 _SHORT = 110
 """Characters of a field and its two values that still fit in one line."""
-_COLOURS = {
-    "create": "32",
-    "adopt": "33",
-    "update": "33",
-    "replace": "35",
-    "delete": "31",
-    "release": "33",
-    "wait": "2",
-    "conflict": "1;31",
-    "unmanaged": "2",
-}
 _LINE_COLOURS = {"-": "31", "+": "32", "@": "36", "#": "1", " ": ""}
 
 
@@ -75,7 +63,7 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
     if destroys := destroyed(plan):
         yield _painted(f"{toll(plan)}:", "1;31", color=color)
         for group in destroys:
-            mark = MARKS[group.first.action]
+            mark = STYLES[group.first.action].mark
             yield _painted(f"  {mark:>3} {printable(group.title)}", "31", color=color)
             if reason := ", ".join(group.first.reasons):
                 yield _painted(f"      {printable(reason)}", "2", color=color)
@@ -85,7 +73,8 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
 
 def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str]:
     step = group.first
-    mark = _painted(f"{MARKS[step.action]:>3} {step.action:<8}", _COLOURS[step.action], color=color)
+    style = STYLES[step.action]
+    mark = _painted(f"{style.mark:>3} {step.action:<8}", style.color, color=color)
     yield f"{group.number:>{width + 2}} {mark} {printable(group.title)}"
     indent = " " * (width + 16)
     notes = list(group.first.reasons) if step.action != "create" or step.needs else []
@@ -150,7 +139,7 @@ def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
     left = 0
     size = len(text.encode())
     for group in groups:
-        action = f"{MARKS[group.first.action]} {group.first.action}"
+        action = f"{STYLES[group.first.action].mark} {group.first.action}"
         reasons = "; ".join(_escaped(reason) for reason in group.first.reasons)
         row = f"| {group.number} | `{action}` | {_escaped(group.title)} | {reasons} |\n"
         if left or len(rows) >= _MOST_ROWS or size + len(row.encode()) > limit // 2:
@@ -259,7 +248,7 @@ def _step(group: Shown, yaml: Yaml) -> dict[str, Any]:
     return {
         "number": group.number,
         "action": step.action,
-        "mark": MARKS[step.action],
+        "mark": STYLES[step.action].mark,
         "title": group.title,
         "names": " ".join(str(member.ref) for member in group.steps),
         "brief": brief,

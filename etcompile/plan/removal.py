@@ -1,12 +1,9 @@
 """The plans that remove a job, or run it again.
 
-To remove a job, launchers are deleted first, and last what other objects need. Whose an object is,
-and whether it holds data that is nowhere else, decides what happens to it.
-
-To run a job again, all old Pods must be gone before the first new one is created. A single plan
-cannot do that, because within a job it creates before it deletes. Between the two, the watcher's
-record of the run is deleted; otherwise the new Pods would learn from it that they are done
-(`docs/protocol.md`).
+To remove a job, launchers are deleted first, and last what other objects need. To run it again, all
+old Pods must be gone before the first new one is created, which a single plan cannot do: within a
+job it creates before it deletes. Between the two, the watcher's record of the run is deleted;
+otherwise the new Pods would learn from it that they are done (`docs/protocol.md`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -25,7 +22,6 @@ from etcompile.plan.step import (
     Plan,
     Reason,
     Remedy,
-    Step,
     conflict,
     deletion,
     reference,
@@ -74,13 +70,19 @@ def removal(
     }
     drafts, left = [], []
     for job, value in belongings:
-        step = structs.replace(_removed(value, uids, reason, adopt=adopt), job=job)
+        step, metadata = structs.replace(deletion(value, reason), job=job), value["metadata"]
+        references = metadata.get("ownerReferences") or ()
+        if (tool := owners.tracker(value)) and not adopt:
+            tracked = Reason(f"{tool} manages it, and would create it again", _ADOPT)
+            step = conflict(step, tracked, needs="adopt")
+        elif any(owner.get("uid") not in uids for owner in references):
+            step = unmanaged(step, f"it is deleted with its owner {owners.owner(value)}")
+        else:
+            step = owners.spared(step, value)
         if step.action in REMOVES and not adopt:
             # Somebody else may have created it, and copied the labels of a job.
             writers = frozenset() if job in applied else appliers.get(job, frozenset())
-            is_ours = job not in applied and (
-                step.ref.key in declared or value["metadata"].get("ownerReferences")
-            )
+            is_ours = job not in applied and (step.ref.key in declared or references)
             maker = owners.stranger(value)
             if maker and not is_ours and not owners.managers(value) & writers:
                 step = unmanaged(step, f"{maker} made it, with labels of the job")
@@ -101,18 +103,6 @@ def removal(
         for step in steps
     ]
     return Plan((*in_turn(steps), *left), context=context)
-
-
-def _removed(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> Step:
-    """The deletion of an object of a job, or why it stays; `uids` are those of all its objects."""
-    step = deletion(live, reason)
-    if (tool := owners.tracker(live)) and not adopt:
-        tracked = Reason(f"{tool} manages it, and would create it again", _ADOPT)
-        return conflict(step, tracked, needs="adopt")
-    references = live["metadata"].get("ownerReferences") or ()
-    if any(owner.get("uid") not in uids for owner in references):
-        return unmanaged(step, f"it is deleted with its owner {owners.owner(live)}")
-    return owners.spared(step, live)
 
 
 # Running a job again ------------------------------------------------------------------------------
@@ -178,21 +168,14 @@ def restart(
     for ref, value in wanted.items():
         step = created(value, ref, _RUN_AGAIN if ref in present else "it does not exist")
         drafts.append(Draft(structs.replace(step, job=member), value))
-
-    parts = (
-        (*removed, *left),
-        tuple(_of_record(record, job) for record in records),
-        tuple(in_turn(ordered(drafts, {member: waits}))),
-    )
+    forgotten = []
+    for record in records:
+        step = structs.replace(deletion(record, "it is of the run before"), job=job)
+        strange = sorted({*(record.get("data") or {})} - _KEYS_OF_RECORD)
+        if strange and (maker := owners.stranger(record)):
+            words = f"{maker} made it, and it holds {', '.join(strange)}"
+            step = conflict(step, Reason(words))
+        forgotten.append(step)
+    parts = ((*removed, *left), tuple(forgotten), tuple(in_turn(ordered(drafts, {member: waits}))))
     first, second, third = (Plan(part, context=context, namespace=namespace) for part in parts)
     return first, second, third
-
-
-def _of_record(value: Object, job: str) -> Step:
-    """What becomes of the record of the run that is over, or of its host list."""
-    step = structs.replace(deletion(value, "it is of the run before"), job=job)
-    strange = sorted({*(value.get("data") or {})} - _KEYS_OF_RECORD)
-    maker = owners.stranger(value)
-    if maker and strange:
-        return conflict(step, Reason(f"{maker} made it, and it holds {', '.join(strange)}"))
-    return step

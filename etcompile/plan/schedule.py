@@ -1,10 +1,9 @@
 """Steps to the order in which they are done: what each waits for, and whose turn it is.
 
 `ordered` writes down the reasons that an object has for itself: it names another one in its spec,
-or training needs it so (reference/gitops.md 4.3). A worker is Ready before the host list names it,
-and has drained after the list has dropped it before it is deleted. `Schedule` adds the waves and
-hands out the steps that can begin. Each wave is a single point that all of its steps lead to: a
-thousand Pods that wait for a thousand Services would be a million pairs.
+or training needs it so (reference/gitops.md 4.3). `Schedule` adds the waves and hands out the steps
+that can begin. Each wave is a single point that all of its steps lead to: a thousand Pods that wait
+for a thousand Services would be a million pairs.
 """
 
 from collections import defaultdict
@@ -71,9 +70,18 @@ def ordered(
         pods = [wave(pod.value) for pod in training.applied]
         for name, (draft, _, _) in training.lists.items():
             raised[name] = max([wave(draft.value), *pods])
-    for waiter, other in _named(drafts):
-        if other not in raised:
-            after[waiter].append(other)
+    # What a new object needs is created before it, and what an old one needs is deleted after it.
+    for actions in (MAKES, REMOVES):
+        some = [draft for draft in drafts if draft.step.action in actions]
+        for edge in graph([Declared(None, [draft.value for draft in some])]).edges:
+            if edge.binds and edge.target < len(some):
+                source, target = some[edge.source].step, some[edge.target].step
+                if source.action in REMOVES:
+                    source, target = target, source
+                elif source.action not in _CREATING:
+                    continue
+                if target.id not in raised:
+                    after[source.id].append(target.id)
     steps: list[Step] = []
     for draft in drafts:
         step = draft.step
@@ -129,12 +137,7 @@ class _Training:
                 service = self.services.get(host)
                 if service and service.action in _CREATING and pod.step.action in _CREATING:
                     after[pod.step.id].append(service.id)
-        yield from self._scale_out(after)
-        yield from self._scale_in(after)
-        yield from self._launchers(after)
-
-    def _scale_out(self, after: _After) -> Iterator[Step]:
-        """Service, Pod, Ready, then the host list."""
+        # Service, Pod, Ready, then the host list.
         for name, (_, added, _) in self.lists.items():
             for pod in (*self.applied, *self.unready):
                 idle = pod.step.action in IDLE
@@ -142,6 +145,8 @@ class _Training:
                     ready = _ready(pod.step, after=() if idle else (pod.step.id,))
                     after[name].append(ready.id)
                     yield ready
+        yield from self._scale_in(after)
+        yield from self._launchers(after)
 
     def _scale_in(self, after: _After) -> Iterator[Step]:
         """The host list, a while to drain, the Pod, then the Service."""
@@ -224,23 +229,6 @@ def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
             added |= after - before
             removed |= before - after
     return added - removed, removed - added
-
-
-def _named(drafts: Sequence[Draft]) -> Iterator[tuple[str, str]]:
-    """Pairs of ids: a step, and one before it, as one object names the other.
-
-    What a new object needs is created before it, and what an old one needs is deleted after it.
-    """
-    applied = [draft for draft in drafts if draft.step.action in MAKES]
-    gone = [draft for draft in drafts if draft.step.action in REMOVES]
-    for some in (applied, gone):
-        for edge in graph([Declared(None, [draft.value for draft in some])]).edges:
-            if edge.binds and edge.target < len(some):
-                source, target = some[edge.source].step, some[edge.target].step
-                if source.action in REMOVES:
-                    yield target.id, source.id
-                elif source.action in _CREATING:
-                    yield source.id, target.id
 
 
 # Whose turn it is ---------------------------------------------------------------------------------
