@@ -157,13 +157,6 @@ class _Inventories:
             if ref.key in existing and applysets.is_parent(existing[ref.key], ref)
         }
 
-    def members(self, live: Live) -> Iterator[Object]:
-        """The objects of the sets."""
-        for parent in self.parents.values():
-            kinds, namespaces = applysets.members(parent)
-            label = parent["metadata"]["labels"][applysets.INVENTORY_ID]
-            yield from live.labelled(kinds, namespaces, {applysets.PART_OF: label})
-
 
 def _proposal(
     compilation: Compilation,
@@ -272,11 +265,12 @@ def _once(
         note(value, seen)
         yield value
     declared = {ref.key_in(live.namespace) for ref in refs}
-    for value in sets.members(live):
-        ref = reference(value)
-        if ref.key_in(live.namespace) not in declared:
-            beyond[ref.key] = value
-            yield value
+    for parent in sets.parents.values():
+        for value in live.members(parent):
+            ref = reference(value)
+            if ref.key_in(live.namespace) not in declared:
+                beyond[ref.key] = value
+                yield value
 
 
 def _moved(

@@ -1,10 +1,9 @@
 """What the parents of ApplySets say: which objects a job has, and which set of jobs it is in.
 
-Each job is an ApplySet. Its format is kubectl's (KEP-3659), so that `kubectl apply --prune
---applyset` reads our sets (reference/gitops.md 3). The level above is the set of jobs: which jobs a
-folder declares, so that one whose file is gone can be pruned. It has no object of its own: the
-parent of each job's ApplySet has the set's id, as the last apply of that set left it. So a job that
-another set has applied since is not in this one any more, and there is nothing to synchronise.
+Each job is an ApplySet in kubectl's format (KEP-3659; reference/gitops.md 3). A set of jobs is what
+a folder declares, so that a job whose file is gone can be pruned. It has no object of its own: the
+parent of each job's ApplySet has the set's id, as the last apply left it. So a job that another set
+has applied since is not in this one any more.
 """
 
 import base64
@@ -59,10 +58,8 @@ def members(live: Object) -> tuple[list[tuple[str, str]], list[str]]:
     """
     metadata = live["metadata"]
     annotations = metadata.get("annotations") or {}
-    kinds = []
-    for name in listed(annotations.get(KINDS)):
-        kind, _, group = name.partition(".")
-        kinds.append((group, kind))
+    names = (name.partition(".") for name in listed(annotations.get(KINDS)))
+    kinds = [(group, kind) for kind, _, group in names]
     return kinds, [metadata.get("namespace") or "", *listed(annotations.get(NAMESPACES))]
 
 

@@ -1,8 +1,7 @@
 """Fields of an object: the value at a path, its default, and where two states of it differ.
 
-A path has keys, and `[its key]` or `[its index]` for the item of a list. What the API server fills
-in and which changes it refuses is data, `schemas/kubernetes/updates.yaml`, whose comments say what
-a row is; `etcompile.plan.updates` judges changes by it.
+What the API server fills in and which changes it refuses is in `schemas/kubernetes/updates.yaml`,
+whose comments say what a row is; `etcompile.plan.updates` judges changes by it.
 """
 
 import base64

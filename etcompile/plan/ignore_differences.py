@@ -1,8 +1,7 @@
 """Rules that leave differences alone, in the form of Argo CD's `ignoreDifferences`.
 
 Another controller may manage a field that the files name too: an autoscaler, an injector, a person.
-The API server's dry run shows such a field as a difference, because it would be changed. A rule
-here says that it stays as it is: what is sent has the live value there.
+What is sent has the live value there.
 """
 
 import fnmatch

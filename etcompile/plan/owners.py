@@ -1,9 +1,8 @@
 """Whose a live object is, and whether it holds something that is nowhere else.
 
 Two tools that write one object undo each other for ever, so an object that somebody else manages
-is not changed unless the user says so (reference/gitops.md 3 and 4.3). And most objects can be
-deleted safely because the next apply creates them again, but a claim, a Secret or a custom resource
-may hold data that is in no file, even if etcompile created it.
+is not changed unless the user says so (reference/gitops.md 3 and 4.3). And a claim, a Secret or a
+custom resource may hold data that is in no file, even if etcompile created it.
 """
 
 import re

@@ -1,10 +1,8 @@
 """A plan and the quotas of its namespaces to what must be deleted first.
 
-A run that takes the place of another needs quota for both, and under a full quota there is none:
-its Pods would wait for ever for those that are deleted after them. Then the old ones are deleted
-first, if that frees enough. If it does not, the plan is refused before anything changes: a gang
-that runs is never ended for one that cannot exist. The dry run of the API server does not know
-this, because it looks at one Pod at a time.
+A run that takes the place of another needs quota for both. If there is none, the old Pods are
+deleted first, if that frees enough; otherwise the plan is refused: a gang that runs is never ended
+for one that cannot exist. The API server's dry run does not know: it looks at one Pod at a time.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """Which changes of an existing object the API server refuses.
 
-The rules are rows of `schemas/kubernetes/updates.yaml`, whose comments say what a row is. Where a
-cluster is at hand, its dry run decides (`etcompile.rollout.preflight.dryrun`). Two folders, or an
-output folder and what would be written over it, have these rows only.
+The rules are rows of `schemas/kubernetes/updates.yaml`, whose comments say what a row is. They are
+for two folders, or an output folder and what would be written over it: a cluster's dry run decides
+itself.
 """
 
 import functools

@@ -1,13 +1,10 @@
-"""A plan, done: writes in order and at once where they may be, waits with reasons, an inventory.
+"""Carries out a plan: writes in order, at once where they may be, and waits with reasons.
 
-    rollout = Rollout(cluster, proposal, proposal.plan, ...)
-    outcome = rollout.run()
+    outcome = Rollout(cluster, proposal, proposal.plan, ...).run()
 
-Each part can be read alone. `machine` decides what happens next, and what an object waits for; it
-is pure. `executor` carries its decisions out: it has `writer` do the steps and `watches` follow
-objects. `preflight` tries all of them before anything is written, `dryrun` asks the API server
-where only it knows whether two objects differ, and `refusals` says what its answers mean.
-`inventory` and `lease` write the inventory of a job, and `live` reads the objects that are there.
+`machine` decides what happens next, and is pure; `executor` has `writer` and `watches` do it.
+`dryrun` and `preflight` ask the API server before anything is written. `inventory` and `lease`
+write the inventory of a job, and `live` reads the objects that are there.
 """
 
 from etcompile.rollout.executor import Rollout

@@ -1,11 +1,9 @@
 """The ApplySets of a rollout: what their parents say is there, before, while and after it.
 
-A parent names the kinds of the members before the first of them is made and until the last of
-them is gone, so that a rollout that is killed loses sight of nothing (reference/gitops.md 3).
-The format is kubectl's, with its rule that another tool's set is not touched.
-
-A parent also holds the lease of whoever changes its job (`rollout.lease`). Each write names the
-version of the parent that it was decided on, so that only one of two rollouts gets the lease.
+A parent names the kinds of the members before the first of them is created and until the last of
+them is gone, so that a rollout that is killed loses sight of nothing (reference/gitops.md 3). It
+also holds the lease of whoever changes its job (`rollout.lease`). Each write names the version of
+the parent that it was decided on, so that only one of two rollouts gets the lease.
 """
 
 import contextlib

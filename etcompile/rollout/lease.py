@@ -1,10 +1,9 @@
 """Who is changing a job: a lease in the inventory of the job, so that no two rollouts interleave.
 
-The lease is an annotation of the ApplySet's parent, which every rollout writes before the first
-object of a job and after the last one: it needs no rights and no object of its own, and goes with
-the job. The holder renews it while it may still write. Who is killed leaves a lease that runs out,
-or that the next command on the same machine takes over as soon as it sees the process gone.
-Times are the API server's, since the clocks of two machines never agree.
+The lease is an annotation of the ApplySet's parent: it needs no rights and no object of its own,
+and goes with the job. The holder renews it while it may still write. A killed command leaves a
+lease that runs out, or that the next command on the same machine takes over as soon as it sees the
+process gone. Times are the API server's, since the clocks of two machines never agree.
 """
 
 import getpass

@@ -1,17 +1,13 @@
 """The objects that are in a cluster: those that a plan names, and those that a job has.
 
-`Live` reads what a plan compares, and decides how: many objects of a kind and namespace are listed
-page by page, a few are read one by one.
-
-A job's own objects are the members of its ApplySet, and those that carry its label. The labels
-count too, because a key pair and the live host list are in no set, and because a job may have
-been applied by another tool from rendered files. A set of jobs also has orphans: jobs that nothing
-declares any more, with all that belongs to them.
+A job's own objects are the members of its ApplySet, and those that carry its label: a key pair and
+the live host list are in no set, and another tool may have applied the job from rendered files. A
+set of jobs also has orphans: jobs that nothing declares any more, with all that belongs to them.
 """
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -21,7 +17,14 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import applysets
-from etcompile.plan.applysets import DEFAULT_NAMESPACE, PART_OF, SET, applyset_id, orphan_job
+from etcompile.plan.applysets import (
+    DEFAULT_NAMESPACE,
+    INVENTORY_ID,
+    PART_OF,
+    SET,
+    applyset_id,
+    orphan_job,
+)
 from etcompile.plan.step import JobSet, ObjectRef
 
 _FEW = 8
@@ -67,20 +70,12 @@ class Live:
                         passed.append(item)
             self._passed[version, kind, namespace] = passed
 
-    def labelled(
-        self,
-        kinds: Iterable[tuple[str, str]],
-        namespaces: Iterable[str],
-        labels: Mapping[str, str],
-    ) -> Iterator[Object]:
-        """All objects of these kinds with these labels, but perhaps for those that `get` gave.
-
-        Args:
-            kinds: API group and kind. One that the cluster does not know has no objects.
-        """
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+    def members(self, parent: Object) -> Iterator[Object]:
+        """The members of the ApplySet of a parent, but perhaps for those that `get` gave."""
+        kinds, namespaces = applysets.members(parent)
+        set_id = parent["metadata"]["labels"][INVENTORY_ID]
         places = list(dict.fromkeys(namespaces))
-        for group, kind in dict.fromkeys(kinds):
+        for group, kind in kinds:
             # In the version of the declared objects of the group, if there are any.
             resource = self._resource(self._versions.get(group), kind)
             resource = resource or self._cluster.served(group, kind)
@@ -88,15 +83,14 @@ class Live:
                 continue
             for namespace in places if resource.namespaced else places[:1]:
                 place = resource.api_version, kind, namespace or self.namespace
-                passed = self._passed.get(place)
-                if passed is not None and labels.keys() == {PART_OF}:
-                    of_set = labels[PART_OF]
-                    yield from (
-                        item for item in passed if item["metadata"]["labels"][PART_OF] == of_set
-                    )
+                if place in self._passed:
+                    for item in self._passed[place]:
+                        if item["metadata"]["labels"][PART_OF] == set_id:
+                            yield item
                     continue
+                labels = f"{PART_OF}={set_id}"
                 for page in self._cluster.pages(
-                    resource, namespace, labels=selector, one_moment=False
+                    resource, namespace, labels=labels, one_moment=False
                 ):
                     yield from page.items
 

@@ -1,8 +1,8 @@
 """Watches objects of a cluster and puts their changes into a queue.
 
-There is one watch for each kind and namespace. It is opened when a step has to wait, lists once,
-and follows from there. It reports states (`reasons`), not objects, so that thousands of Pods cost
-little. Kubernetes Events are watched as well for objects that do not say what they wait for.
+There is one watch for each kind and namespace, opened when a step has to wait. It reports states
+(`reasons`), not objects, so that thousands of Pods cost little. Kubernetes Events are watched as
+well for objects that do not say what they wait for.
 """
 
 import threading

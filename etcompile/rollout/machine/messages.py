@@ -1,8 +1,6 @@
 """The values that go into and come out of a rollout's decisions, and what it comes to.
 
-`steps` takes the events and gives the commands; `executor` carries the commands out and reports
-the events of threads that write and watch. What people and programs see of it are `StepEvent`
-while it runs, and `Outcome` at its end.
+People and programs see `StepEvent` while it runs, and `Outcome` at its end.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -152,9 +152,14 @@ class Machine:
                 self._wrote(event)
             case NotWritten():
                 self._not_written(event)
-            case Seen():
+            case Seen(place, name, uid, observed, going):
                 self._targets.see(event, now)
-                self._see(event)
+                key = (*place, name)
+                for step, state in self._waits_for(key):
+                    state.why = going or state.why
+                    if observed is None or (state.uid is not None and uid != state.uid):
+                        self._vanish(step, state)
+                self._settle(key)
             case Listed(place, uids):
                 for key in [key for key in self._waiting if key[:3] == place]:
                     for step, state in self._waits_for(key):
@@ -365,7 +370,7 @@ class Machine:
         elif not may_pass(error):
             self._refuse(step, refusal(step.ref, error))
         else:
-            # It is tried again later: others may make room.
+            # It is tried again later: others may free quota.
             since, said = self._now, ""
             if isinstance(state, Writing) and state.since is not None:
                 since, said = state.since, state.reason
@@ -375,14 +380,6 @@ class Machine:
             self._enter(step, Writing(event.phase, since, error.message, self._now + _HOLD))
             if error.message != said:
                 self._say(step, "held", error.message)
-
-    def _see(self, seen: Seen) -> None:
-        key = (*seen.place, seen.name)
-        for step, state in self._waits_for(key):
-            state.why = seen.going or state.why
-            if seen.observed is None or (state.uid is not None and seen.uid != state.uid):
-                self._vanish(step, state)
-        self._settle(key)
 
     def _vanish(self, step: Step, state: Waiting) -> None:
         """The object that a step waits for is not there any more."""

@@ -1,8 +1,7 @@
 """The objects that a rollout waits for: how far each is, what it waits for, and for how long.
 
-No requests and no clock of its own, and nothing about steps and their order: it learns which
-object a step has made and what is seen, and says which objects changed between good, waiting and
-failed. So the rules about limits can be read, and tested, without a cluster.
+Nothing here knows about steps and their order: it learns which object a step has made and what is
+seen, and says which objects changed between good, waiting and failed.
 """
 
 import math
