@@ -10,7 +10,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from etcompile import pages
 from etcompile.diagnostics.message_text import excerpts, printable
@@ -206,62 +205,46 @@ _SIGNS = {
 def page(plan: Plan, yaml: Yaml) -> str:
     """The plan as an HTML document: its turns, and each object's change to unfold."""
     groups = shown(plan)
-    steps = [_step(group, yaml) for group in groups]
     counts = Counter[str]()
-    columns: dict[int, list[dict[str, Any]]] = {}
+    columns: dict[int, list[Shown]] = {}
     order = turns(plan.steps) if len(groups) <= _MOST_IN_TURNS else None
-    for group, step in zip(groups, steps, strict=True):
+    for group in groups:
         counts[group.first.action] += len(group.steps)
         if order is not None:
             turn = max(order.get(member.id, 0) for member in group.steps)
-            columns.setdefault(turn, []).append(step)
+            columns.setdefault(turn, []).append(group)
     idle = []
     for action, title in (("unmanaged", "Left alone"), ("unchanged", "Unchanged")):
         rest = [group for group in shown(plan, idle=True) if group.first.action == action]
         if rest:
-            number = sum(len(group.steps) for group in rest)
-            entries = [(group.title, ", ".join(group.first.reasons)) for group in rest]
-            idle.append((f"{title} ({number})", entries))
+            idle.append((f"{title} ({sum(len(group.steps) for group in rest)})", rest))
     return pages.page(
         "plan.html.j2",
         title=f"Plan: {summary(plan)}",
         summary=summary(plan),
         against=side(plan),
         turns=[columns[turn] for turn in sorted(columns)],
-        steps=steps,
+        groups=[(group, _brief(group), _lines_on_page(group, yaml)) for group in groups],
+        marks={action: style.mark for action, style in STYLES.items()},
         actions={action: counts[action] for action in ACTIONS if counts[action]},
         idle=idle,
     )
 
 
-def _step(group: Shown, yaml: Yaml) -> dict[str, Any]:
-    """What the page shows of the steps of a group."""
-    step, count = group.first, len(group.steps)
-    brief = "; ".join(group.first.reasons) or ", ".join(change.path for change in step.changes)
-    if step.action == "create" and step.manifest:
-        brief = gist(step.manifest) or brief
-    more = f" and {len(step.after) - 3} more" if len(step.after) > 3 else ""
+def _brief(group: Shown) -> str:
+    step = group.first
+    image = gist(step.manifest) if step.action == "create" and step.manifest else ""
+    return image or "; ".join(step.reasons) or ", ".join(change.path for change in step.changes)
+
+
+def _lines_on_page(group: Shown, yaml: Yaml) -> list[tuple[str, str]]:
+    """The class and the text of each line."""
+    step = group.first
     text = [line for change in step.changes for line in lines(change, yaml)]
     if step.manifest is not None and step.action in ("create", "replace"):
         text.append(Line("#", "the object as it is made"))
         text += [Line("+", line) for line in redacted(yaml(step.manifest)).splitlines()]
-    return {
-        "number": group.number,
-        "action": step.action,
-        "mark": STYLES[step.action].mark,
-        "title": group.title,
-        "names": " ".join(str(member.ref) for member in group.steps),
-        "brief": brief,
-        "job": step.job,
-        "reasons": "; ".join(group.first.reasons),
-        "after": ", ".join(step.after[:3]) + more,
-        "note": f"These {count} are alike but for their numbers; here is {step.ref.name}."
-        if count > 1
-        else "",
-        "lines": [
-            (_SIGNS[line.sign][0], _SIGNS[line.sign][1] + line.text)
-            for line in limited(iter(text), _MOST_LINES_ON_PAGE)
-        ],
-        "is_hidden": step.action == "create" and not step.manifest,
-        "origin": step.origin,
-    }
+    return [
+        (_SIGNS[line.sign][0], _SIGNS[line.sign][1] + line.text)
+        for line in limited(iter(text), _MOST_LINES_ON_PAGE)
+    ]

@@ -21,7 +21,6 @@ from etcompile.rollout.machine.messages import (
     Choices,
     Command,
     Event,
-    Find,
     Follow,
     FollowEvents,
     Interrupted,
@@ -32,7 +31,6 @@ from etcompile.rollout.machine.messages import (
     Proposal,
     StepEvent,
     Tick,
-    Vanished,
     Write,
     Wrote,
 )
@@ -146,12 +144,6 @@ class Rollout:
                         self._watches.follow(ref, labels)
                     except ClusterError as error:
                         answers.append(Lost(ref, error, step))
-                case Find(step, uid):
-                    try:
-                        if not self._watches.is_there(step.ref, uid):
-                            answers.append(Vanished(step))
-                    except ClusterError as error:
-                        answers.append(Lost(step.ref, error))
         for answer in answers:
             self._advance(answer)
         while self._backlog and self._under_way < self._concurrency and not self._machine.stopping:

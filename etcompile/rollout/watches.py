@@ -60,18 +60,14 @@ class Watches:
             labels = (live["metadata"].get("labels") or {}) if live else OURS
         place = place_of(ref, self._cluster.namespace)
         if JOB_LABEL not in labels and place not in self._bare:
-            self._look_for_all(place)
+            # Has the place listed and followed anew, whatever labels its objects have.
+            self._bare.add(place)
+            with self._lock:
+                watch = self._watches.get(place)
+            if watch is not None:
+                watch.close()
         resource = self._cluster.resource(ref.api_version, ref.kind)
         self._start(place, partial(self._follow, resource, place))
-
-    def is_there(self, ref: ObjectRef, uid: str | None) -> bool:
-        """Whether an object that no list had is there nevertheless, without our labels."""
-        place = place_of(ref, self._cluster.namespace)
-        live = None if place in self._bare else live_object(self._cluster, ref, metadata_only=True)
-        if live is None or uid not in (None, live["metadata"].get("uid")):
-            return False
-        self._look_for_all(place)
-        return True
 
     def follow_events(self, namespace: str) -> None:
         """Has what Kubernetes Events say of objects of a namespace reported from now on."""
@@ -88,14 +84,6 @@ class Watches:
             watch.close()
         for thread in self._threads:
             thread.join(2.0)
-
-    def _look_for_all(self, place: Place) -> None:
-        """Has a place listed and followed anew, whatever labels its objects have."""
-        self._bare.add(place)
-        with self._lock:
-            watch = self._watches.get(place)
-        if watch is not None:
-            watch.close()
 
     def _start(self, place: Place, run: Callable[[], None]) -> None:
         if place not in self._open:

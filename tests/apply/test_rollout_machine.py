@@ -13,7 +13,6 @@ from etcompile.rollout.machine.messages import (
     Choices,
     Command,
     Event,
-    Find,
     Follow,
     Interrupted,
     Listed,
@@ -22,7 +21,6 @@ from etcompile.rollout.machine.messages import (
     Seen,
     StepEvent,
     Tick,
-    Vanished,
     Write,
     Written,
     Wrote,
@@ -180,13 +178,12 @@ def test_a_deletion_that_lasts_fails_with_what_keeps_it() -> None:
     assert played.left() == {"a": "it is being deleted, kept by the finalizers example.com/slow"}
 
 
-def test_an_object_that_no_list_has_is_looked_for() -> None:
+def test_an_object_that_no_list_has_is_gone() -> None:
     pod = step("wait", "a", until="gone", uid="a-1")
     played = Played(pod)
-    listed = Listed(("v1", "Pod", "ml"), {"b": "b-1"})
-    assert played.hear(listed) == [Find(pod, "a-1")]
+    played.hear(Listed(("v1", "Pod", "ml"), {"a": "a-1", "b": "b-1"}))
     assert isinstance(played.machine.state(pod), Waiting)
-    played.hear(Vanished(pod))
+    played.hear(Listed(("v1", "Pod", "ml"), {"b": "b-1"}))
     assert played.machine.state(pod) == "done"
 
 
@@ -259,8 +256,6 @@ class Simulated(Struct):
         if isinstance(command, Follow):
             for kind in ("Pod", "ConfigMap"):
                 self.pending.append(Listed(("v1", kind, "ml"), dict(self.there)))
-        if isinstance(command, Find) and self.there.get(command.step.ref.name) != command.uid:
-            self.pending.append(Vanished(command.step))
         if not isinstance(command, Write):
             return
         asked, name = command.step, command.step.ref.name

@@ -154,12 +154,6 @@ class Hint(Struct, frozen=True):
     uid: str = ""
 
 
-class Vanished(Struct, frozen=True):
-    """An object that a step waits for is not there, as `Find` has found out."""
-
-    step: Step
-
-
 class Lost(Struct, frozen=True):
     """Something that the rollout cannot do without failed.
 
@@ -180,7 +174,7 @@ class Tick(Struct, frozen=True):
     """Time has passed."""
 
 
-Event = Wrote | NotWritten | Seen | Listed | Hint | Vanished | Lost | Interrupted | Tick
+Event = Wrote | NotWritten | Seen | Listed | Hint | Lost | Interrupted | Tick
 
 
 # Commands ----------------------------------------------------------------------------------------
@@ -213,13 +207,6 @@ class FollowEvents(Struct, frozen=True):
     namespace: str
 
 
-class Find(Struct, frozen=True):
-    """Look whether an object that no list had is there without our labels; else `Vanished`."""
-
-    step: Step
-    uid: str | None
-
-
 class StepEvent(Struct, frozen=True):
     """A change of state of an object, for whoever looks on.
 
@@ -235,7 +222,7 @@ class StepEvent(Struct, frozen=True):
     moment: float = 0.0
 
 
-Command = Write | Follow | FollowEvents | Find | StepEvent
+Command = Write | Follow | FollowEvents | StepEvent
 
 
 # The end -----------------------------------------------------------------------------------------

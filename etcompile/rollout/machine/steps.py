@@ -28,7 +28,6 @@ from etcompile.rollout.machine.messages import (
     Choices,
     Command,
     Event,
-    Find,
     Follow,
     Hint,
     Interrupted,
@@ -42,7 +41,6 @@ from etcompile.rollout.machine.messages import (
     Status,
     StepEvent,
     Tick,
-    Vanished,
     Write,
     Wrote,
 )
@@ -158,18 +156,18 @@ class Machine:
                 for step, state in self._waits_for(key):
                     state.why = going or state.why
                     if observed is None or (state.uid is not None and uid != state.uid):
-                        self._vanish(step, state)
+                        if state.what == "gone":
+                            self._gone(step)
+                        elif state.what == "drained":
+                            self._finish(step)
                 self._settle(key)
             case Listed(place, uids):
                 for key in [key for key in self._waiting if key[:3] == place]:
                     for step, state in self._waits_for(key):
-                        if state.what != "ready" and uids.get(key[3]) != state.uid:
-                            self._commands.append(Find(step, state.uid))
+                        if state.what == "gone" and uids.get(key[3]) != state.uid:
+                            self._gone(step)
             case Hint():
                 self._targets.hint(event, now)
-            case Vanished(step):
-                if isinstance(waiting := self._states[step.id], Waiting):
-                    self._vanish(step, waiting)
             case Lost(ref, error, None):
                 # Nobody can say any more what happens: nothing new begins.
                 self._refusals.append(refusal(ref, error))
@@ -380,13 +378,6 @@ class Machine:
             self._enter(step, Writing(event.phase, since, error.message, self._now + _HOLD))
             if error.message != said:
                 self._say(step, "held", error.message)
-
-    def _vanish(self, step: Step, state: Waiting) -> None:
-        """The object that a step waits for is not there any more."""
-        if state.what == "gone":
-            self._gone(step)
-        elif state.what == "drained":
-            self._finish(step)
 
     def _settle(self, key: Key) -> None:
         """Ends the waits for an object that are over."""
