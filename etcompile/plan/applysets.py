@@ -75,10 +75,6 @@ def other_set(live: Mapping[str, Any] | None, job_set: JobSet | None) -> str | N
     """The name of the set that a job is in; None if that is ours, or none.
 
     Sets of one repository are all ours: its folders may be renamed.
-
-    Args:
-        live: The parent of the job's ApplySet, if there is one.
-        job_set: The set that is applied, as far as it is known.
     """
     labels, annotations = belonging(live)
     source = annotations.get(SOURCE) or labels.get(SET)
@@ -97,12 +93,7 @@ def of_other_set(parent_ref: ObjectRef, job: str, other: str) -> Step:
 
 
 def orphan_job(live: Object, declared: Collection[tuple[str, str]]) -> tuple[str, str] | None:
-    """Namespace and name of the job of an ApplySet's parent, if it is not declared any more.
-
-    Args:
-        live: A ConfigMap that has the label of the set.
-        declared: Namespace and name of the jobs that are declared.
-    """
+    """Namespace and name of the job of an ApplySet's parent, if it is not declared any more."""
     metadata = live["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
     if not name.startswith(_PREFIX):

@@ -48,7 +48,6 @@ class Difference(Struct, frozen=True):
     Args:
         desired: What is to be applied: as declared, but for fields that stay as they are.
         inventory: The id of the ApplySet that it should be in; None for none.
-        places: Where they seem to differ.
         owned: Who owns the live object's fields; None if that is a declaration, too.
     """
 
@@ -69,7 +68,6 @@ class Answer(Struct, frozen=True):
         desired: What is to be sent: as declared, but for what admission makes of new objects.
         places: Where applying that would change the live object.
         result: The live object afterwards; None if the API server refuses the update.
-        immutable: The fields that it says cannot change.
     """
 
     desired: Object
@@ -229,13 +227,7 @@ def _decided(
     holder: str | None = None,
     immutable: Sequence[str] = (),
 ) -> Step:
-    """The step by what the API accepts.
-
-    Args:
-        limits: The changes that our table of Kubernetes' rules has something to say about.
-        holder: Whose the object is, in a clause, if it is not ours.
-        immutable: The fields that the API server says cannot change.
-    """
+    """The step by what the API accepts."""
     refused = [change.field for change in limits if change.verdict == "refused"] or immutable
     why = [Reason(f"it is taken over: {holder}")] if holder else []
     if refused:

@@ -32,7 +32,6 @@ class Raw(Struct, frozen=True):
         path: Where; an item of a list is `[its key]` or `[its index]`.
         before: The live value; `ABSENT` if there is none.
         after: The desired value; `ABSENT` if it is removed.
-        managers: Who else owns the live value.
     """
 
     path: KeyedPath
@@ -57,11 +56,7 @@ def changed_at(value: Any, path: KeyedPath, new: Any, done: int = 0) -> Any:
     """A copy with another value at a path; `ABSENT` removes it.
 
     Args:
-        value: A JSON value; it is not changed.
         done: How many steps of the path lead to `value`.
-
-    Returns:
-        The copy; the value itself if the path leads nowhere.
     """
     step, last = path[done], done + 1 == len(path)
     if isinstance(value, list):
@@ -148,11 +143,7 @@ def table() -> Table:
 
 
 def default(kind: str, path: KeyedPath, around: Mapping[str, Any]) -> Any:
-    """The value of a field that is not written; None if there is none.
-
-    Args:
-        around: The mapping that lacks it.
-    """
+    """The value of a field that is not written; None if there is none."""
     value: Any = table().defaults.get(kind)
     for step in path:
         if not isinstance(value, dict):

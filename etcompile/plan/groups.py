@@ -103,11 +103,7 @@ def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
 
 
 def listed(refs: Iterable[ObjectRef]) -> str:
-    """Objects in few words, with how many they are: `Pod nlp/bert-worker-0 … 99 (100 Pods)`.
-
-    Args:
-        refs: One object at least.
-    """
+    """Objects in few words, with how many they are: `Pod nlp/bert-worker-0 … 99 (100 Pods)`."""
     several = list(refs)
     if len(several) == 1:
         return str(several[0])

@@ -37,8 +37,6 @@ def held(
     and a new Pod would need the new claim, which waits for the old Pod to be gone.
 
     Args:
-        drafts: The steps of a plan.
-        namespace: The namespace of objects that name none.
         jobs: The declared objects, each with its job: Pods of the same job do not count.
     """
     going = {

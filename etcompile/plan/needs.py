@@ -36,7 +36,6 @@ class Node(Struct, frozen=True):
     """An object, or several that differ in their number only.
 
     Args:
-        namespace: Empty if it names none.
         wave: When it is applied; None for an object that is named but not in the output.
     """
 

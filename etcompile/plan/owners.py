@@ -187,11 +187,7 @@ def prevents_destruction(*versions: Object) -> bool:
 
 
 def lost_with(live: Object, desired: Object) -> str | None:
-    """What would be lost if an object were replaced; None if its manifest creates it all again.
-
-    Returns:
-        A clause such as `deleting it may delete its volume and everything on it`.
-    """
+    """What would be lost if an object were replaced; None if its manifest creates it all again."""
     kind: str = live["kind"]
     group = live["apiVersion"].rpartition("/")[0]
     if kind in _DATA:

@@ -24,7 +24,6 @@ def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> P
 
     Args:
         live: By key, the live objects that are not declared.
-        read: Reads quotas; called only where Pods are created and others deleted or left behind.
     """
     created: dict[str, list[Step]] = defaultdict(list)
     deleted: dict[str, list[Step]] = defaultdict(list)

@@ -125,11 +125,8 @@ def restart(
 
     Args:
         pods: The Pods, and Jobs of Kubernetes, that the job declares, each with its namespace.
-        live: Those that exist.
         records: What the watcher stores of the run, or a person wrote in its place.
-        waits: The names of Pods that wait, each with those of the Pods it waits for.
         config: The UID of the ConfigMap that declares the job.
-        applied: Whether etcompile has applied the job.
         adopt: Also Pods that another tool manages, or that other people created.
 
     Returns:

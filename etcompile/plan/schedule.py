@@ -48,7 +48,6 @@ def ordered(
     """The steps with their order, and the steps that only wait.
 
     Args:
-        drafts: Steps with something to do.
         waits: By job, the names of Pods that wait, each with those of the Pods it waits for.
         unready: Pods with nothing to do that are not Ready: an earlier rollout may have ended
             between a worker and the host list.

@@ -23,7 +23,6 @@ class Rights(Struct, frozen=True):
     """What a plan may do.
 
     Args:
-        replace: Delete objects and create them again if they cannot be changed.
         replace_data: Objects that hold data and are replaced nevertheless: `NAME`, `KIND/NAME` or
             `NAMESPACE/KIND/NAME`; `*` for any.
         adopt: Take over objects that somebody else created: people, Argo CD, Flux, another
@@ -48,9 +47,6 @@ def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
 
     All other objects are left alone. They stay in the plan, so that they stay in their inventory,
     and the reader sees what was not changed.
-
-    Args:
-        targets: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME` of each object.
     """
     if not targets:
         return plan

@@ -69,7 +69,6 @@ class ObjectRef(Struct, frozen=True, order=True, omit_defaults=True, rename="cam
     """Which object.
 
     Args:
-        namespace: Empty if it names none.
         name: For an object with a generated name, its prefix.
     """
 
@@ -114,7 +113,6 @@ class Declared(Struct, frozen=True):
         waits: The names of Pods (or of the Jobs that create them) that wait, each with those of
             the Pods it waits for.
         origin: Where they come from, for people: `jobs/bert.yaml`.
-        inventory: The id of the ApplySet that they are members of; None for none.
         create_only: The keys (`ObjectRef.key`) of objects that are created if they do not exist
             and otherwise left as they are, such as a generated key pair.
     """
@@ -131,7 +129,6 @@ class FieldChange(Struct, frozen=True, omit_defaults=True):
     """A field that a step changes.
 
     Args:
-        path: Where it is: `spec.containers[main].image`.
         before: Its value on the live object; None if it is added. Never a value of a Secret.
         after: Its value once the step is done; None if it is removed.
         manager: Who else owns it, where this is why the step is a conflict.
@@ -176,7 +173,6 @@ class Step(Struct, frozen=True, dict=True, omit_defaults=True, rename="camel"):
     """One thing to do about one object.
 
     Args:
-        changes: The fields that change; none for an object that is created or deleted whole.
         after: The ids of the steps that must be done before it begins, apart from waves.
         wave: When its turn is among the steps of its job. Steps that create something wait for
             those of lower waves, deletions for those of higher ones (`etcompile.plan.schedule`).
@@ -243,7 +239,6 @@ class JobSet(Struct, frozen=True):
     """A set of jobs.
 
     Args:
-        id: What tells it from others: a label value.
         source: Its name for people: `--set NAME`, or the folder.
         owner: The repository that it is of: what `source` begins with.
         whole: Whether all jobs of the set are compiled; else no job is an orphan.

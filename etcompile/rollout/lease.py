@@ -28,7 +28,6 @@ class JobLease(Struct, frozen=True):
     """A lease as it is written down.
 
     Args:
-        id: Which rollout holds it.
         holder: Who runs that: `user@host`.
         since: When it began, in seconds since 1970.
         machine: The machine, boot and process namespace; empty if unknown.
@@ -85,11 +84,7 @@ def lease_of(parent: Object | None) -> JobLease | None:
 
 
 def seen_version(parent: Object | None, now: float) -> str:
-    """What an inventory must still be when a plan is done; it never is if somebody was at it.
-
-    Args:
-        parent: The inventory, as it was before the job's objects were read.
-    """
+    """What an inventory must still be when a plan is done; it never is if somebody was at it."""
     lease = lease_of(parent)
     if lease is not None and lease.is_held(now):
         return lease.id

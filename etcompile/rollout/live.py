@@ -166,9 +166,6 @@ def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
 def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
     """The live objects of a job, each once; of Secrets their metadata only.
 
-    Args:
-        namespace: Where the job is; its set may name others.
-
     Raises:
         ClusterError: what the inventory names cannot be read. Kinds that it does not name and
             that may not be read are left out.

@@ -44,11 +44,7 @@ _ACCOUNT = "serviceAccountName"
 
 
 def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> list[Refusal]:
-    """What a plan has to follow and its user may not, a refusal for each kind and namespace.
-
-    Args:
-        waits: Whether all is to be ready.
-    """
+    """What a plan has to follow and its user may not, a refusal for each kind and namespace."""
     followed: dict[tuple[str, str, str], ObjectRef] = {}
     for step in plan.steps:
         kind, action = step.ref.kind, step.action

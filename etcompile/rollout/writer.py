@@ -43,9 +43,6 @@ class Writer:
     """Does steps; safe to share between threads.
 
     Every method raises ClusterError or RefusedError.
-
-    Args:
-        inventory: The id of the ApplySet of a job, by its title.
     """
 
     def __init__(

@@ -44,7 +44,6 @@ class Choices(Struct, frozen=True):
         wait: For objects to be ready; for the run to end; or only where the order needs it.
         timeout: Seconds for all of it; None for no limit.
         drain: Seconds for a Pod to drain that left the host list; None for the plan's.
-        concurrency: How many writes at once.
     """
 
     wait: Literal["ready", "complete", "none"] = "ready"
@@ -61,9 +60,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
             `changes`; `plan.refused` are those that are refused.
         before: Plans that are done first, one after the other; if one fails, the rest is not done.
         pause: Seconds between two of them.
-        secrets: The Secrets with values, which no plan contains.
         deciding: By job, the Pods whose success is that of the run (`JobObjects.deciding`).
-        seen: How far objects were when the plan was made.
         remaining: By job, members of its ApplySet that are not declared and stay; None for those
             that the plan leaves alone.
         accepted: The objects whose planned update the API server has accepted in a dry run.
@@ -247,7 +244,6 @@ class Outcome(Struct, frozen=True):
     """What a rollout came to.
 
     Args:
-        done: The steps that wrote something, and are done.
         deleted: Steps that were to replace an object, have deleted it, and have made no new one.
         left: The steps that were not done, each with the reason.
     """

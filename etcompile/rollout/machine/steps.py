@@ -61,7 +61,6 @@ class Writing(Struct, frozen=True):
 
     Args:
         since: When it was refused for the first time; None if it never was.
-        reason: Why it was refused last.
         again: When it is tried again; None while it is under way.
     """
 
@@ -77,7 +76,6 @@ class Waiting(Struct):
     Args:
         uid: The one of that name that is meant; None for whichever is there.
         until: When waiting ends; None for never.
-        why: What was last seen of the object.
     """
 
     what: Literal["ready", "gone", "drained"]

@@ -47,13 +47,10 @@ class Target(Struct, eq=False):
 
     Attributes:
         goal: Whether to be ready is enough.
-        began: When its limit began to run.
         since: Since when it has this reason.
         troubled: When it was in trouble last.
         trouble: Since when it has been in trouble; None if it is not.
-        uid: Its UID; None until it is known.
         hint: What a Kubernetes Event says that it waits for, or how the Pod of a Job fails.
-        reported: The reason that was reported last.
     """
 
     ref: ObjectRef
