@@ -14,8 +14,8 @@ from etcompile.kubeapi import Cluster
 from etcompile.plan.groups import listed
 from etcompile.plan.step import FieldChange, Plan, Step
 from etcompile.rollout import Choices, Outcome, Proposal, Refusal, Rollout, StepEvent
+from etcompile.rollout.dryrun import denied, refusals
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.preflight import denied, refusals
 from etcompile.rollout.writer import Writer
 
 _CODES = {

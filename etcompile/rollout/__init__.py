@@ -3,7 +3,7 @@
     outcome = Rollout(cluster, proposal, proposal.plan, ...).run()
 
 `machine` decides what happens next, and is pure; `executor` has `writer` and `watches` do it.
-`dryrun` and `preflight` ask the API server before anything is written. `inventory` and `lease`
+`dryrun` asks the API server before anything is written. `inventory` and `lease`
 write the inventory of a job, and `live` reads the objects that are there.
 """
 

@@ -1,14 +1,21 @@
-"""Differences to what the API server would make of them, from its own dry runs.
+"""What the API server says in dry runs: what it would change, and what it would refuse.
 
 Admission may change what is sent: a plugin that always pulls images, a policy that sets requests
 when a Pod is created. So a difference counts only if a dry run of the update shows it
 (reference/gitops.md 4.3). A second dry run asks what the same manifest would become if it were
 created now. Where that is there already, a policy for new objects made it so, and changing it back
 would go on for ever.
+
+Before anything is written, each change of the plan is tried: a dry run meets the same rights,
+validation, admission and field owners as the write. Of many new objects that are alike, the Pods of
+a role, one is tried, and one deletion of each kind of a job, unless the cluster has policies that
+may tell them apart. What is to be replaced is tried under another name: an object must not be
+deleted for one that will be refused (reference/gitops.md 2.2). Whether the user may list and watch
+what the plan has to wait for is asked by a SelfSubjectAccessReview.
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -19,13 +26,28 @@ from etcompile.k8s.path import KeyedPath, overlap
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.classes import Answer, Difference
 from etcompile.plan.comparison import compared
 from etcompile.plan.field_values import Raw, changed_at, same, value_at
-from etcompile.plan.step import ObjectRef
-from etcompile.rollout.refusals import cannot_change, is_fatal, may_not
+from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
+from etcompile.rollout.machine.messages import Proposal
+from etcompile.rollout.machine.reasons import has_rule, is_barrier
+from etcompile.rollout.refusals import (
+    Refusal,
+    RefusedError,
+    cannot_change,
+    full,
+    is_fatal,
+    may_not,
+    may_pass,
+    no_dry_run,
+    of_namespace,
+    refusal,
+)
+from etcompile.rollout.writer import Writer
 
 _AT_ONCE = 16
 _LONGEST = 50
@@ -129,7 +151,7 @@ class DryRun:
             return None
         changes = ((at.path, repr(at.before), repr(at.after)) for at in difference.places)
         labels = difference.desired["metadata"].get("labels") or {}
-        question = likeness(difference.ref, difference.job, labels), tuple(changes)
+        question = _likeness(difference.ref, difference.job, labels), tuple(changes)
         with self._lock:
             known = self._new.get(question)
             if known is None:
@@ -137,7 +159,7 @@ class DryRun:
         if known is not None:
             return known.result()
         try:
-            body = under_another_name(_member(difference.desired, difference))
+            body = _under_another_name(_member(difference.desired, difference))
             answer.set_result(self._cluster.create(body, dry_run=True))
         except ClusterError as error:
             if is_fatal(error):
@@ -147,14 +169,14 @@ class DryRun:
         return answer.result()
 
 
-def likeness(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> object:
+def _likeness(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> object:
     """What an object has in common with those that admission treats as it: those of its role."""
     if job is None or ROLE_LABEL not in labels:
         return ref
     return job, ref.api_version, ref.kind, ref.namespace, labels[ROLE_LABEL]
 
 
-def under_another_name(value: Object) -> dict[str, Any]:
+def _under_another_name(value: Object) -> dict[str, Any]:
     """An object to be created in a dry run while another has its name."""
     metadata = {**value["metadata"]}
     name = str(metadata.pop("name"))[:_LONGEST].rstrip("-.")
@@ -169,3 +191,241 @@ def _member(desired: Object, difference: Difference) -> Object:
     metadata = desired["metadata"]
     own = {**(metadata.get("labels") or {}), PART_OF: label}
     return {**desired, "metadata": {**metadata, "labels": own}}
+
+
+# Before anything is written -----------------------------------------------------------------------
+
+_REVIEW = {
+    "apiVersion": "authorization.k8s.io/v1",
+    "kind": "SelfSubjectAccessReview",
+    "metadata": {},
+}
+_WORKLOADS = frozenset({"Job", "Pod"})
+"""Kinds that use a quota, and whose deletion takes a while and is followed."""
+_ACCOUNT = "serviceAccountName"
+
+
+def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> list[Refusal]:
+    """What a plan has to follow and its user may not, a refusal for each kind and namespace."""
+    followed: dict[tuple[str, str, str], ObjectRef] = {}
+    for step in plan.steps:
+        kind, action = step.ref.kind, step.action
+        becomes_ready = action in ("create", "update", "adopt") and has_rule(kind)
+        if (
+            action in ("replace", "wait")
+            or (action == "delete" and kind in _WORKLOADS)
+            or (becomes_ready and (waits or is_barrier(kind)))
+        ):
+            followed.setdefault((step.ref.api_version, kind, step.ref.namespace), step.ref)
+
+    def may_not_follow(ref: ObjectRef) -> Refusal | None:
+        try:
+            resource = cluster.resource(ref.api_version, ref.kind)
+        except ClusterError as error:
+            if error.not_found:
+                return None  # the plan makes the kind
+            raise
+        scope = (ref.namespace or cluster.namespace) if resource.namespaced else ""
+        attributes = {"group": ref.group, "resource": resource.plural, "namespace": scope}
+        missing = []
+        for verb in ("list", "watch"):
+            spec = {"resourceAttributes": {**attributes, "verb": verb}}
+            try:
+                answer = cluster.create({**_REVIEW, "spec": spec})
+            except ClusterError as error:
+                if error.status not in (403, 404):
+                    raise
+                return None  # nobody says so: the watch itself will tell
+            if not (answer.get("status") or {}).get("allowed"):
+                missing.append(verb)
+        if not missing:
+            return None
+        name = f"{resource.plural}.{ref.group}" if ref.group else resource.plural
+        where, option = (f" in the namespace {scope}", f" -n {scope}") if scope else ("", "")
+        words = f"you are not allowed to {' or '.join(missing)} {name}{where}, which the plan needs"
+        hint = f"see: kubectl auth can-i {missing[-1]} {name}{option}"
+        return Refusal(ref, "cluster", (words,), hint=hint)
+
+    with ThreadPoolExecutor(concurrency) as pool:
+        return [*filter(None, pool.map(may_not_follow, followed.values()))]
+
+
+def refusals(
+    cluster: Cluster,
+    proposal: Proposal,
+    writer: Writer,
+    concurrency: int,
+    *,
+    dry_run: bool = False,
+) -> list[Refusal]:
+    """What the API server would refuse.
+
+    Args:
+        dry_run: Nothing follows: try all new objects, also where many are alike, and report a full
+            quota, which a rollout would wait for, unless the plan deletes Pods that use it.
+    """
+    plan = proposal.whole
+    coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
+    kinds = {
+        (spec.get("group"), (spec.get("names") or {}).get("kind"))
+        for step in plan.steps
+        if _makes(step, "CustomResourceDefinition")
+        for spec in [(step.manifest or {}).get("spec") or {}]
+    }
+    accounts = {
+        (step.ref.namespace, step.ref.name) for step in plan.steps if _makes(step, "ServiceAccount")
+    }
+    # What is being deleted must not be taken for what is made once it is gone.
+    going = {step.ref for step in plan.steps if step.until == "gone" or step.action == "delete"}
+    frees = any(step.action in DESTROYS and step.ref.kind in _WORKLOADS for step in plan.steps)
+    quotas = dry_run and not frees
+
+    def tried(step: Step) -> Refusal | None:
+        if step.ref.namespace in coming or (step.ref.group, step.ref.kind) in kinds:
+            return None  # the API server knows its namespace, or its kind, only later
+        try:
+            body: Object = writer.body(step)
+            spec = body.get("spec") or {}
+            # No Pod of an account that is not there is admitted, in a dry run neither: one whose
+            # account the plan has yet to make is tried as one of the namespace's own.
+            if _makes(step, "Pod") and (step.ref.namespace, spec.get(_ACCOUNT)) in accounts:
+                others = {key: value for key, value in spec.items() if key != _ACCOUNT}
+                body = {**body, "spec": others}
+            is_there = step.action == "replace" or step.ref in going
+            return _tried(cluster, step, writer, body, under_another=is_there, quotas=quotas)
+        except RefusedError as error:
+            return error.refusal
+
+    def tried_deletion(step: Step) -> Refusal | None:
+        try:
+            writer.delete(step.ref, step.uid, dry_run=True)
+        except ClusterError as error:
+            return None if no_dry_run(error) else refusal(step.ref, error)
+        return None
+
+    single_out = (lambda *_: True) if dry_run else Policies(cluster).single_out
+    chosen, deletions = _representatives(plan, proposal.accepted, single_out)
+    with ThreadPoolExecutor(concurrency) as pool:
+        results = [*pool.map(tried, chosen), *pool.map(tried_deletion, deletions)]
+    problems = [refused for refused in results if refused]
+    fatal = [refused for refused in problems if refused.fatal]
+    return fatal[:1] or list(dict.fromkeys(problems))
+
+
+def _representatives(
+    plan: Plan, accepted: Collection[ObjectRef], single_out: Callable[[ObjectRef, str], bool]
+) -> tuple[list[Step], list[Step]]:
+    """The writes and deletions to try: one of those that are alike, or all that may differ."""
+    chosen: list[Step] = []
+    deletions: list[Step] = []
+    likenesses: set[object] = set()
+    for step in plan.steps:
+        if step.action == "create":
+            labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
+            like = _likeness(step.ref, step.job, labels)
+            if like not in likenesses or single_out(step.ref, "CREATE"):
+                chosen.append(step)
+            likenesses.add(like)
+        elif step.action == "replace" or (
+            step.action in ("update", "adopt", "release") and step.ref not in accepted
+        ):
+            chosen.append(step)
+        if step.action in DESTROYS:
+            kind = "DELETE", step.job, step.ref.api_version, step.ref.kind, step.ref.namespace
+            if kind not in likenesses or single_out(step.ref, "DELETE"):
+                deletions.append(step)
+            likenesses.add(kind)
+    return chosen, deletions
+
+
+def _tried(
+    cluster: Cluster,
+    step: Step,
+    writer: Writer,
+    body: Object,
+    *,
+    under_another: bool,
+    quotas: bool,
+) -> Refusal | None:
+    """What the API server has against a step, whose object may have its name only later."""
+    if wants_key_pair(body):
+        body = with_placeholders(body)
+    metadata = body["metadata"]
+    try:
+        if under_another:
+            cluster.create(_under_another_name(body), dry_run=True)
+        else:
+            pinned = {"uid": step.uid} if step.uid else {}
+            cluster.server_side_apply({**body, "metadata": {**metadata, **pinned}}, dry_run=True)
+    except ClusterError as error:
+        if error.over_quota:
+            return full(step.ref, error) if quotas else None
+        if may_pass(error) or no_dry_run(error):
+            return None
+        if of_namespace(error):
+            where = step.ref.namespace or cluster.namespace
+            return refusal(structs.replace(step.ref, namespace=where), error)
+        if writer.may_take(error) or writer.shared(step, body, error) is not None:
+            return None
+        return refusal(step.ref, error)
+    return None
+
+
+def _makes(step: Step, kind: str) -> bool:
+    return step.ref.kind == kind and step.action in ("create", "replace")
+
+
+# Policies ---------------------------------------------------------------------------------------
+
+_GROUP = "admissionregistration.k8s.io"
+_POLICIES = (
+    "ValidatingAdmissionPolicy",
+    "MutatingAdmissionPolicy",
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+)
+
+Rule = Mapping[str, Any]
+
+
+class Policies:
+    """The rules of a cluster's policies and webhooks; read when they are first needed.
+
+    Of many objects that are alike, one dry run tells about all, unless somebody's policy looks
+    at names or labels: then each is tried. Who may not read the policies tries each, too.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rules: Sequence[Rule] | None = None
+
+    def single_out(self, ref: ObjectRef, operation: str) -> bool:
+        """Whether one of alike objects may be refused and another accepted."""
+        if self._rules is None:
+            self._rules = [*self._read()]
+        resource = self._cluster.resource(ref.api_version, ref.kind).plural
+        about = (
+            ("apiGroups", {"*", ref.group}),
+            ("resources", {"*", "*/*", resource}),
+            ("operations", {"*", operation}),
+        )
+        return any(
+            all(rule.get(name) is None or not known.isdisjoint(rule[name]) for name, known in about)
+            for rule in self._rules
+        )
+
+    def _read(self) -> Iterator[Rule]:
+        for kind in _POLICIES:
+            try:
+                resource = self._cluster.served(_GROUP, kind)
+                policies = self._cluster.list(resource, None).items if resource else ()
+            except ClusterError as error:
+                if error.status not in (403, 404):
+                    raise
+                yield {}  # unknown: it may be about anything
+                return
+            for policy in policies:
+                constraints = (policy.get("spec") or {}).get("matchConstraints") or {}
+                yield from constraints.get("resourceRules") or ()
+                for webhook in policy.get("webhooks") or ():
+                    yield from webhook.get("rules") or ()
