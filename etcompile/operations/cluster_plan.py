@@ -37,8 +37,7 @@ from etcompile.plan.step import (
     unmanaged,
 )
 from etcompile.rollout.dryrun import DryRun
-from etcompile.rollout.inventory import members_left
-from etcompile.rollout.lease import seen_version
+from etcompile.rollout.inventory import members_left, seen_version
 from etcompile.rollout.live import (
     Live,
     Orphan,

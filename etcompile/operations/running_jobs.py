@@ -34,7 +34,7 @@ from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import ObjectRef, reference
 from etcompile.rollout import Proposal
-from etcompile.rollout.lease import seen_version
+from etcompile.rollout.inventory import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
 from etcompile.status import NoSuchJobError, Seen, seen
 from etcompile.status.job_status import is_config

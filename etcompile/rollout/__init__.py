@@ -3,8 +3,8 @@
     outcome = Rollout(cluster, proposal, proposal.plan, ...).run()
 
 `machine` decides what happens next, and is pure; `executor` has `writer` and `watches` do it.
-`dryrun` asks the API server before anything is written. `inventory` and `lease`
-write the inventory of a job, and `live` reads the objects that are there.
+`dryrun` asks the API server before anything is written. `inventory` writes the
+inventory of a job, and `live` reads the objects that are there.
 """
 
 from etcompile.rollout.executor import Rollout

@@ -1,18 +1,29 @@
 """The ApplySets of a rollout: what their parents say is there, before, while and after it.
 
 A parent names the kinds of the members before the first of them is created and until the last of
-them is gone, so that a rollout that is killed loses sight of nothing (reference/gitops.md 3). It
-also holds the lease of whoever changes its job (`rollout.lease`). Each write names the version of
-the parent that it was decided on, so that only one of two rollouts gets the lease.
+them is gone, so that a rollout that is killed loses sight of nothing (reference/gitops.md 3).
+
+An annotation of the parent is the lease of whoever changes the job, so that no two rollouts
+interleave. The holder renews it while it may still write. A killed command leaves a lease that runs
+out, or that the next command on the same machine takes over as soon as it sees the process gone.
+Times are the API server's, since the clocks of two machines never agree. Each write names the
+version of the parent that it was decided on, so that only one of two rollouts gets the lease.
 """
 
 import contextlib
+import getpass
+import os
+import socket
 import threading
+import uuid
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from msgspec import json, structs
+import msgspec
+from msgspec import Struct, structs
 
 from etcompile._version import __version__
 from etcompile.k8s.objects import Object
@@ -36,7 +47,6 @@ from etcompile.plan.applysets import (
     parent,
 )
 from etcompile.plan.step import MAKES, WRITES, ObjectRef, Plan
-from etcompile.rollout.lease import LEASE, JobLease, lease_of, new_lease, seen_version
 from etcompile.rollout.live import live_object
 from etcompile.rollout.machine.messages import Proposal
 from etcompile.rollout.refusals import Refusal, RefusedError, is_fatal, may_pass, refusal
@@ -49,6 +59,85 @@ _NOTHING_YET = "1"
 _AGAIN = "run the command again"
 SECONDS = 45.0
 """After which others may change the jobs of a process that was killed."""
+LEASE = "etcompile.dev/lease"
+"""The annotation of a parent that is the lease on its job."""
+_MOST = 300.0
+"""Seconds that a lease is believed to last at most; a later end is a mistake."""
+
+
+class JobLease(Struct, frozen=True):
+    """A lease as it is written down.
+
+    Args:
+        holder: Who runs that: `user@host`.
+        since: When it began, in seconds since 1970.
+        machine: The machine, boot and process namespace; empty if unknown.
+        process: The process id there.
+    """
+
+    id: str
+    holder: str
+    since: float
+    until: float
+    machine: str = ""
+    process: int = 0
+
+    def is_held(self, now: float) -> bool:
+        """Whether its holder may still write."""
+        if not 0 <= self.since <= self.until <= now + _MOST or now >= self.until:
+            return False
+        if self.machine and self.machine == _machine():
+            try:
+                os.kill(self.process, 0)
+            except ProcessLookupError:
+                return False
+            except OSError:
+                return True  # another user's
+        return True
+
+    @property
+    def words(self) -> str:
+        """Who holds it since when, as a clause."""
+        since = datetime.fromtimestamp(self.since, UTC)
+        return f"{self.holder[:100]} has been changing the job since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+_DECODER = msgspec.json.Decoder(JobLease)
+
+
+def new_lease(now: float, seconds: float) -> JobLease:
+    """A lease of this process."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user that has no name
+        user = str(os.getuid())
+    holder = f"{user}@{socket.gethostname()}"
+    return JobLease(uuid.uuid4().hex, holder, now, now + seconds, _machine(), os.getpid())
+
+
+def lease_of(parent: Object | None) -> JobLease | None:
+    """The lease that an inventory holds, if it is one."""
+    text = ((parent or {"metadata": {}})["metadata"].get("annotations") or {}).get(LEASE)
+    try:
+        return _DECODER.decode(text) if text else None
+    except msgspec.DecodeError:
+        return None
+
+
+def seen_version(parent: Object | None, now: float) -> str:
+    """What an inventory must still be when a plan is done; it never is if somebody was at it."""
+    lease = lease_of(parent)
+    if lease is not None and lease.is_held(now):
+        return lease.id
+    return parent["metadata"]["resourceVersion"] if parent else ""
+
+
+def _machine() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
 
 
 class Inventories:
@@ -262,7 +351,7 @@ class Inventories:
         labels |= set_labels
         annotations |= set_annotations
         if lease is not None:
-            annotations[LEASE] = json.encode(lease).decode()
+            annotations[LEASE] = msgspec.json.encode(lease).decode()
 
         def is_written(there: Object | None) -> bool:
             metadata = there["metadata"] if there else {}

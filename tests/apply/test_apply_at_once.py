@@ -144,9 +144,9 @@ def test_who_waits_for_pods_holds_no_lease(run, start, job, kubelet, objects):
 PROGRAM = """
 import sys, time, etcompile
 from etcompile import operations
-from etcompile.rollout import inventory, lease
+from etcompile.rollout import inventory
 
-lease._machine = lambda: "another machine"
+inventory._machine = lambda: "another machine"
 inventory.SECONDS = 6.0
 with operations.connect(kubeconfig=sys.argv[1]) as cluster:
     proposal = operations.apply_proposal(etcompile.compile(["jobs"]), cluster)

@@ -44,7 +44,7 @@ OWN_READERS = {
     "integrations/argocd_plugin.py": "reads the plugin.yaml that is shipped",
     "watch/authorization.py": "reads the kustomizations that are shipped",
     "watch/memory_limits.py": "reads how much memory the process has",
-    "rollout/lease.py": "reads which boot of the machine this is",
+    "rollout/inventory.py": "reads which boot of the machine this is",
 }
 """Modules that open files without asking, each with why it may."""
 

@@ -65,7 +65,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
             that the plan leaves alone.
         accepted: The objects whose planned update the API server has accepted in a dry run.
         versions: By job, what its inventory was before its objects were read: the plan is stale
-            if it is something else when the plan is done (`rollout.lease.seen_version`).
+            if it is something else when the plan is done (`rollout.inventory.seen_version`).
     """
 
     plan: Plan

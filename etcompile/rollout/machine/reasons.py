@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.k8s import jobs, pods
-from etcompile.k8s.conditions import condition, is_false, is_true
+from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, is_going, status_of
 from etcompile.k8s.path import containers_of
 from etcompile.model.protocol import RUN_STATE
@@ -250,16 +250,6 @@ def _job(value: Object) -> ObjectState:
     return ObjectState("waiting", "it has created no Pod yet", vague=True)
 
 
-def _definition(value: Object) -> ObjectState:
-    status = status_of(value)
-    if is_true(status, "Established"):
-        return READY
-    if is_false(status, "NamesAccepted"):
-        refused = condition(status, "NamesAccepted")
-        return ObjectState("failed", refused.get("message") or "its names are already in use")
-    return ObjectState("waiting", "not served by the API server yet")
-
-
 def _by_phase(
     phases: Mapping[str, ObjectState], otherwise: ObjectState
 ) -> Callable[[Object], ObjectState]:
@@ -308,7 +298,7 @@ class _Kind(Struct, frozen=True):
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "CustomResourceDefinition": _Kind(_definition, 60.0, is_barrier=True),
+    "CustomResourceDefinition": _Kind(_by_condition("Established"), 60.0, is_barrier=True),
     "Deployment": _Kind(_replicas),
     "ExternalSecret": _Kind(_by_condition("Ready"), 120.0, is_barrier=True),
     "Job": _Kind(_job),
