@@ -32,7 +32,6 @@ OWN_READERS = {
     "cli/render.py": "shows how the output folder differs",
     # The user's own access to a cluster, which no repository can name.
     "kubeapi/authentication.py": "reads the token that the kubeconfig names",
-    "kubeapi/client.py": "reads the certificate authority, to tell clusters apart",
     "kubeapi/kubeconfig.py": "reads the kubeconfig, its certificates and the own Pod's account",
     "kubeapi/transport.py": "hands certificates to the TLS library",
     # The process itself.
