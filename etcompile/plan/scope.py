@@ -9,15 +9,6 @@ from etcompile.diagnostics.spelling import probably
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.step import IDLE, ObjectRef, Plan, unmanaged
 
-_SHORT_NAMES = {
-    "cm": "configmap",
-    "po": "pod",
-    "pvc": "persistentvolumeclaim",
-    "sa": "serviceaccount",
-    "svc": "service",
-}
-"""Short names of kinds that jobs consist of, as in `kubectl api-resources`."""
-
 
 class Rights(Struct, frozen=True):
     """What a plan may do.
@@ -93,7 +84,7 @@ def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
 
     Args:
         names: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; `*` is any. Kinds as kubectl takes
-            them: `Pod`, `pods`, `po`, `podgroups.scheduling.volcano.sh`.
+            them: `Pod`, `pods`, `podgroups.scheduling.volcano.sh`.
     """
     singular = ref.kind.lower()
     forms = {singular, f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies"}
@@ -103,7 +94,7 @@ def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
         *where, name = text.split("/")
         in_place = len(where) < 2 or (len(where) == 2 and where[0] == ref.namespace)
         kind, _, group = (where[-1] if where else singular).lower().partition(".")
-        is_kind = _SHORT_NAMES.get(kind, kind) in forms and group in ("", ref.group)
+        is_kind = kind in forms and group in ("", ref.group)
         if name == ref.name and in_place and is_kind:
             return True
     return False

@@ -14,7 +14,7 @@ GROUP = ObjectRef("scheduling.volcano.sh/v1beta1", "PodGroup", "ml", "a")
 @pytest.mark.parametrize(
     ("ref", "names"),
     [
-        (POD, ["a", "Pod/a", "pod/a", "pods/a", "po/a", "ml/pod/a", "ml/Pods/a", "*"]),
+        (POD, ["a", "Pod/a", "pod/a", "pods/a", "ml/pod/a", "ml/Pods/a", "*"]),
         (POLICY, ["networkpolicies/a", "NetworkPolicy.networking.k8s.io/a"]),
         (INGRESS, ["ingresses/a"]),
         (GROUP, ["podgroup/a", "PodGroup.scheduling.volcano.sh/a", "ml/podgroups/a"]),
