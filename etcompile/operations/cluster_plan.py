@@ -16,9 +16,8 @@ from etcompile.model.run_identity import is_only_another_run
 from etcompile.operations.declarations import declarations
 from etcompile.plan import applysets
 from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
-from etcompile.plan.classes import PRUNE
 from etcompile.plan.owners import is_member, names_of_config, other_job
-from etcompile.plan.planner import plan
+from etcompile.plan.planner import PRUNE, plan
 from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.schedule import ring

@@ -9,8 +9,8 @@ from etcompile.kubeapi import Cluster
 from etcompile.load import access, parse
 from etcompile.operations.cluster_plan import ImpossibleError, acyclic, note
 from etcompile.plan.applysets import PART_OF
-from etcompile.plan.classes import matched
 from etcompile.plan.plan_file import PlanError, read_plan
+from etcompile.plan.planner import matched
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import REMOVES, ObjectKey, Plan, Step, reference
 from etcompile.rollout.dryrun import DryRun

@@ -1,42 +1,92 @@
 """Desired and live objects to a plan: what to do about each, why, and in what order.
 
-The one function that strings the parts together: `comparison` says which fields seem to differ, the
-API server which of them it would change (`Ask`), `classes` what follows for one object, `schedule`
-what waits for what and whose turn it is.
+`comparison` says which fields seem to differ, the API server which of them it would change (`Ask`).
+What is declared, what exists, whose it is, and what the API server accepts decide the action: the
+rules are tried in order, and the first that applies decides. `schedule` says what waits for what.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.k8s import pods
+from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object, is_going
-from etcompile.model.protocol import JOB_LABEL
+from etcompile.k8s.path import keyed, overlap
+from etcompile.model.protocol import JOB_LABEL, MANAGER
 from etcompile.plan import owners
-from etcompile.plan.applysets import INVENTORY_ID
-from etcompile.plan.classes import (
-    Ask,
-    Difference,
-    created,
-    difference,
-    left_over,
-    resolved,
-    unchanged,
-)
+from etcompile.plan.applysets import INVENTORY_ID, PART_OF
+from etcompile.plan.comparison import NOBODY, compared
+from etcompile.plan.field_values import ABSENT, Raw
+from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.mounts import ReadPods, held
 from etcompile.plan.schedule import Draft, in_turn, ordered, ring
-from etcompile.plan.scope import Rights
+from etcompile.plan.scope import Rights, is_named
 from etcompile.plan.step import (
     IDLE,
+    Action,
     Declared,
+    FieldChange,
+    How,
+    Need,
     ObjectKey,
+    ObjectRef,
     Plan,
     Reason,
+    Remedy,
     Step,
     conflict,
+    deletion,
+    has_values,
+    masked,
     reference,
     unmanaged,
 )
+from etcompile.plan.updates import Change, changes
+
+PRUNE = Remedy("prune", "--prune deletes it")
+"""What to do about an object that is left because nothing says to delete it."""
+_REPLACE = Remedy("replace", "--replace deletes and recreates it")
+_ADOPT = Remedy("adopt", "--adopt takes it over")
+
+
+class Difference(Struct, frozen=True):
+    """An object that exists and that seems to differ from what is declared.
+
+    Args:
+        desired: What is to be applied: as declared, but for fields that stay as they are.
+        inventory: The id of the ApplySet that it should be in; None for none.
+        owned: Who owns the live object's fields; None if that is a declaration, too.
+    """
+
+    ref: ObjectRef
+    declared: Object
+    desired: Object
+    live: Object
+    inventory: str | None
+    places: tuple[Raw, ...]
+    owned: Ownership | None
+    job: str | None = None
+
+
+class Answer(Struct, frozen=True):
+    """What the API server says about a difference.
+
+    Args:
+        desired: What is to be sent: as declared, but for what admission makes of new objects.
+        places: Where applying that would change the live object.
+        result: The live object afterwards; None if the API server refuses the update.
+    """
+
+    desired: Object
+    places: tuple[Raw, ...]
+    accepted: bool
+    result: Object | None = None
+    immutable: tuple[str, ...] = ()
+
+
+Ask = Callable[[Sequence[Difference]], Iterable[Answer | None]]
+"""Asks the API server about differences; None for those that it says nothing about."""
 
 
 def plan(
@@ -178,3 +228,215 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
     if step.action == "unmanaged":
         return unmanaged(step, reason)
     return conflict(structs.replace(step, changes=(), after=(), manifest=None), Reason(reason))
+
+
+# One object ---------------------------------------------------------------------------------------
+
+
+def created(desired: Object, ref: ObjectRef, reason: str = "it does not exist") -> Step:
+    """The step for an object that does not exist."""
+    return Step("create", ref, (Reason(reason),), manifest=_manifest(desired))
+
+
+def unchanged(live: Object, ref: ObjectRef) -> Step:
+    """The step for an object with which there is nothing to do."""
+    metadata = live["metadata"]
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    return Step("unchanged", ref, uid=uid, resource_version=version)
+
+
+def difference(
+    desired: Object,
+    live: Object,
+    ref: ObjectRef,
+    rights: Rights,
+    inventory: str | None,
+    job: str | None = None,
+) -> Difference | None:
+    """How a declared object differs from the live one, as far as it shows without a cluster."""
+    owned = None if rights.whole else ownership(live, MANAGER)
+    declared = desired
+    if rights.ignored:
+        desired = as_live(desired, live, ref, rights.ignored, owned or NOBODY)
+    places = compared(desired, live, owned)
+    now = owners.inventory(live)
+    if inventory and now != inventory:
+        label = ("metadata", "labels", PART_OF)
+        places = (*places, Raw(label, ABSENT if now is None else now, inventory))
+    if not places:
+        return None
+    return Difference(ref, declared, desired, live, inventory, places, owned, job)
+
+
+def matched(
+    desired: Object,
+    live: Object,
+    ref: ObjectRef,
+    rights: Rights,
+    inventory: str | None,
+    inventories: Collection[str] = (),
+    ask: Ask | None = None,
+) -> Step:
+    """The step for an object that is declared and exists; see `difference` and `resolved`."""
+    seeming = difference(desired, live, ref, rights, inventory)
+    if seeming is None:
+        return unchanged(live, ref)
+    (answer,) = ask([seeming]) if ask is not None else (None,)
+    return resolved(seeming, answer, rights, inventories)
+
+
+def resolved(
+    seeming: Difference, answer: Answer | None, rights: Rights, inventories: Collection[str] = ()
+) -> Step:
+    """The step for an object that seems to differ.
+
+    Args:
+        inventories: The ids of all ApplySets that the declarations are of: the object may come
+            from another one.
+    """
+    desired, live = seeming.desired, seeming.live
+    places, result = seeming.places, None
+    step = unchanged(live, seeming.ref)
+    if answer is not None:
+        desired, places, result = answer.desired, answer.places, answer.result
+        if not places:
+            return step
+    limits = changes(live, result or desired, places)
+    if answer is not None and answer.accepted:
+        limits = [change for change in limits if change.verdict != "refused"]
+    step = structs.replace(
+        step, changes=_changes(desired, places, limits, rights), manifest=_manifest(desired)
+    )
+    owned = seeming.owned
+    if owned is None:
+        return _decided(step, limits, rights)
+    holder = _holder(live, owned, inventories)
+    if owner := owners.owner(live, controller=True):
+        return conflict(step, Reason(f"{owner} controls it and would undo the change"))
+    why: list[Reason] = []
+    needs: Need | None = None
+    if holder and not rights.adopt:
+        why.append(Reason(holder, _ADOPT))
+        needs = "adopt"
+    for manager in dict.fromkeys(change.manager for change in step.changes if change.manager):
+        paths = ", ".join(change.path for change in step.changes if change.manager == manager)
+        option = f"--take-ownership {manager.replace(', ', ' --take-ownership ')}"
+        remedy = Remedy("take-ownership", f"{option} takes the field over")
+        why.append(Reason(f"{manager} owns {paths}", remedy))
+        needs = needs or "take-ownership"
+    if why:
+        return conflict(step, *why, needs=needs)
+    decided = _decided(step, limits, rights, holder, answer.immutable if answer else ())
+    if decided.action != "replace":
+        return decided
+    # A new object is as it is declared, and admission makes of it what it makes of all.
+    decided = structs.replace(decided, manifest=_manifest(seeming.declared))
+    return _guarded(decided, desired, live, rights)
+
+
+def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Step:
+    """The step for an object that exists and is not declared.
+
+    `inventories` are the ids of the ApplySets that the declarations are of.
+    """
+    step = deletion(live, "it is no longer in the files")
+    if rights.whole:
+        return step
+    if owners.inventory(live) not in inventories:
+        return unmanaged(step, "it is not in the inventory")
+    if is_going(live):
+        return unmanaged(step, "it is being deleted already")
+    if tool := owners.tracker(live):
+        return unmanaged(step, f"{tool} manages it")
+    if owner := owners.owner(live):
+        return unmanaged(step, f"it is deleted with its owner {owner}")
+    if (maker := owners.stranger(live)) and not rights.adopt:
+        return unmanaged(step, f"{maker} made it, with labels of the job")
+    spared = owners.spared(step, live)
+    if spared.action == "unmanaged" or rights.prune:
+        return spared
+    return unmanaged(step, "it is no longer in the files", PRUNE)
+
+
+def _holder(live: Object, owned: Ownership, inventories: Collection[str]) -> str | None:
+    """Whose an object is if it is not ours, in a clause: `Argo CD application team manages it`."""
+    member = owners.inventory(live)
+    if tool := owners.tracker(live):
+        return f"{tool} manages it"
+    if member and member not in inventories:
+        return f"the ApplySet {member} manages it"
+    ours = owned.ours is not None or (member in inventories and owners.stranger(live) is None)
+    if not owned.known:
+        # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
+        ours = ours or JOB_LABEL in (live["metadata"].get("labels") or {})
+    return None if ours else f"{owners.makers(live)} made it"
+
+
+def _decided(
+    step: Step,
+    limits: Iterable[Change],
+    rights: Rights,
+    holder: str | None = None,
+    immutable: Sequence[str] = (),
+) -> Step:
+    """The step by what the API accepts."""
+    refused = [change.field for change in limits if change.verdict == "refused"] or immutable
+    why = [Reason(f"it is taken over: {holder}")] if holder else []
+    if refused:
+        fields = ", ".join(dict.fromkeys(refused))
+        allowed = rights.replace or rights.whole
+        reason = f"{fields} cannot be changed on an existing object"
+        why.append(Reason(reason, None if allowed else _REPLACE))
+        needs: Need | None = None if allowed else "replace"
+        return structs.replace(step, action="replace", why=tuple(why), needs=needs)
+    why += [
+        Reason(f"{change.field} changes, which restarts the container in place")
+        for change in limits
+    ]
+    action: Action = "adopt" if holder else "update"
+    return structs.replace(step, action=action, why=tuple(dict.fromkeys(why)))
+
+
+def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
+    """A replacement, unless the object is protected from being destroyed."""
+    # The fields that cannot change, without the option that would allow it.
+    immutable = Reason(step.why[-1].text)
+    if owners.prevents_destruction(desired, live):
+        return conflict(step, immutable, Reason(owners.FORBIDDEN))
+    lost = owners.lost_with(live, desired)
+    if lost is None:
+        return step
+    if is_named(reference(live), rights.replace_data):
+        return structs.replace(step, why=(immutable, Reason(lost)), needs=None)
+    words = f"--replace-data {step.ref.kind}/{step.ref.name} replaces it anyway"
+    reason = Reason(lost, Remedy("replace-data", words))
+    return structs.replace(step, why=(immutable, reason), needs="replace-data")
+
+
+def _changes(
+    desired: Object, places: tuple[Raw, ...], limits: Iterable[Change], rights: Rights
+) -> tuple[FieldChange, ...]:
+    kind: str = desired["kind"]
+    refused = [change.path for change in limits if change.verdict == "refused"]
+    fields = []
+    for place in places:
+        how: How = (
+            "added" if place.before is ABSENT else "removed" if place.after is ABSENT else "changed"
+        )
+        managers = [name for name in place.managers if not rights.take_ownership & {name, "*"}]
+        fields.append(
+            FieldChange(
+                path=keyed(place.path),
+                how=how,
+                before=None if how == "added" else masked(kind, place.path, place.before),
+                after=None if how == "removed" else masked(kind, place.path, place.after),
+                manager=", ".join(managers) or None,
+                immutable=any(overlap(place.path, path) for path in refused),
+                steps=place.path,
+            )
+        )
+    return tuple(sorted(fields, key=lambda change: change.steps))
+
+
+def _manifest(desired: Object) -> Object | None:
+    return None if has_values(desired) else desired

@@ -13,8 +13,8 @@ from msgspec import structs
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import config_names
 from etcompile.plan import owners
-from etcompile.plan.classes import created
 from etcompile.plan.mounts import ReadPods, held
+from etcompile.plan.planner import created
 from etcompile.plan.schedule import Draft, in_turn, ordered
 from etcompile.plan.step import (
     REMOVES,

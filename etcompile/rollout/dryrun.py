@@ -29,9 +29,9 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.applysets import PART_OF
-from etcompile.plan.classes import Answer, Difference
 from etcompile.plan.comparison import compared
 from etcompile.plan.field_values import Raw, changed_at, same, value_at
+from etcompile.plan.planner import Answer, Difference
 from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import Proposal
 from etcompile.rollout.machine.reasons import has_rule, is_barrier

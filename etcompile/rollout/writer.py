@@ -20,8 +20,8 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_key_pair
 from etcompile.model.protocol import MANAGER
 from etcompile.plan.applysets import PART_OF
-from etcompile.plan.classes import matched
 from etcompile.plan.comparison import NOBODY, compared
+from etcompile.plan.planner import matched
 from etcompile.plan.step import Action, ObjectRef, Step
 from etcompile.rollout.live import live_object
 from etcompile.rollout.machine.messages import Effect, Proposal, Written

@@ -14,7 +14,7 @@ from etcompile.k8s.objects import Object
 from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.naming import some
-from etcompile.plan.classes import matched
+from etcompile.plan.planner import matched
 from etcompile.plan.scope import Rights
 from etcompile.plan.step import ObjectRef, reference
 
