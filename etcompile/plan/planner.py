@@ -20,7 +20,7 @@ from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.field_values import ABSENT, Raw
 from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.mounts import ReadPods, held
-from etcompile.plan.schedule import Draft, in_turn, ordered, ring
+from etcompile.plan.schedule import Draft, in_turn, ordered
 from etcompile.plan.scope import Rights, is_named
 from etcompile.plan.step import (
     IDLE,
@@ -141,9 +141,7 @@ def plan(
         jobs = {key: group.job for key, (_, group) in wanted.items()}
         drafts = held(drafts, read_pods, namespace, jobs)
     waits = {group.job: group.waits for group in groups}
-    acting = ordered(drafts, waits, late) if drafts else []
-    if ring(acting) is None:
-        acting = in_turn(acting)
+    acting = in_turn(ordered(drafts, waits, late)) if drafts else []
     steps = (*acting, *(draft.step for draft in idle))
     return Plan(steps, against, context, namespace if against == "cluster" else None)
 

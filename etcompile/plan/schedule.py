@@ -244,13 +244,12 @@ class Schedule:
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._steps = {step.id: step for step in steps if step.action not in IDLE}
-        self._left = len(self._steps)
         self._sorter = _sorter(self._steps)
         self._sorter.prepare()
 
     def ready(self) -> Iterator[Step]:
         """The steps that can begin now and were not handed out before."""
-        while self._left and (names := self._sorter.get_ready()):
+        while names := self._sorter.get_ready():
             points = [name for name in names if name.startswith(_POINT)]
             for name in names:
                 if not name.startswith(_POINT):
@@ -261,12 +260,6 @@ class Schedule:
     def done(self, step: Step) -> None:
         """Reports that a step is done, so that others can begin. One that has failed never is."""
         self._sorter.done(step.id)
-        self._left -= 1
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are done."""
-        return not self._left
 
 
 def ring(steps: Iterable[Step]) -> str | None:
@@ -299,10 +292,13 @@ def turns(steps: Iterable[Step]) -> dict[str, int]:
 def in_turn(steps: Iterable[Step]) -> list[Step]:
     """The steps in an order in which they can be done one by one, otherwise as they come.
 
-    The steps are without a ring. Those with nothing to do come last.
+    Those with nothing to do come last. If there is a ring, all stay as they come.
     """
     steps = list(steps)
-    order = turns(steps)
+    try:
+        order = turns(steps)
+    except CycleError:
+        return steps
     return sorted(steps, key=lambda step: order.get(step.id, len(order)))
 
 
