@@ -44,11 +44,7 @@ _PREFLIGHT = 300
 
 
 def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[str, Any]:
-    """The job's ConfigMap.
-
-    Raises:
-        TemplateError: a template that the user gave does not render.
-    """
+    """The job's ConfigMap."""
     suffix = domain(job, settings)
     data = {}
     for lines in job.host_lists:

@@ -22,9 +22,6 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
 
     Returns:
         The objects, in no particular order (`etcompile.emit` gives them one).
-
-    Raises:
-        TemplateError: a template that the user gave does not render.
     """
     job, sources = _resolved(job, settings)
     objects = [

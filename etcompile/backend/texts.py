@@ -53,11 +53,7 @@ class Sources(Protocol):
 
 
 class Texts:
-    """Renders the templates of one compilation.
-
-    Args:
-        own: Templates of the user's, which replace those of the same name.
-    """
+    """Renders the templates of one compilation."""
 
     def __init__(self, own: Sources | None = None) -> None:
         self._own = own

@@ -41,7 +41,6 @@ class Template(Struct, frozen=True):
     """A Pod template of a document.
 
     Args:
-        path: Where it stands.
         partial: The job fills in what it lacks.
         exit_codes: The replicas around it have the restartPolicy, and a word more than Pods have:
             `ExitCode`.
@@ -56,10 +55,8 @@ class Rules(Struct, frozen=True):
     """What a document is held against.
 
     Args:
-        schema: The JSON Schema of its kind.
         version: The version of Kubernetes whose schema its Pod templates must satisfy.
         volumes: Volumes that its Pods have besides the template's own.
-        pod_counts: Where it says how many Pods there are to be.
     """
 
     schema: str | Path
@@ -146,10 +143,6 @@ def check_schema(source: Source, schema: str | Path) -> list[Diagnostic]:
 
     Args:
         schema: The schema (draft 2020-12): a file name in `schemas/`, or the path of one.
-
-    Raises:
-        OSError: the schema cannot be read.
-        ValueError: it is not a JSON Schema.
     """
     return [_diagnostic(source, fault) for fault in schema_faults(source.data, schema)]
 

@@ -50,8 +50,10 @@ def check_spec(job: Job) -> list[Diagnostic]:
 
         # Held against the workers it starts with: scaled in later, a launcher runs on.
         problems += check_launch(job)
-    if job.run.in_place is not None:
-        problems += _in_place(job, job.run.in_place)
+    for role in job.roles:
+        for place, problem, advice in _obstacles(role, job.run.in_place):
+            facts = {"job": job.name, "problem": problem, "advice": advice}
+            problems.append(diagnose(codes.NOT_IN_PLACE, place, **facts))
     return problems
 
 
@@ -271,20 +273,15 @@ _SHARED = ("shareProcessNamespace", "hostPID")
 """Fields of a PodSpec with which a container's first process is not process 1."""
 
 
-def _in_place(job: Job, in_place: InPlace) -> Iterator[Diagnostic]:
-    """What keeps the commands of a job from running again in their containers.
+def _obstacles(role: Role, in_place: InPlace | None) -> Iterator[tuple[Location, str, str]]:
+    """What keeps the command of a role from running again in its container.
 
     Most of these problems would not show before the first failure.
+
+    Yields:
+        Where something stands in the way, what that is, and what to do.
     """
-    for role in job.roles:
-        for place, problem, advice in _obstacles(role, in_place):
-            facts = {"job": job.name, "problem": problem, "advice": advice}
-            yield diagnose(codes.NOT_IN_PLACE, place, **facts)
-
-
-def _obstacles(role: Role, in_place: InPlace) -> Iterator[tuple[Location, str, str]]:
-    """Where something of a role stands in the way, what that is, and what to do."""
-    if role.name not in in_place.roles:
+    if in_place is None or role.name not in in_place.roles:
         return
     origin, main, port = role.template.origin, role.template.main_container, in_place.port
     if not main.get("command"):

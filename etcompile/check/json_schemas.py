@@ -22,22 +22,14 @@ _REFERENCE = re.compile(rb'"\$ref":\s*"([^"#]*)#/\$defs/([^"/]+)')
 
 
 class Validator:
-    """A schema (draft 2020-12) whose references lead to its own `$defs`, compiled when needed.
-
-    Args:
-        rules: The schema; not to be changed afterwards.
-    """
+    """A schema (draft 2020-12) whose references lead to its own `$defs`, compiled when needed."""
 
     def __init__(self, rules: dict[str, Any]) -> None:
         self.rules = rules
 
     @functools.cached_property
     def compiled(self) -> jsonschema_rs.Validator:
-        """The schema, compiled.
-
-        Raises:
-            ValueError: it is not a JSON Schema.
-        """
+        """The schema, compiled."""
         return jsonschema_rs.Draft202012Validator(self.rules)
 
 
@@ -46,9 +38,6 @@ def bundled_schema(path: str | Path) -> dict[str, Any]:
 
     A file's name counts, not its `$id`. Each reference leads to `#/$defs/NAME`: the schema's own
     definitions first, then those of other files, and of these only what is needed.
-
-    Args:
-        path: The schema: a file name in `schemas/`, or the path of one.
 
     Raises:
         OSError: the schema, or a file it refers to, cannot be read.

@@ -48,11 +48,7 @@ def template_faults(value: Any, path: ValuePath, version: str) -> list[Fault]:
 
 
 def check_claim_template(source: Source, path: ValuePath, version: str) -> list[Diagnostic]:
-    """What the API server would have against a claim that is made of a template.
-
-    Args:
-        path: Where it has the template: a PersistentVolumeClaim without apiVersion and kind.
-    """
+    """What the API server would have against a claim that is made of a template."""
     definition = _definition(version, "v1", "PersistentVolumeClaim")
     template = value_at(source.data, path)
     if definition is None or template is None:

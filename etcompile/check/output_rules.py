@@ -56,30 +56,26 @@ def check_compiled(
 ) -> list[Diagnostic]:
     """What must not leave, or should not, of a job's objects."""
     place = partial(job.origin.locate, "metadata", "name")
-    return [
-        *_pod_waves(job, objects),
-        *_private_keys(job, objects),
-        *_annotations_and_data(job, objects),
-        *_long_variables(job, objects),
-        *(
-            problem
-            for value in _samples(objects)
-            for problem in _sizes(value, f" of job '{job.name}'", place, profiles)
-        ),
-    ]
-
-
-def _pod_waves(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
-    """Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1)."""
     waves: dict[str, str] = {}
+    large: list[Diagnostic] = []
     for value in objects:
-        if value["kind"] == "Pod":
-            wave = value["metadata"].get("annotations", {}).get(_SYNC_WAVE, "0")
-            waves.setdefault(wave, value["metadata"]["name"])
+        kind, name = value["kind"], value["metadata"]["name"]
+        annotations = value["metadata"].get("annotations") or {}
+        if kind == "Pod":
+            waves.setdefault(annotations.get(_SYNC_WAVE, "0"), name)
+        if annotations and (size := _size(annotations)) > ANNOTATIONS_LIMIT:
+            facts = {"what": f"{kind} {name} of job '{job.name}'", "size": size // 1024}
+            large.append(diagnose(codes.ANNOTATIONS_TOO_LARGE, place(), **facts))
+        if kind == "ConfigMap" and (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
+            large.append(diagnose(codes.CONFIG_TOO_LARGE, place(), name=name, size=size // 1024))
+    problems = [*_private_keys(job, objects), *large, *_long_variables(job, objects)]
     if len(waves) > 1:
+        # Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1).
         pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
-        place = job.origin.locate("metadata", "name")
-        yield diagnose(codes.PODS_IN_TWO_WAVES, place, job=job.name, pods=pods)
+        problems.insert(0, diagnose(codes.PODS_IN_TWO_WAVES, place(), job=job.name, pods=pods))
+    for value in _samples(objects):
+        problems += _sizes(value, f" of job '{job.name}'", place, profiles)
+    return problems
 
 
 def _private_keys(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
@@ -98,18 +94,6 @@ def _private_keys(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
             path = _path_of_key(job.origin.source.data) or ("metadata", "name")
             what = f"{value['kind']} {value['metadata']['name']} of job '{job.name}'"
             yield diagnose(codes.PRIVATE_KEY, job.origin.source.locate(path), what=what)
-
-
-def _annotations_and_data(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
-    place = partial(job.origin.locate, "metadata", "name")
-    for value in objects:
-        name = value["metadata"]["name"]
-        if (size := _size(value["metadata"].get("annotations"))) > ANNOTATIONS_LIMIT:
-            what = f"{value['kind']} {name} of job '{job.name}'"
-            yield diagnose(codes.ANNOTATIONS_TOO_LARGE, place(), what=what, size=size // 1024)
-        is_config = value["kind"] == "ConfigMap"
-        if is_config and (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
-            yield diagnose(codes.CONFIG_TOO_LARGE, place(), name=name, size=size // 1024)
 
 
 def _size(texts: object) -> int:
@@ -131,8 +115,14 @@ def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]
         if name is None or name in seen or "containers" not in pod["spec"]:
             continue
         seen.add(name)
-        if (role := job.role(name)) and (variable := _too_long(pod["spec"])):
-            size = len(variable["name"].encode()) + len(variable["value"].encode()) + 2
+        sizes = (
+            (variable, len(variable["name"].encode()) + len(text.encode()) + 2)
+            for _, container in containers_of(pod["spec"])
+            for _, variable in mappings_of(container, "env")
+            if isinstance(text := variable.get("value"), str)
+        )
+        variable, size = next((pair for pair in sizes if pair[1] > _VARIABLE_LIMIT), ({}, 0))
+        if variable and (role := job.role(name)):
             if variable["name"] not in {env.name for env in role.additions.env}:
                 advice = "put it into a file, of a ConfigMap for example"
             elif job.names_fewer:
@@ -142,18 +132,6 @@ def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]
             facts = {"variable": variable["name"], "role": role.name, "size": -(-size // 1024)}
             place = role.origin.locate(key=True)
             yield diagnose(codes.VARIABLE_TOO_LONG, place, **facts, advice=advice)
-
-
-def _too_long(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The first variable of a Pod that is longer than Linux hands to a program."""
-    for _, container in containers_of(spec):
-        for _, variable in mappings_of(container, "env"):
-            text = variable.get("value")
-            if isinstance(text, str):
-                size = len(variable["name"].encode()) + len(text.encode()) + 2
-                if size > _VARIABLE_LIMIT:
-                    return variable
-    return None
 
 
 def _samples(objects: Sequence[Object]) -> Iterator[Object]:

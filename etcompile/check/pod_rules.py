@@ -25,9 +25,6 @@ def check_object(source: Source, version: str, *, namespaced: bool = True) -> li
     """What the API server would refuse for certain in an object that is no job.
 
     The templates of a controller are looked at less closely than a Pod itself.
-
-    Returns:
-        What its schema says, then what the rules say of other fields.
     """
     value, minor = source.data, _minor(version)
     by_schema = kubernetes.check_object(source, version)

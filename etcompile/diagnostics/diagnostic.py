@@ -71,34 +71,20 @@ class Source(Protocol):
 
 
 class Rename(Struct, frozen=True):
-    """Gives a field another name.
-
-    Args:
-        at: The place of its key.
-        name: The new name.
-    """
+    """Gives a field another name."""
 
     at: Location
     name: str
 
 
 class Quote(Struct, frozen=True):
-    """Makes text of a value that is written without quotes: `1` becomes `"1"`.
-
-    Args:
-        at: The place of the value.
-    """
+    """Makes text of a value that is written without quotes: `1` becomes `"1"`."""
 
     at: Location
 
 
 class Replace(Struct, frozen=True):
-    """Replaces a scalar by another.
-
-    Args:
-        at: The place of the value.
-        value: The new value.
-    """
+    """Replaces a scalar by another."""
 
     at: Location
     value: str | int | float | bool
@@ -113,9 +99,7 @@ class TextEdit(Struct, frozen=True, rename="camel"):
     Args:
         line: Its first line, from 1.
         column: Its first character, from 1.
-        end_line: The line on which it ends.
         end_column: The character after its last one.
-        text: The new text; empty to remove the part.
     """
 
     line: int
@@ -152,10 +136,8 @@ class Diagnostic(Struct, frozen=True):
 
     Args:
         code: The catalogue's code, `ET` and four digits.
-        severity: Error or warning; the catalogue's.
         message: What is wrong, in one line, with the values that matter.
         location: Where; None if the cause is in no input file.
-        hint: What to do about it.
         suppressed: What suppressed it; None if it is reported.
         where: The field that it is about, as the message names it: `spec.containers[0].image`;
             empty if it names none.
@@ -181,12 +163,7 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
     """Makes the diagnostic `code` from its catalogue entry.
 
     Args:
-        code: A code of the catalogue.
-        location: Where the problem is, if it is in a file.
         **facts: The values that the entry's message and hint name in braces.
-
-    Returns:
-        The diagnostic, with message and hint filled in.
 
     Raises:
         KeyError: the catalogue has no such code, or the entry names a fact that is missing:

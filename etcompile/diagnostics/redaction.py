@@ -23,7 +23,6 @@ def secret_spans(text: str, *, spoken: bool = False) -> tuple[Span, ...]:
     """Where private keys and credentials are in a text, in order and without overlap.
 
     Args:
-        text: A file, a message or the output of a program.
         spoken: Whether it is the output of a program, which names credentials in more ways.
     """
     more = spoken_spans(text) if spoken else ()
@@ -65,8 +64,6 @@ def shown(text: object, longest: int = LONGEST, *, keep: str = "") -> str:
     can put a token, an escape sequence or a newline that fakes a log line into any of it.
 
     Args:
-        text: A reason, a message, lines of a log.
-        longest: Characters that are shown, from the beginning.
         keep: Characters to keep that are not printable, such as line breaks.
     """
     words = str(text)[:_LONGEST_READ]

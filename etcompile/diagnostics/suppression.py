@@ -22,8 +22,6 @@ class IgnoreComment(Struct, frozen=True):
     """A comment that suppresses warnings.
 
     Args:
-        location: Where the comment stands.
-        codes: The codes in its brackets, as they are written; empty if it has none.
         line: The line it applies to; None for the whole file.
     """
 
@@ -79,9 +77,6 @@ def marked(
     """The diagnostics of a run, and what is wrong with the comments; the suppressed are marked.
 
     Args:
-        diagnostics: All of them.
-        comments: The comments of the files that were read.
-        ignored: The codes of `--ignore`.
         whole: Whether every stage ran, so that a comment that suppressed nothing is unused.
         linted: Whether it gave advice, about which there may be comments.
     """

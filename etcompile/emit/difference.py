@@ -19,11 +19,6 @@ _HUNK = re.compile(r"@@ -([0-9]+)(\S*) \+([0-9]+)(\S*) @@")
 def unified(name: str, old: str, new: str) -> Iterator[str]:
     """The lines of a unified diff, each without its line break.
 
-    Args:
-        name: What both texts are called.
-        old: The text before; empty for a file that is not there.
-        new: The text after; empty for a file that goes.
-
     Yields:
         The two names, then hunks. Far behind the first difference the diff may end early.
     """

@@ -33,8 +33,6 @@ class WriteResult(Struct, frozen=True):
     """What writing an output folder did.
 
     Args:
-        written: How many files are new or changed.
-        unchanged: How many files were right already.
         removed: Files of an earlier run that are not part of the output any more, relative to
             the folder, with `/`.
         diagnostics: Why nothing was written; then the folder is as it was.
@@ -61,10 +59,6 @@ def write(
     moment, the folder is wholly the old or wholly the new one, and the next run tidies up.
 
     Args:
-        directory: The output folder; it and its parents are made if they do not exist.
-        files: Texts by path relative to the folder, with `/`, as `layout` makes them.
-        inputs: What the files were made from; none of it may be in the folder.
-        force: Overwrite what was changed by hand, and a lock file that cannot be read.
         agrees: Called with how the folder differs, before anything is written; nothing is
             unless it does.
 
@@ -126,19 +120,7 @@ def refusals(
 def refusal(
     directory: Path, inputs: Iterable[Path] = (), *, reads_only: bool = False
 ) -> Diagnostic | None:
-    """Why a folder cannot be the output folder, whatever is in it.
-
-    Args:
-        directory: The folder, as the user named it.
-        inputs: What is rendered; none of it may be in the folder.
-        reads_only: It is only compared, so it may be one that cannot be replaced.
-
-    Returns:
-        ET5002, or None if the folder will do.
-
-    Raises:
-        OSError: the system does not tell where the folder is.
-    """
+    """Why a folder cannot be the output folder, whatever is in it."""
     target = Path(os.path.realpath(directory))
     reason, advice = None, "name a folder of its own, such as out/"
     if os.path.lexists(target) and not target.is_dir():
@@ -206,12 +188,21 @@ def _build(
     for folder in in_order:
         (tree / folder).mkdir(mode=0o755)
     for path in same:
-        _carry_over(target / path, tree / path)
+        file = target / path
+        if file.is_symlink():
+            (tree / path).symlink_to(file.readlink())
+            continue
+        try:
+            os.link(file, tree / path)
+        except OSError:  # where the file system or its rules forbid that
+            if not stat.S_ISREG(file.lstat().st_mode):
+                raise
+            shutil.copy2(file, tree / path)
     new = wanted.keys() - unchanged
     for path in new:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(tree / path, flags, 0o644), "wb") as file:  # noqa: PTH123 - no path
-            file.write(wanted[path])
+        with open(os.open(tree / path, flags, 0o644), "wb") as stream:  # noqa: PTH123 - no path
+            stream.write(wanted[path])
     # Only when all are written: the first wait takes most of the others with it.
     for path in new:
         _sync(tree / path)
@@ -220,19 +211,6 @@ def _build(
             shutil.copymode(target / folder, tree / folder)
         with contextlib.suppress(OSError):  # where there is such a thing
             _sync(tree / folder)
-
-
-def _carry_over(old: Path, new: Path) -> None:
-    """The same file in both trees; a copy where the file system or its rules forbid that."""
-    if old.is_symlink():
-        new.symlink_to(old.readlink())
-        return
-    try:
-        os.link(old, new)
-    except OSError:
-        if not stat.S_ISREG(old.lstat().st_mode):
-            raise
-        shutil.copy2(old, new)
 
 
 # The swap ----------------------------------------------------------------------------------------
@@ -245,15 +223,9 @@ def locked(target: Path) -> Iterator[bool]:
     Waits for a run that has the lock. The lock is on the parent, so it leaves no file behind,
     and the system frees it when its holder dies.
 
-    Args:
-        target: The directory, without symbolic links; its parent exists.
-
     Yields:
         Whether there is a lock: network file systems have none for directories. Two runs at
         once without one still leave the tree of one of them, whole.
-
-    Raises:
-        OSError: the parent cannot be read.
     """
     parent = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -275,14 +247,10 @@ def put_in_place(tree: Path, target: Path) -> Path | None:
     `recover` brings the old tree back.
 
     Args:
-        tree: The new tree, built beside the target.
         target: The directory to replace; it need not exist.
 
     Returns:
         Where the old tree is now, if there was one.
-
-    Raises:
-        OSError: the system refused; `target` is as it was.
     """
     if not os.path.lexists(target):
         tree.rename(target)
@@ -336,9 +304,6 @@ def recover(target: Path, *, tidy: bool) -> None:
         target: The directory; if it is missing because a run died while replacing it, the old
             tree takes its place again.
         tidy: Remove what else such runs left. Needs the lock: it might be a living run's.
-
-    Raises:
-        OSError: the parent cannot be read, or the old tree not be renamed.
     """
     leftover = re.compile(rf"\.{re.escape(target.name)}\.etcompile-(new|old)-[0-9a-f]{{16}}")
     for entry in sorted(os.scandir(target.parent), key=lambda entry: entry.name, reverse=True):

@@ -25,11 +25,6 @@ def write_files(
 ) -> list[Diagnostic]:
     """Writes files into a folder; those that are there are replaced.
 
-    Args:
-        folder: The folder, as the user named it; it is made if it is not there.
-        files: Contents by path relative to the folder, with `/`, in the order of writing.
-        only_new: Never replace a file.
-
     Returns:
         ET5023 for each link in the way, and then nothing is written; ET5003 if the system
         refused.
@@ -53,14 +48,14 @@ def write_file(file: Path, content: bytes, *, only_new: bool = False) -> list[Di
 
     Args:
         file: The file; it may also be a device or a pipe, such as `/dev/stdout`.
-        content: What it is to hold.
-        only_new: Never replace a file.
 
     Returns:
         ET5023 if it is a link to a file, ET5003 if the system refused.
     """
     try:
-        if _is_stream(file):
+        folder = Path(os.path.realpath(file.parent))
+        is_file = not file.exists() or file.is_file() or file.is_dir()
+        if not is_file or any(folder.is_relative_to(place) for place in _STREAMS):
             with file.open("wb") as stream:
                 stream.write(content)
             return []
@@ -74,12 +69,7 @@ def write_file(file: Path, content: bytes, *, only_new: bool = False) -> list[Di
 
 
 def refused(folder: Path, names: Iterable[str]) -> list[Diagnostic]:
-    """An error for each link that would have to be followed to write some files.
-
-    Args:
-        folder: The folder, as the user named it.
-        names: Paths relative to the folder, with `/`.
-    """
+    """An error for each link that would have to be followed to write some files."""
     reasons: dict[Path, str] = {}
     for name in names:
         path = PurePosixPath(name)
@@ -100,7 +90,6 @@ def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
 
     Args:
         file: What is to be written, beside a file that was found below the places.
-        places: Files, folders and globs.
     """
     places = [*places]
     folder = Path(os.path.realpath(file.parent))
@@ -111,13 +100,6 @@ def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
             return []
     facts = {"path": str(file), "reason": "its folder is reached through a link"}
     return [diagnose(codes.LINK_IN_OUTPUT, None, **facts, folder=" and ".join(places))]
-
-
-def _is_stream(file: Path) -> bool:
-    """Whether a name stands for something that bytes are sent to, and not for a file."""
-    if any(Path(os.path.realpath(file.parent)).is_relative_to(place) for place in _STREAMS):
-        return True
-    return file.exists() and not file.is_file() and not file.is_dir()
 
 
 def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> None:

@@ -43,22 +43,12 @@ _UNSAFE = re.compile(r"[^a-z0-9.-]")
 
 
 def stream(manifests: Iterable[Manifest], sources: Iterable[str]) -> str:
-    """The objects as one YAML stream: a header, then the documents, each after a `---`.
-
-    Args:
-        manifests: Kubernetes objects; they are written in the order of `ordered`.
-        sources: The files they come from, independent of the working directory.
-    """
+    """The objects as one YAML stream: a header, then the documents, each after a `---`."""
     return "".join(blocks(ordered(manifests), sources))
 
 
 def blocks(manifests: Iterable[Manifest], sources: Iterable[str]) -> Iterator[str]:
-    """The text of `stream`, in pieces of about a megabyte.
-
-    Args:
-        manifests: Kubernetes objects, in the order of `ordered` already.
-        sources: The files they come from, independent of the working directory.
-    """
+    """The text of `stream`, in pieces of about a megabyte."""
     pending, size = [header(sources)], 0
     for number, document in enumerate(to_documents(manifests)):
         pending.append(f"---\n{document}" if number else document)
@@ -90,9 +80,6 @@ class Group(Struct, frozen=True):
 
     Args:
         name: The job they belong to; None for objects that belong to no job.
-        namespace: The job's namespace, if it names one.
-        objects: Kubernetes objects, in any order.
-        sources: The files they come from, independent of the working directory.
     """
 
     name: str | None
@@ -111,8 +98,6 @@ def layout(groups: Sequence[Group], *, split: bool = False, staged: bool = False
     bounded by them; then come the jobs, each in a folder of its own.
 
     Args:
-        groups: What is rendered, in any order.
-        split: One file per object instead of one per number.
         staged: Two such folders, of what Pods need and of the Pods, for tools that know no waves
             and wait for a whole folder (reference/gitops.md 2.3).
 
@@ -141,30 +126,25 @@ def _flat(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
         sources=tuple(source for group in of_no_job for source in group.sources),
     )
     jobs = [group for group in groups if group.name is not None and group.objects]
+    namespaces = collections.defaultdict(set)
+    for job in jobs:
+        namespaces[job.name].add(job.namespace)
     files = _numbered(others, split=split)
     resources = list(files)
-    for folder, group in _folders(jobs, used={KUSTOMIZATION, *files}):
-        inside = _numbered(group, split=split)
-        inside[KUSTOMIZATION] = _kustomization(list(inside), group.sources)
+    used = {KUSTOMIZATION, *files}
+    for job in sorted(jobs, key=lambda job: (natural(f"{job.name}"), natural(job.namespace or ""))):
+        # Its name, and its namespace where the name alone is not it.
+        several = len(namespaces[job.name]) > 1
+        stem = f"{job.name}.{job.namespace}" if several and job.namespace else f"{job.name}"
+        folder = _free(_UNSAFE.sub("-", stem), used)
+        inside = _numbered(job, split=split)
+        inside[KUSTOMIZATION] = _kustomization(list(inside), job.sources)
         files |= {f"{folder}/{name}": text for name, text in inside.items()}
         resources.append(folder)
     # Without sources: a job more is a line more here, and not another header too. Without
     # resources too: a tool whose folder is gone prunes nothing.
     files[KUSTOMIZATION] = _kustomization(resources, ())
     return files
-
-
-def _folders(jobs: Sequence[Group], used: set[str]) -> Iterable[tuple[str, Group]]:
-    """Each job with its folder: its name, and its namespace where the name alone is not it."""
-    namespaces = collections.defaultdict(set)
-    for job in jobs:
-        namespaces[job.name].add(job.namespace)
-    for job in sorted(
-        jobs, key=lambda job: (natural(job.name or ""), natural(job.namespace or ""))
-    ):
-        several = len(namespaces[job.name]) > 1
-        folder = f"{job.name}.{job.namespace}" if several and job.namespace else f"{job.name}"
-        yield _free(_UNSAFE.sub("-", folder), used), job
 
 
 def _numbered(group: Group, *, split: bool) -> dict[str, str]:
@@ -175,12 +155,19 @@ def _numbered(group: Group, *, split: bool) -> dict[str, str]:
     in_order = sorted(by_file.items())
     if not split:
         return {f"{file}.yaml": stream(inside, group.sources) for file, inside in in_order}
-    single = [(file[:2], manifest) for file, inside in in_order for manifest in inside]
-    names = _object_files(single)
-    return {
-        name: stream([manifest], group.sources)
-        for name, (_, manifest) in zip(names, single, strict=True)
-    }
+    # One file for each object, after its number, kind and name. A name that cannot be a file's, or
+    # that objects of several namespaces or API groups share, gets a digest of what the object is,
+    # so that it depends on no other object's place.
+    single = [(f"{file[:2]}-{_stem(each)}", each) for file, inside in in_order for each in inside]
+    uses = collections.Counter(_safe(stem) for stem, _ in single)
+    used = {KUSTOMIZATION}
+    files: dict[str, str] = {}
+    for stem, manifest in single:
+        name = _safe(stem)
+        exact = name == stem and uses[name] == 1
+        digest = "" if exact else f"-{sha256(json.dumps(identity(manifest)).encode())[:8]}"
+        files[_free(f"{name}{digest}", used, ".yaml")] = stream([manifest], group.sources)
+    return files
 
 
 def _file(manifest: Manifest, *, of_job: bool) -> str:
@@ -194,24 +181,6 @@ def _file(manifest: Manifest, *, of_job: bool) -> str:
     if not of_job:
         return "80-workload"
     return "91-workers" if label(manifest, _ROLE_LABEL) == "worker" else "90-launcher"
-
-
-def _object_files(manifests: Sequence[tuple[str, Manifest]]) -> list[str]:
-    """A file name for each object, after its number, kind and name.
-
-    A name that cannot be a file's, or that objects of several namespaces or API groups share,
-    gets a digest of what the object is, so that it depends on no other object's place.
-    """
-    stems = [f"{number}-{_stem(manifest)}" for number, manifest in manifests]
-    safe = [_safe(stem) for stem in stems]
-    uses = collections.Counter(safe)
-    used = {KUSTOMIZATION}
-    names = []
-    for (_, manifest), stem, name in zip(manifests, stems, safe, strict=True):
-        exact = name == stem and uses[name] == 1
-        digest = "" if exact else f"-{sha256(json.dumps(identity(manifest)).encode())[:8]}"
-        names.append(_free(f"{name}{digest}", used, ".yaml"))
-    return names
 
 
 def _safe(stem: str) -> str:

@@ -96,9 +96,6 @@ class Packed(Sequence[Manifest]):
 
     Each look makes new mappings, so changing one changes nothing here. What objects of a kind
     share, such as the spec of a role's Pods, they share in what a look makes too.
-
-    Args:
-        manifests: Kubernetes objects, JSON values, in any order.
     """
 
     __slots__ = ("parts",)

@@ -33,7 +33,6 @@ class Record(Struct, frozen=True):
     """Where the files of an output folder come from.
 
     Args:
-        tool: The version of etcompile.
         settings: How they were compiled: JSON.
         inputs: The SHA-256, in hexadecimal, of each file that was read, by a name that does not
             depend on the working directory; files may share a name.
@@ -87,7 +86,6 @@ class OutputState(Struct, frozen=True):
         ours: Files that an earlier run wrote.
         foreign: All other files, symbolic links, and everything that is no file.
         headed: Those foreign files that have our header, but are not in the lock.
-        folders: All folders below it.
         empty: Those of them without an entry: nobody's but the user's, as we make none.
         digests: The files as the earlier run wrote them; None if there is no lock to tell.
         damage: Why the lock cannot be read, if there is one that cannot.
@@ -106,9 +104,6 @@ class Comparison(Struct, frozen=True):
     """How an output folder differs from what it should hold, as paths relative to it.
 
     Args:
-        unchanged: Files that are right.
-        changed: Files that are there with other content.
-        missing: Files that are not there.
         stale: Files of an earlier run that should not be there any more.
         edited: Those of the changed and the stale that somebody has changed since an earlier
             run wrote them, or that none wrote.
@@ -137,12 +132,6 @@ class Comparison(Struct, frozen=True):
 def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
     """How an output folder differs from the files that it should hold."""
     wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
-    if os.path.lexists(directory) and not directory.is_dir():
-        reason = {"path": str(directory), "reason": "it is not a directory"}
-        advice = "name a folder of its own, such as out/"
-        return Comparison(
-            diagnostics=(diagnose(codes.OUTPUT_DIRECTORY, None, **reason, advice=advice),)
-        )
     try:
         return compared(directory, output_state(directory), wanted)
     except OSError as error:
@@ -152,11 +141,7 @@ def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
 
 
 def output_state(target: Path) -> OutputState:
-    """What a folder holds; nothing if there is none.
-
-    Raises:
-        OSError: something in it cannot be read.
-    """
+    """What a folder holds; nothing if there is none."""
     if not target.exists():
         return OutputState()
     digests, damage = _locked_digests(target)
@@ -200,11 +185,7 @@ def output_state(target: Path) -> OutputState:
 
 
 def compared(target: Path, state: OutputState, wanted: Mapping[PurePosixPath, bytes]) -> Comparison:
-    """How what stands in a folder differs from what should.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """How what stands in a folder differs from what should."""
     unchanged, changed, edited = set(), [], {}
     stale = sorted(state.ours - wanted.keys())
     for path in sorted((state.ours | state.headed) & wanted.keys()):

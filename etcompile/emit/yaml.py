@@ -76,9 +76,6 @@ def to_yaml(value: Any) -> str:
     Args:
         value: dict (of string keys), list or tuple, str, int, float, bool or None, nested.
 
-    Returns:
-        One YAML document without markers, ending with a line break.
-
     Raises:
         TypeError: the value, or one inside it, is not a JSON value.
         ValueError: a number is infinite or not a number, or a text holds half a surrogate pair;
@@ -95,10 +92,6 @@ def to_documents(values: Iterable[Any]) -> Iterator[str]:
 
     Args:
         values: What `to_yaml` takes. They must not change meanwhile.
-
-    Raises:
-        TypeError: as `to_yaml`.
-        ValueError: as `to_yaml`.
     """
     written: _Written = {}
     for value in values:

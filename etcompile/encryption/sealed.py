@@ -73,21 +73,21 @@ def encrypted(texts: Mapping[str, bytes], certificate: Certificate, label: bytes
         RecipientError: the certificate has expired, so that nobody knows whether a controller
             still has its key, or the key is too short for anything to be encrypted with it.
     """
-    if certificate.expires < datetime.now(UTC):
-        raise RecipientError(f"it has expired on {certificate.expires:%Y-%m-%d}")
-    try:
-        return {key: _encrypted(text, certificate.key, label) for key, text in texts.items()}
-    except ValueError as error:
-        raise RecipientError(f"its key of {certificate.key.key_size} bits is too short") from error
-
-
-def _encrypted(text: bytes, key: Any, label: bytes) -> str:
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import padding  # noqa: PLC0415
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
 
-    session = os.urandom(_SESSION_KEY_BYTES)
+    if certificate.expires < datetime.now(UTC):
+        raise RecipientError(f"it has expired on {certificate.expires:%Y-%m-%d}")
     oaep = padding.OAEP(padding.MGF1(hashes.SHA256()), hashes.SHA256(), label)
-    wrapped = key.encrypt(session, oaep)
-    body = AESGCM(session).encrypt(_NONCE, text, None)
-    return base64.b64encode(struct.pack(">H", len(wrapped)) + wrapped + body).decode()
+    sealed = {}
+    for name, text in texts.items():
+        session = os.urandom(_SESSION_KEY_BYTES)
+        try:
+            wrapped = certificate.key.encrypt(session, oaep)
+        except ValueError as error:
+            problem = f"its key of {certificate.key.key_size} bits is too short"
+            raise RecipientError(problem) from error
+        body = AESGCM(session).encrypt(_NONCE, text, None)
+        sealed[name] = base64.b64encode(struct.pack(">H", len(wrapped)) + wrapped + body).decode()
+    return sealed

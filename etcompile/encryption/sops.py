@@ -47,18 +47,25 @@ class Encrypted(Struct, frozen=True):
 
 def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypted:
     """The data of a Secret, encrypted."""
+    import pyrage  # noqa: PLC0415 - only who encrypts pays for the import
+
     data_key = os.urandom(32)
     # In the order in which they are written: the MAC depends on it.
     values = {key: base64.b64encode(text) for key, text in sorted(texts.items())}
     mac = hashlib.sha512(_MAC_BEGINS + b"".join(values.values())).hexdigest().upper()
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    age = []
+    for name in recipients:
+        try:
+            sealed = pyrage.encrypt(data_key, [age_recipient(name)], armored=True).decode()
+        except pyrage.EncryptError as error:
+            problem = f"nothing can be encrypted for this recipient: {error}"
+            raise RecipientError(problem) from error
+        age.append({"recipient": name, "enc": sealed})
     return Encrypted(
         {key: _encrypted(text, data_key, f"data:{key}:") for key, text in values.items()},
         {
-            "age": [
-                {"recipient": name, "enc": _age_file(data_key, age_recipient(name))}
-                for name in recipients
-            ],
+            "age": age,
             "encrypted_regex": _FIELDS,
             "lastmodified": now,
             "mac": _encrypted(mac.encode(), data_key, now),
@@ -86,7 +93,6 @@ def age_recipient(text: str) -> "Recipient":
     Raises:
         RecipientError: it is none.
     """
-    # Only who encrypts pays for the import.
     import pyrage  # noqa: PLC0415
 
     if not text.startswith(_AGE_PREFIX):
@@ -100,15 +106,6 @@ def age_recipient(text: str) -> "Recipient":
     except pyrage.RecipientError as error:
         problem = f"'{text}' is mistyped: its length or its checksum is wrong"
         raise RecipientError(problem) from error
-
-
-def _age_file(text: bytes, to: "Recipient") -> str:
-    import pyrage  # noqa: PLC0415
-
-    try:
-        return pyrage.encrypt(text, [to], armored=True).decode()
-    except pyrage.EncryptError as error:
-        raise RecipientError(f"nothing can be encrypted for this recipient: {error}") from error
 
 
 def _encrypted(text: bytes, key: bytes, place: str) -> str:

@@ -22,7 +22,6 @@ class FixedFile(Struct, frozen=True):
     """A file with the fixes of its problems.
 
     Args:
-        after: The content that it is to have.
         fixed: The diagnostics that are corrected in it, in the order in which they came up.
     """
 
@@ -41,11 +40,7 @@ def fixed_files(
     """What the files of a run look like with the fixes of its diagnostics.
 
     Args:
-        check: Makes the run, and reads its files as it always does.
         without: Diagnostics whose fixes are left out.
-
-    Returns:
-        The files that change, by their names.
     """
     known: set[str] = set()
     before: dict[str, bytes] = {}

@@ -46,7 +46,6 @@ class _Text(Struct, frozen=True):
 
     Args:
         keys: The end of each key, and the mapping that it is in.
-        values: The end of each value.
     """
 
     lines: list[int]

@@ -19,37 +19,20 @@ _LONGEST = 255
 
 
 def reference_problem(image: str) -> str | None:
-    """Why no runtime can pull an image of this name.
-
-    Returns:
-        What is wrong with it; None if nothing is.
-    """
+    """Why no runtime can pull an image of this name."""
     if any(map(str.isspace, image)):
         return "it contains a blank"
     if match := re.match(_SCHEME, image):
         return f"it begins with '{match[0]}'"
     rest, at, digest = image.partition("@")
-    if at and not _is_digest(digest):
+    of_digest = r"sha256:[0-9a-f]{64}" if digest.startswith("sha256:") else _DIGEST
+    if at and not re.fullmatch(of_digest, digest):
         return f"'{digest}' is not a digest"
-    name, tag = _tagged(rest)
-    if tag is not None and not re.fullmatch(_TAG, tag):
+    name, colon, tag = rest.rpartition(":")
+    if not colon or "/" in tag:  # the colon of a port
+        name = rest
+    elif not re.fullmatch(_TAG, tag):
         return "its tag is empty" if not tag else f"'{tag}' is not a tag"
-    return _name_problem(name)
-
-
-def _tagged(text: str) -> tuple[str, str | None]:
-    """A name and its tag; a colon before a slash is that of a port."""
-    name, colon, tag = text.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (text, None)
-
-
-def _is_digest(text: str) -> bool:
-    if text.startswith("sha256:"):
-        return re.fullmatch(r"sha256:[0-9a-f]{64}", text) is not None
-    return re.fullmatch(_DIGEST, text) is not None
-
-
-def _name_problem(name: str) -> str | None:
     if not name:
         return "it has no name"
     parts = name.split("/")

@@ -105,12 +105,6 @@ def as_read(value: LiveObject) -> LiveObject:
 
     So `nodeSelector: {example.com/gpu: }` asks for nodes whose label of that name is empty. Of
     Trainer's resources, whose CRDs describe each map, nothing is left of a null.
-
-    Args:
-        value: An object that somebody wrote, JSON; it is not changed.
-
-    Returns:
-        A copy, or the object itself where it holds no null.
     """
     read: LiveObject = without_nulls(value)
     if read is value:  # as almost always

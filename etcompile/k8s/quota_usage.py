@@ -16,7 +16,6 @@ class Shortage(NamedTuple):
     """A resource of which a quota has too little: less is free now than new objects need.
 
     Args:
-        quota: The name of the quota.
         free: What is left, or less than nothing.
         freed: How much deletions give back.
     """

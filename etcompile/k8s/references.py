@@ -38,7 +38,6 @@ class Reference(Struct, frozen=True):
 
     Args:
         how: What the naming object does with it: `mounts`.
-        group: Its API group.
         namespace: Its namespace; None for that of the naming object.
         optional: The naming object does without it.
         binds: The naming object is not done, or not even accepted, before this one is there.

@@ -22,8 +22,6 @@ class Place(Struct, frozen=True):
 
     Args:
         steps: The same path by keys: `("spec", "containers", "[main]", "image")`.
-        holder: The mapping or list that holds the value.
-        key: Its key or index there.
     """
 
     steps: KeyedPath

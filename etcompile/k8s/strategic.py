@@ -31,16 +31,9 @@ def merged(
     """A value after a strategic merge patch.
 
     Args:
-        base: What is patched.
-        patch: The patch, a mapping.
-        kind: The kind of the whole object.
-        at: Where in the object `base` stands.
         new_first: The items of a patch stand before those that it does not name, as the API
             server has them; else new items go to the end.
         directives: Follow `$patch`; else it is a key like any other.
-
-    Returns:
-        The merged value; what the patch did not touch keeps its place.
 
     Raises:
         PatchError: the patch has a directive or an item that cannot be followed.

@@ -20,9 +20,6 @@ class Traced(Struct, frozen=True, eq=False):
     """A JSON value and where it was written.
 
     Args:
-        value: The value; treat it as immutable.
-        source: The document it was written in.
-        path: Where in that document.
         entries: The parts that were written elsewhere than below `path`, by key or index; None
             while there are none.
     """
@@ -80,7 +77,6 @@ class Traced(Struct, frozen=True, eq=False):
         """A mapping in this one's place.
 
         Args:
-            parts: Its fields.
             by: What took a field away, if anything did: whoever misses the field is shown that.
         """
         place = by or self
@@ -134,8 +130,6 @@ class PatchError(Exception):
 
     Args:
         problem: What is wrong, to be put after the name of what was patched.
-        place: The part of the patch that is wrong.
-        advice: What to do.
     """
 
     def __init__(self, problem: str, place: Traced, advice: str = "") -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from etcompile.launch.shell import Command, Word, commands, whole_number
+from etcompile.launch.shell import Word, commands, whole_number
 
 
 class Option(NamedTuple):
@@ -18,7 +18,6 @@ class Option(NamedTuple):
 
     Args:
         name: With its dashes.
-        values: Its values, in order.
     """
 
     name: str
@@ -60,37 +59,20 @@ class Launch(Struct, frozen=True):
 
 
 def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
-    """What a container's command line starts on other hosts, as far as it can be read.
-
-    Returns:
-        The launches by mpirun, mpiexec and horovodrun, in the order of the text.
-    """
-    return tuple(
-        launch
-        for command in commands(container)
-        if command.words[0].literal and command.program in _OPTIONS
-        if (launch := _launch(command))
-    )
-
-
-def _launch(command: Command) -> Launch:
-    program = command.program
-    contexts: list[tuple[Option, ...]] = []
-    sure = command.sure
-    for words in _contexts(command.words[1:], splits=program != "horovodrun"):
-        options, understood = _options(words, _OPTIONS[program])
-        contexts.append(options)
-        sure = sure and understood
-    return Launch(program, tuple(contexts), sure)
-
-
-def _contexts(words: Sequence[Word], *, splits: bool) -> Iterator[Sequence[Word]]:
-    start = 0
-    for place, word in enumerate(words):
-        if splits and word.text == ":":
-            yield words[start:place]
-            start = place + 1
-    yield words[start:]
+    """What a container's command line starts on other hosts, as far as it can be read."""
+    found: list[Launch] = []
+    for command in commands(container):
+        program, words = command.program, command.words[1:]
+        if not command.words[0].literal or program not in _OPTIONS:
+            continue
+        contexts, sure = [], command.sure
+        ends = [at for at, word in enumerate(words) if word.text == ":" and program != "horovodrun"]
+        for start, end in zip((0, *(at + 1 for at in ends)), (*ends, len(words)), strict=True):
+            options, understood = _options(words[start:end], _OPTIONS[program])
+            contexts.append(options)
+            sure = sure and understood
+        found.append(Launch(program, tuple(contexts), sure))
+    return tuple(found)
 
 
 def _options(

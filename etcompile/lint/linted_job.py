@@ -53,7 +53,6 @@ class Option(NamedTuple):
     Args:
         name: Without its dashes, words joined by `_`.
         written: The option as it stands in the command line, with its dashes.
-        role: The role in whose template it is written.
     """
 
     name: str
@@ -72,7 +71,6 @@ class Started(Struct, frozen=True):
 
     Args:
         words: Its words, those with a value that only the shell knows left out.
-        role: The role in whose template it is written.
     """
 
     words: frozenset[str]
@@ -85,10 +83,7 @@ class RolePods(Struct, frozen=True):
     """The Pods of a role.
 
     Args:
-        role: The role, as the model has it.
-        metadata: Labels and annotations of its first Pod.
         spec: The PodSpec of its first Pod, JSON; that of the template where it has no Pod.
-        main: The container that trains.
         commands: What runs in that container, as the author wrote it.
     """
 
@@ -134,7 +129,6 @@ class LintedJob(Struct, frozen=True):
     """A job, and what is compiled of it.
 
     Args:
-        pods: The roles that have replicas.
         others: The other objects of the input, which may be claims or budgets of the job.
     """
 
@@ -183,11 +177,7 @@ def linted_job(
 
 
 def place_of(role: Role, text: str) -> Location:
-    """The word that has a text, in the command line of a role's main container.
-
-    Args:
-        text: An option, or a part of a script.
-    """
+    """The word that has a text, in the command line of a role's main container."""
     main = role.template.main_container
     names = [container["name"] for container in role.template.spec["containers"]]
     path = ("spec", "containers", names.index(main["name"]))
@@ -279,10 +269,8 @@ class Processes(Struct, frozen=True):
     """How many processes train in each Pod of a role.
 
     Args:
-        count: Processes of a Pod.
         said: What says so, for a message: `--nproc-per-node 8`.
         torch: Each takes a GPU by its local rank, as those of torchrun do.
-        option: The option that says so, if one does.
     """
 
     count: int

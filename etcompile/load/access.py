@@ -168,22 +168,13 @@ def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
 
 
 def content(path: str, boundary: Boundary | None = None, limit: int = -1) -> bytes:
-    """The bytes of a regular file, or as many of them as the limit says.
-
-    Raises:
-        OSError: as `opened` does.
-    """
+    """The bytes of a regular file, or as many of them as the limit says."""
     with opened(path, boundary) as file:
         return file.read(limit)
 
 
 def names(directory: str, boundary: Boundary | None = None) -> list[str]:
-    """The names in a folder.
-
-    Raises:
-        OutsideError: it leads out of the boundary.
-        OSError: the system refuses.
-    """
+    """The names in a folder."""
     real = resolved(directory, boundary)
     descriptor = _descriptor(real, boundary, _READ | os.O_DIRECTORY)
     try:
@@ -243,20 +234,12 @@ class TemplateFolder(Struct, frozen=True):
     limits: Limits
 
     def names(self) -> list[str]:
-        """The names of the files in it, sorted; what is no file has none.
-
-        Raises:
-            OSError: the folder cannot be listed, or is outside of the boundary.
-        """
+        """The names of the files in it, sorted; what is no file has none."""
         entries = names(self.path, self.limits.boundary)
         return sorted(name for name in entries if os.path.isfile(self.file(name)))  # noqa: PTH113
 
     def content(self, name: str) -> bytes:
-        """The bytes of a template.
-
-        Raises:
-            OSError: it is not there, cannot be read, is too large, or leads out of the folder.
-        """
+        """The bytes of a template."""
         if "\0" in name or name.startswith("/") or ".." in PurePath(name).parts:
             raise FileNotFoundError(f"'{name}' is no name of a template")
         limit = self.limits.file_bytes

@@ -35,9 +35,7 @@ class Configuration(Struct, frozen=True):
         file: Its path, as it is shown: seen from the working directory if it lies below that.
         folder: The folder that its relative paths are seen from.
         root: The folder that no path of it leads out of: the root of the repository.
-        text: The whole file.
         table: The keys that lead to its settings; empty if the whole file is settings.
-        values: Its settings.
     """
 
     file: str
@@ -163,9 +161,6 @@ def folders_of(path: str) -> Iterator[str]:
 
 def root_of(folder: str) -> str:
     """The root of the repository around a folder.
-
-    Args:
-        folder: A folder, without links.
 
     Returns:
         The nearest folder above it, or itself, that has a `.git`. Without one, the working

@@ -158,13 +158,7 @@ def relocated(
 
 
 class Loaded(Struct, frozen=True):
-    """What was loaded.
-
-    Args:
-        documents: The documents, in the order of the paths and of the files.
-        diagnostics: Everything wrong with the input, in the same order.
-        comments: The comments of the files that suppress a warning.
-    """
+    """What was loaded."""
 
     documents: tuple[Document, ...]
     diagnostics: tuple[Diagnostic, ...]
@@ -186,8 +180,6 @@ def load(
     Args:
         paths: Paths as on the command line; `-` is standard input. A file that several of them
             reach is loaded once.
-        stdin: What `-` reads; the process's standard input if None.
-        limits: How much to accept.
         output: A folder that directories and globs pass over: where the result goes.
     """
     run = _Run(stdin, limits, None if output is None else os.path.realpath(os.fsdecode(output)))
@@ -218,11 +210,7 @@ def parse(
 
 
 def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") -> Loaded:
-    """The documents that Python mappings are; never raises for bad values.
-
-    Args:
-        file: What diagnostics call their origin; there are no lines to name.
-    """
+    """The documents that Python mappings are; never raises for bad values."""
     nodes: list[_Node] = []
     problems: list[Diagnostic] = []
     for value in values:
@@ -344,8 +332,6 @@ class _Node(Struct, frozen=True):
 
     Args:
         value: None stands for an empty document.
-        origin: The text it was read from, if it was.
-        path: Where in the document it stands.
     """
 
     value: Any

@@ -39,7 +39,6 @@ class Place(Struct, eq=False):
     """Where a value is written.
 
     Args:
-        start: Offset of its first character.
         end: Offset after the last character of the scalar, or of an opening bracket.
         block: Whether it is a list or mapping without brackets.
         entries: The places of what it holds, by key or index; each with the span of its key.

@@ -60,14 +60,9 @@ def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = Fa
     """Writes files of a revision.
 
     Args:
-        of: The commit whose files they are.
         paths: Paths in the repository, with `/`; of a folder, its YAML and JSON files are
             written, and of a glob those of the folder that it starts in.
-        folder: Where to write them.
         every: Of folders, write all files.
-
-    Returns:
-        The paths that exist in the revision.
 
     Raises:
         RevisionError: git fails, the files are too large, or a link leads out of the revision.

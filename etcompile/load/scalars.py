@@ -63,9 +63,6 @@ def plain(text: str) -> Scalar:
 def plain_key(text: str) -> str:
     """The JSON key of an unquoted mapping key.
 
-    Returns:
-        Text as it is, `true`, `8080` and so on for other scalars.
-
     Raises:
         NotJsonError: it is null.
     """

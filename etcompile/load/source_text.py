@@ -53,7 +53,11 @@ class Text(Struct, eq=False):
         begin = self._line_starts[line - 1]
         rest = self._line_starts[line] if line < len(self._line_starts) else len(self.content)
         shown = self.content[begin:rest].rstrip("\r\n")
-        hidden = self._holds_secret(begin, rest)
+        if self._secrets is None:
+            from etcompile.diagnostics.redaction import secret_spans  # noqa: PLC0415 - few need it
+
+            self._secrets = (*secret_spans(self.content), *_secret_documents(self.content))
+        hidden = any(first < rest and begin < last for first, last in self._secrets)
         stop = min(start if end is None else end, begin + len(shown))
         return Location(
             file=self.file,
@@ -63,14 +67,6 @@ class Text(Struct, eq=False):
             width=max(stop - start, 1),
             hidden=hidden,
         )
-
-    def _holds_secret(self, begin: int, end: int) -> bool:
-        """Whether a private key or a credential stands between two offsets, or around them."""
-        if self._secrets is None:
-            from etcompile.diagnostics.redaction import secret_spans  # noqa: PLC0415 - few need it
-
-            self._secrets = (*secret_spans(self.content), *_secret_documents(self.content))
-        return any(start < end and begin < stop for start, stop in self._secrets)
 
 
 def _secret_documents(content: str) -> Iterator[tuple[int, int]]:

@@ -30,11 +30,7 @@ Identity = tuple[int, int]
 
 
 class SourceFile(Struct, frozen=True):
-    """A regular file to read.
-
-    Args:
-        relative: Its name independent of the working directory.
-    """
+    """A regular file to read."""
 
     path: str
     shown: str
@@ -54,7 +50,6 @@ def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
 
     Args:
         path: A file, a directory or a glob. A path that exists is not a glob.
-        boundary: Where all of it must lie; None if any place will do.
 
     Returns:
         For a file, itself. For a directory, its YAML and JSON files at any depth, hidden ones

@@ -21,9 +21,6 @@ def yaml_events(content: str) -> Iterator[Event]:
 
     Returns:
         The events; each mark's `index` is a character offset into the text.
-
-    Raises:
-        yaml.YAMLError: while iterating, where the text is not YAML.
     """
     return iter(_Parser(content).get_event, None)
 
@@ -57,7 +54,6 @@ def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, An
     loses. Of two mappings in one merge the earlier one wins.
 
     Args:
-        written: The keys that are written out, in order.
         merges: For each merge, how many keys stand above it, and the mappings it merges.
     """
     keys = list(written)

@@ -58,7 +58,6 @@ class Reading(Struct):
 
     Args:
         documents: The documents up to the end, or up to where reading broke off.
-        problems: What is wrong, in no order.
         broken: Whether it broke off.
         is_json: Whether it is JSON, which has no comments.
     """
@@ -273,7 +272,11 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
             value, values, levels = _aliased(event, anchors)
             size += values
             expanded += values
-            repeated += _text_bytes(value, event.anchor, lengths)
+            # The bytes of all texts and keys, counted once for each anchor.
+            counted = lengths.get(event.anchor)
+            if counted is None or counted[0] is not value:
+                counted = lengths[event.anchor] = (value, text_bytes(value))
+            repeated += counted[1]
             if repeated > limits.alias_bytes:
                 raise _StopError(event, codes.ALIAS_BYTES, limit=limits.alias_bytes // 2**20)
             height = max(height, levels)
@@ -306,8 +309,10 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
             target.append(value)
         elif key is _MERGE:
             key = _KEY
-            bases = _merge_bases(value, aliased=kind is AliasEvent)
-            if bases is None:
+            # As in go-yaml, a list must be written in place: an alias of a list is refused.
+            is_list = isinstance(value, list) and kind is not AliasEvent
+            bases = value if is_list else [value]
+            if not all(isinstance(base, dict) for base in bases):
                 place = text.location(*span(opening))
                 reading.problems.append(diagnose(codes.MERGE_KEY, place))
                 refused += 1
@@ -353,14 +358,6 @@ def _aliased(event: Any, anchors: dict[str, tuple[Any, int, int] | None]) -> tup
     return aliased
 
 
-def _text_bytes(value: Any, anchor: str, known: dict[str, tuple[Any, int]]) -> int:
-    """The bytes of all texts and keys in an aliased value, counted once for each anchor."""
-    counted = known.get(anchor)
-    if counted is None or counted[0] is not value:
-        counted = known[anchor] = (value, text_bytes(value))
-    return counted[1]
-
-
 def text_bytes(value: Any) -> int:
     """The length of all texts and keys in a JSON value, about its size when it is written out."""
     if isinstance(value, str):
@@ -368,18 +365,6 @@ def text_bytes(value: Any) -> int:
     if isinstance(value, dict):
         return sum(len(key) + text_bytes(inner) for key, inner in value.items())
     return sum(map(text_bytes, value)) if isinstance(value, list) else 0
-
-
-def _merge_bases(value: Any, *, aliased: bool) -> list[dict[str, Any]] | None:
-    """The mappings that a merge key merges; None if it cannot.
-
-    As in go-yaml, a list must be written in place: an alias of a list is refused.
-    """
-    if isinstance(value, dict):
-        return [value]
-    if isinstance(value, list) and not aliased and all(isinstance(item, dict) for item in value):
-        return value
-    return None
 
 
 def _not_json(text: Text, event: Any, what: str) -> Diagnostic:

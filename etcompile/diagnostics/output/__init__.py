@@ -32,7 +32,6 @@ class Audience(Struct, frozen=True):
     """Who reads.
 
     Args:
-        color: Whether ANSI escapes are understood.
         root: The folder that files are named from; None if they are named as the user did.
     """
 

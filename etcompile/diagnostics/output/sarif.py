@@ -15,7 +15,7 @@ from urllib.parse import quote
 from etcompile._version import __version__
 from etcompile.diagnostics import rule_text
 from etcompile.diagnostics.catalogue import RULES, Rule
-from etcompile.diagnostics.diagnostic import Diagnostic, Location, has_errors
+from etcompile.diagnostics.diagnostic import Diagnostic, has_errors
 from etcompile.diagnostics.message_text import json_text, well_formed
 from etcompile.diagnostics.output import Audience
 
@@ -96,7 +96,12 @@ def _results(
         )
         digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
         seen[digest] += 1
-        location = {"artifactLocation": artifact, "region": _region(diagnostic.location)}
+        # GitHub wants a line; the first one stands for a whole file.
+        place = diagnostic.location
+        region = {"startLine": place.line or 1, "startColumn": place.column}
+        region |= {"endColumn": place.end_column}
+        region = {name: value for name, value in region.items() if value is not None}
+        location = {"artifactLocation": artifact, "region": region}
         # SARIF 2.1.0, 3.27.23: a scanner closes what is suppressed, and opens nothing for it.
         by = {"suppressions": [{"kind": diagnostic.suppressed}]} if diagnostic.suppressed else {}
         yield {
@@ -138,16 +143,6 @@ def _fixes(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
 def _artifact(name: str) -> dict[str, str]:
     uri = quote(name.encode("utf-8", "surrogatepass"))
     return {"uri": f"file://{uri}"} if name.startswith("/") else {"uri": uri, "uriBaseId": _ROOT}
-
-
-def _region(location: Location) -> dict[str, int]:
-    # GitHub wants a line; the first one stands for a whole file.
-    region = {
-        "startLine": location.line or 1,
-        "startColumn": location.column,
-        "endColumn": location.end_column,
-    }
-    return {name: value for name, value in region.items() if value is not None}
 
 
 def _message(diagnostic: Diagnostic) -> dict[str, str]:

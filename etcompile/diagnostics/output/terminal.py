@@ -30,7 +30,12 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
         "".join(f"{line}\n" for line in _lines(diagnostic, color=color))
         for diagnostic in diagnostics
     ]
-    return "\n".join([*parts, _summary(diagnostics, color=color) + "\n"])
+    counts = []
+    for severity in Severity:
+        if number := sum(diagnostic.severity is severity for diagnostic in diagnostics):
+            words = f"{number} {severity.value}{'s' if number > 1 else ''}"
+            counts.append(f"\x1b[{_STYLE[severity]}m{words}\x1b[0m" if color else words)
+    return "\n".join([*parts, ", ".join(counts) + "\n"])
 
 
 def _lines(diagnostic: Diagnostic, *, color: bool) -> list[str]:
@@ -62,12 +67,3 @@ def _snippet(place: Location, margin: int, bar: str, style: str, *, color: bool)
         caret = f"\x1b[{style}m{caret}\x1b[0m"
     blank = " " * margin
     return (f"{blank} {bar}", f"{place.line} {bar} {shown}", f"{blank} {bar} {caret}")
-
-
-def _summary(diagnostics: Sequence[Diagnostic], *, color: bool) -> str:
-    counts = []
-    for severity in Severity:
-        if number := sum(diagnostic.severity is severity for diagnostic in diagnostics):
-            words = f"{number} {severity.value}{'s' if number > 1 else ''}"
-            counts.append(f"\x1b[{_STYLE[severity]}m{words}\x1b[0m" if color else words)
-    return ", ".join(counts)

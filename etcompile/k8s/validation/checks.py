@@ -41,7 +41,6 @@ class Broken(Struct, frozen=True):
     """A place where a rule is broken.
 
     Args:
-        path: The place, from the value that the rule looked at.
         facts: What the message and the hint name besides `{value}`.
         at_key: The key is wrong, not its value.
     """

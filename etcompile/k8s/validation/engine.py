@@ -40,7 +40,6 @@ class Rule(Struct, frozen=True):
         demand: What it demands: the name of a function below.
         of: What that function has to know: the name of a form, the choices.
         message: What is wrong, after the place. `{value}` is the value as a message shows it.
-        hint: What to do; may be empty.
         fields: Where it looks below its place; all of them.
         when: Fields of the value at its place with the values that they must have (True) or must
             not have (False) for the rule to hold.
@@ -70,12 +69,7 @@ class Rule(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Something that the API server would refuse.
-
-    Args:
-        path: The place, from the value that was checked.
-        at_key: The key is wrong, not its value.
-    """
+    """Something that the API server would refuse."""
 
     path: Path
     message: str
@@ -85,13 +79,7 @@ class Problem(Struct, frozen=True):
 
 
 class Tree(Struct):
-    """The rules of one place, by number, and the trees of the places below it.
-
-    Args:
-        rules: Rules for the value itself.
-        fields: The trees of its fields.
-        items: The tree of all its items, if it is a list.
-    """
+    """The rules of one place, by number, and the trees of the places below it."""
 
     rules: list[int] = field(default_factory=list)
     fields: "dict[str, Tree]" = field(default_factory=dict)
@@ -121,9 +109,6 @@ def object_problems(
 
     A kind that `rules.yaml` does not name passes through: it is held to its schema and to the
     rules of metadata only, and the API server says the rest.
-
-    Args:
-        namespaced: Whether its namespace means anything.
     """
     kind, api_version = str(value.get("kind")), str(value.get("apiVersion"))
     if kind.endswith(("Review", "List")) or kind == "TokenRequest":
