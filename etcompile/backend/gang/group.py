@@ -139,11 +139,6 @@ class Group(Struct, frozen=True):
         return sum(share.minimum for share in self.shares)
 
     @property
-    def replicas(self) -> int:
-        """How many Pods there are."""
-        return sum(len(share.role.members) for share in self.shares)
-
-    @property
     def minor(self) -> int:
         """The minor version of Kubernetes."""
         return int(self.settings.kubernetes_version.partition(".")[2])
@@ -182,14 +177,6 @@ class Group(Struct, frozen=True):
         shares = (trains,) if trains else self.shares
         classes = (share.spec.get("priorityClassName") for share in shares)
         return next((name for name in classes if name), None)
-
-    def place(self, share: Share, member: Member) -> Place:
-        """The place of a replica's Pod."""
-        rank = member.place or 0
-        # The run cannot begin without a role that decides on its own, whatever else is there, nor
-        # without the first of workers that decide.
-        leads = share.role.name in self.job.run.success.roles and (share.first or rank == 0)
-        return Place(share, leads, rank < share.minimum)
 
     def share(self, role: str) -> Share | None:
         """The part of a role."""
@@ -256,7 +243,13 @@ def place_of(group: Group, pod: Object) -> Place | None:
         return None
     index = labels.get(INDEX_LABEL)
     member = share.members.get(None if index is None else int(index))
-    return group.place(share, member) if member else None
+    if member is None:
+        return None
+    rank = member.place or 0
+    # The run cannot begin without a role that decides on its own, whatever else is there, nor
+    # without the first of workers that decide.
+    leads = share.role.name in group.job.run.success.roles and (share.first or rank == 0)
+    return Place(share, leads, rank < share.minimum)
 
 
 def _labels(value: Object) -> Mapping[str, str]:
