@@ -188,7 +188,6 @@ read logs, and the watcher keeps them when the Pod goes (`etcompile.failures`)."
 
 
 def _with_last_lines(container: Mapping[str, Any]) -> dict[str, Any]:
-    """A container that leaves its last lines, unless it says otherwise."""
     policy = container.get("terminationMessagePolicy", _LAST_LINES)
     return {**container, "terminationMessagePolicy": policy}
 
@@ -407,7 +406,6 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
 
 
 def _scripts_volume(job: Job, role: Role) -> dict[str, Any] | None:
-    """The volume of the scripts that a role runs; None if it runs none."""
     wrapper, gate, ssh = job_config.wrapper(job, role), role.additions.gate, credentials(job, role)
     asks = job.preflight and role.name in job.preflight.roles
     scripts = [

@@ -288,7 +288,6 @@ def _choice(options: Sequence[Any], value: object) -> dict[str, str]:
 
 
 def _mistyped(types: Sequence[str], value: object) -> dict[str, str]:
-    """What type a value should have, and what to do about that."""
     advice = ""
     numeric = not {"integer", "number"}.isdisjoint(types)
     if isinstance(value, str):
@@ -340,7 +339,6 @@ def _alternatives(
 
 
 def _shown(value: object) -> str:
-    """A value as a message shows it: text in quotes, long text cut, lists and mappings named."""
     match value:
         case str():
             return f"'{_cut(value)}'"

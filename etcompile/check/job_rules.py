@@ -116,7 +116,6 @@ def _name(job: Job) -> Iterator[Diagnostic]:
 
 
 def _bounds(role: Role) -> Iterator[Diagnostic]:
-    """Minimum, maximum and the number of replicas contradict each other."""
     if role.bounds is None:
         return
     others = role.bounds.others
@@ -164,7 +163,6 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
 
 
 def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
-    """What a template sets and the compiled Pod sets otherwise."""
     origin = role.template.origin
     # The labels that replace a template's; None for a value of each replica.
     numbered = (role.labels.index, role.labels.rank, role.labels.relaunch)

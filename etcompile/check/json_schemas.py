@@ -74,7 +74,6 @@ def _read(file: Path) -> tuple[dict[str, Any], set[Path]]:
 
 
 def _normal(file: Path) -> Path:
-    """One spelling of a path, however a reference spells it."""
     return Path(os.path.normpath(file))
 
 

@@ -197,7 +197,6 @@ def _rest(table: str, version: str) -> dict[str, Any]:
 
 
 def _definition(version: str, api_version: str, kind: str) -> str | None:
-    """The definition of a kind; None if this version has none."""
     core: dict[str, str] = _bundle(version)["kinds"]
     name = f"{api_version}/{kind}"
     if name in core:

@@ -350,14 +350,12 @@ def check_flux_stage(
 
 
 def _may_contain_private_key(values: Sequence[Any]) -> bool:
-    """Whether it is worth looking closer; False for nearly all there is."""
     # Every text stands in these bytes as it is, those that objects share only once.
     starts = range(0, len(values), 256)
     return any(is_suspicious(marshal.dumps([*values[n : n + 256]])) for n in starts)
 
 
 def _path_of_key(value: object) -> ValuePath | None:
-    """Where the first private key stands in a JSON value, in the clear or in base64."""
     if not _may_contain_private_key([value]):
         return None
     return next((path for path, text in _texts(value, ()) if holds_key(text)), None)

@@ -37,7 +37,6 @@ class Rule(msgspec.Struct, frozen=True):
 
 @functools.cache
 def _entries() -> Mapping[str, str]:
-    """The text of each entry by its code."""
     text = Path(__file__).with_name("catalogue.yaml").read_text("utf-8")
     _, *entries = text.split("\n- code: ")
     return {entry.partition("\n")[0]: f"- code: {entry}" for entry in entries}

@@ -112,7 +112,6 @@ def _by_comment(diagnostic: Diagnostic, requested: set[_Key], used: set[_Key]) -
 def _problems(
     comment: IgnoreComment, used: Collection[_Key], *, whole: bool
 ) -> Iterator[Diagnostic]:
-    """What is wrong with a comment."""
     place = comment.location
     if not comment.codes:
         yield diagnose(codes.MALFORMED_IGNORE, place)

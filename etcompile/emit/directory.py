@@ -180,7 +180,6 @@ def _build(
     unchanged: frozenset[PurePosixPath],
     state: OutputState,
 ) -> None:
-    """Fills the new tree with what is wanted and with what others put into the old one."""
     same = (state.foreign - wanted.keys()) | unchanged
     folders = {folder for path in wanted.keys() | same for folder in path.parents}
     folders |= {folder for path in state.empty for folder in (path, *path.parents)}
@@ -329,7 +328,6 @@ def _delete(tree: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Waits until a file, or a folder's entries, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -158,5 +158,4 @@ def _entered(top: int, parts: Iterable[str]) -> Iterator[int]:
 
 
 def _failed(path: Path, error: OSError) -> Diagnostic:
-    """The system's refusal, by the path that the user knows."""
     return diagnose(codes.WRITE_FAILED, None, path=str(path), reason=error.strerror or str(error))

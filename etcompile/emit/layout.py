@@ -148,7 +148,6 @@ def _flat(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
 
 
 def _numbered(group: Group, *, split: bool) -> dict[str, str]:
-    """The files of a group, without its kustomization, in the order of their names."""
     by_file: dict[str, list[Manifest]] = collections.defaultdict(list)
     for manifest in ordered(group.objects):
         by_file[_file(manifest, of_job=group.name is not None)].append(manifest)

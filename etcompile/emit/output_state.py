@@ -255,7 +255,6 @@ def _digest(content: bytes) -> str:
 
 
 def _in_the_way(state: OutputState, wanted: Mapping[PurePosixPath, bytes]) -> list[PurePosixPath]:
-    """Foreign entries that stand where a file or a folder of ours must."""
     folders = {folder for path in wanted for folder in path.parents}
     files_and_folders = (wanted.keys() - state.headed) | folders
 

@@ -218,7 +218,6 @@ def _text(text: str) -> str:
 
 
 def _is_printable(text: str) -> bool:
-    """Whether the text may stand on a line as it is."""
     # What Python prints, YAML does; the class also knows blanks that Python does not print.
     # Compiling this class takes milliseconds, and hardly any text needs it.
     return text.isprintable() or not re.search(rf"[^{_PRINTABLE}]", text)

@@ -79,7 +79,6 @@ def value_path(value: Any, path: KeyedPath) -> ValuePath:
 
 
 def _index_of(items: Sequence[Any], key: str) -> int:
-    """The index of the item with a key; more than there are if none has it."""
     mappings = [item if isinstance(item, dict) else {} for item in items]
     for number, item in enumerate(mappings):
         if item.get("name") == key:

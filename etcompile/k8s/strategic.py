@@ -45,7 +45,6 @@ def merged(
 
 
 def _merged(base: Traced | None, patch: Traced, merge: _Merge, at: ValuePath) -> Traced | None:
-    """The value after the patch; None if the patch removes it."""
     if isinstance(patch.value, dict):
         return _merged_mapping(base, patch, merge, at)
     if isinstance(patch.value, list):
@@ -163,7 +162,6 @@ def _is(item: Traced, key: str, named: object) -> bool:
 
 
 def _directive(patch: Traced, merge: _Merge) -> str | None:
-    """What `$patch` in a mapping says; None without it."""
     if not (merge.directives and isinstance(patch.value, dict)):
         return None
     for step in patch.value:

@@ -166,7 +166,6 @@ def _unwrapped(command: Command, depth: int) -> Iterator[Command]:
 
 
 def _nested(words: Sequence[Word]) -> Word | None:
-    """The script that a command hands to a shell."""
     texts = [word.text for word in words]
     name = file_name(texts[0])
     if name == "eval":
@@ -202,7 +201,6 @@ def _is_assignment(text: str) -> bool:
 
 
 def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
-    """The commands between the operators of a script."""
     depth, doubtful = 0, False
     for line, operator in _between_operators(tokens):
         words = list(line)

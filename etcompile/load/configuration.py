@@ -174,7 +174,6 @@ def root_of(folder: str) -> str:
 
 
 def _upwards(folder: str) -> Iterator[str]:
-    """A folder, and those above it."""
     yield folder
     while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
         folder = above
@@ -237,7 +236,6 @@ def _in_statement(
 
 
 def _sorted(value: Any) -> Any:
-    """The same value whatever the order of its keys."""
     if isinstance(value, dict):
         return [(key, _sorted(value[key])) for key in sorted(value)]
     return [_sorted(item) for item in value] if isinstance(value, list) else value

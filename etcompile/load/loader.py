@@ -115,7 +115,6 @@ class Document(Struct, frozen=True, eq=False):
         return f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
 
     def _text(self, *path: str) -> str | None:
-        """The text at a path; None if there is none or it is empty."""
         value = value_at(self.data, path)
         return value if isinstance(value, str) and value else None
 
@@ -296,7 +295,6 @@ class _Run(Struct):
 
 
 def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Loaded:
-    """The documents of a text, which may be none at all."""
     if len(data) > limits.file_bytes:
         return Loaded((), (too_large(file, limits.file_bytes),))
     text = (
@@ -342,7 +340,6 @@ class _Node(Struct, frozen=True):
 def _documents(
     nodes: Iterable[_Node], file: str, relative: str, limits: Limits
 ) -> tuple[list[Document], list[Diagnostic]]:
-    """The documents of a file, numbered from 0, and what is wrong with the others."""
     documents: list[Document] = []
     problems: list[Diagnostic] = []
     for node in nodes:
@@ -362,7 +359,6 @@ def _documents(
 
 
 def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
-    """The objects that a value is or lists."""
     value = node.value
     if value is None:
         return
@@ -395,7 +391,6 @@ def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
 
 
 def _items(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
-    """The objects of a List, and of the Lists among its items."""
     listed = node.value
     items = listed.get("items")
     if not isinstance(items, list):

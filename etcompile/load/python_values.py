@@ -30,7 +30,6 @@ def json_value(value: object, file: str, limits: Limits) -> tuple[Any, Diagnosti
 
 
 def _copied(value: object, where: str, levels: int) -> Any:
-    """A copy that may nest `levels` deep."""
     if isinstance(value, Mapping | list | tuple) and levels == 0:
         raise RecursionError
     match value:

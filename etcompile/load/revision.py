@@ -107,7 +107,6 @@ class _Entry(NamedTuple):
 
 
 def _entries(of: Revision, path: str) -> list[_Entry]:
-    """What is at a path, or below it."""
     start = _start(path)
     arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", of.commit]
     literal = [] if start == "." else ["--", start]

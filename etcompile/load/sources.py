@@ -195,7 +195,6 @@ def _names(
 def _glob_files(
     pattern: str, boundary: access.Boundary | None
 ) -> Iterator[SourceFile | Diagnostic]:
-    """The files that a pattern matches, sorted by path."""
     last = pattern.rpartition("/")[2]
     paths, problems = _glob_paths(pattern, boundary)
     yield from problems

@@ -157,7 +157,6 @@ def _refused(constant: str) -> None:
 
 
 def _levels(value: Any) -> int:
-    """How deep lists and mappings are nested."""
     if not isinstance(value, dict | list):
         return 0
     return 1 + max(map(_levels, value.values() if isinstance(value, dict) else value), default=0)
@@ -177,7 +176,6 @@ class _DuplicateKeyError(Exception):
 
 
 def _read_into(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
-    """Reads the text into `reading`, up to where it can be read."""
     try:
         _read_events(reading, text, limits, note_keys=note_keys)
         return
@@ -337,7 +335,6 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
 
 
 def _scalar(event: Any) -> Scalar:
-    """The value of a scalar that may not be text."""
     if event.tag is not None:
         return tagged(event.tag, event.value)
     value: str = event.value

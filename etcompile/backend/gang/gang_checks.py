@@ -244,7 +244,6 @@ def _place(group: Group, field: str | None) -> Location:
 
 
 def _schedulers(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
-    """What Pod templates and overlays say of the `schedulerName`, against that of the gang."""
     wanted = group.settings.gang_scheduler or scheduler.scheduler_name
     values = _values(group, "schedulerName", _DEFAULT)
     for share in group.shares:
@@ -299,7 +298,6 @@ def _words(values: Mapping[str, Sequence[str]]) -> str:
 
 
 def _values(group: Group, field: str, default: str) -> dict[str, list[str]]:
-    """The values of a field of the Pods, each with the roles that have it."""
     values: dict[str, list[str]] = {}
     seen: set[tuple[int, str]] = set()
     for pod, spec in pod_specs(group.objects):

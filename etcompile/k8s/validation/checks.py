@@ -162,7 +162,6 @@ def not_positive(value: Any, _: Subject) -> bool:
 
 
 def _amounts(resources: Any) -> Iterator[tuple[str, str, Any]]:
-    """The limits and requests: field, resource, amount."""
     for field in ("limits", "requests"):
         for name, value in mapping_at(resources, (field,)).items():
             yield field, name, value

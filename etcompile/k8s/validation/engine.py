@@ -278,7 +278,6 @@ def _within(bounds: list[int | None], number: int) -> bool:
 
 
 def _twice(names: list[str], items: list[Any]) -> Iterator[Broken]:
-    """The items whose fields of these names another one has, too."""
     seen: set[str] = set()
     for index, item in enumerate(items):
         values = key_values(item, names) if isinstance(item, dict) else [None]
