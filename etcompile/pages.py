@@ -21,21 +21,12 @@ def page(template: str, **values: Any) -> str:
         template: The name of a file in `templates/pages`.
         values: What it shows; `title` is what a browser calls it.
     """
-    import jinja2  # noqa: PLC0415 - most commands write no page
 
     def finalize(value: Any) -> Any:
         return printable(value, keep="\n\t") if type(value) is str else value
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(data.folder("templates") / "pages"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(template).render(version=__version__, **values)
+    values = {"version": __version__, **values}
+    return _filled("pages", template, values, finalize=finalize, lstrip_blocks=True)
 
 
 def text(template: str, **values: Any) -> str:
@@ -45,17 +36,20 @@ def text(template: str, **values: Any) -> str:
         template: The name of a file in `templates`.
         values: What fills the holes; a hole that nothing fills is an error.
     """
-    import jinja2  # noqa: PLC0415 - as above
+    holes = {"variable_start_string": "<<", "variable_end_string": ">>"}
+    lines = {"block_start_string": "<%", "block_end_string": "%>"}
+    return _filled(".", template, values, **holes, **lines)
+
+
+def _filled(folder: str, template: str, values: dict[str, Any], **syntax: Any) -> str:
+    import jinja2  # noqa: PLC0415 - most commands write no page
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(data.folder("templates")),
+        loader=jinja2.FileSystemLoader(data.folder("templates") / folder),
         undefined=jinja2.StrictUndefined,
-        variable_start_string="<<",
-        variable_end_string=">>",
-        block_start_string="<%",
-        block_end_string="%>",
         keep_trailing_newline=True,
         trim_blocks=True,
-        autoescape=False,  # noqa: S701 - YAML and Markdown, not HTML
+        autoescape=folder == "pages",  # noqa: S701 - others are YAML and Markdown, not HTML
+        **syntax,
     )
     return environment.get_template(template).render(values)

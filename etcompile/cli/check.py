@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import CapacityOptions, CompileOptions, compiler_options
 from etcompile.cli.reporting import counted, notices, refuses, report, write
-from etcompile.compiler import Compilation, compile  # noqa: A004
+from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.output import STANDARD_INPUT
 from etcompile.diagnostics.redaction import redacted
@@ -70,18 +70,8 @@ def command(ctx: click.Context, options: _Options) -> None:
     is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)
     # Standard input is compiled several times while it is corrected.
     piped = {STANDARD_INPUT: sys.stdin.buffer.read()} if is_piped else {}
-
-    def compiled() -> Compilation:
-        return compile(paths, chosen)
-
-    differs = False
     with access.instead_of(piped):
-        if options.diff:
-            compilation, differs = _patched(compiled, unsafe=options.unsafe_fixes)
-        elif options.fix:
-            compilation = _fixed(compiled, options)
-        else:
-            compilation = compiled()
+        compilation, has_patch = _corrected(paths, chosen, options)
         findings = compilation.findings
         if any(finding.fix for finding in findings):
             from etcompile.fixes import with_edits
@@ -113,7 +103,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         click.echo(words, err=True)
     if refuses(compilation.diagnostics, options):
         ctx.exit(REFUSED)
-    if differs:
+    if has_patch:
         ctx.exit(DIFFERENT)
     if not notices(options):
         return
@@ -135,54 +125,59 @@ def command(ctx: click.Context, options: _Options) -> None:
         click.echo(f"needs in the cluster: {need} (for {', '.join(names)})", err=True)
 
 
-def _fixed(compiled: Callable[[], Compilation], options: _Options) -> Compilation:
-    """Corrects the files; what they compile to then, and which of them could not be written."""
-    from etcompile.fixes import fixed_files
+def _corrected(
+    paths: Sequence[str], chosen: Options, options: _Options
+) -> tuple[Compilation, bool]:
+    """What the files compile to, corrected if that is wanted; whether a patch was written."""
+    files: Sequence[FixedFile] = ()
+    if options.fix or options.diff:
+        from etcompile.fixes import fixed_files
 
-    files = fixed_files(lambda: compiled().findings, unsafe=options.unsafe_fixes)
-    problems: list[Diagnostic] = []
-    for file in files:
-        if file.file != STANDARD_INPUT and (refused := _written(file)):
-            problems += refused
-        elif notices(options):
-            name = "standard input" if file.file == STANDARD_INPUT else file.file
-            click.echo(f"{name}: {counted(len(file.fixed), 'correction')}", err=True)
-            for diagnostic in file.fixed:
-                place, fix = diagnostic.location, diagnostic.fix
-                if place is not None and fix is not None:
-                    words = f"  line {place.line}: {fix.title} ({diagnostic.code})"
-                    click.echo(words, err=True)
+        files = fixed_files(lambda: compile(paths, chosen).findings, unsafe=options.unsafe_fixes)
+    if options.diff:
+        _show_patches(files)
+        with access.instead_of({file.file: file.after for file in files}):
+            return compile(paths, chosen), bool(files)
+    problems = [problem for file in files for problem in _written(file, options)]
     piped = {file.file: file.after for file in files if file.file == STANDARD_INPUT}
     with access.instead_of(piped):
-        result = compiled()
-        if (text := access.replacement(STANDARD_INPUT)) is not None:
+        result = compile(paths, chosen)
+        if options.fix and (text := access.replacement(STANDARD_INPUT)) is not None:
             sys.stdout.buffer.write(text)
             sys.stdout.flush()
-    return structs.replace(result, diagnostics=(*problems, *result.diagnostics))
+    return structs.replace(result, diagnostics=(*problems, *result.diagnostics)), False
 
 
-def _written(file: "FixedFile") -> Sequence[Diagnostic]:
-    """Writes a file, unless nobody may, or somebody else has since it was read."""
+def _written(file: "FixedFile", options: _Options) -> Sequence[Diagnostic]:
+    """Writes a file and says what is corrected, unless somebody else has changed it, or may not."""
     from etcompile.emit.files import write_file
 
-    path, reason = Path(file.file), None
-    try:
-        if not (path.stat().st_mode & _WRITABLE and os.access(path, os.W_OK)):
-            reason = "it is read-only"
-        elif access.content(file.file) != file.before:
-            reason = "somebody has changed it since it was read"
-    except OSError as error:
-        reason = error.strerror or str(error)
-    if reason is not None:
-        return [diagnose(codes.WRITE_FAILED, None, path=file.file, reason=reason)]
-    return write_file(path, file.after)
+    name = "standard input"
+    if file.file != STANDARD_INPUT:
+        name, path, reason = file.file, Path(file.file), None
+        try:
+            if not (path.stat().st_mode & _WRITABLE and os.access(path, os.W_OK)):
+                reason = "it is read-only"
+            elif access.content(file.file) != file.before:
+                reason = "somebody has changed it since it was read"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        if reason is not None:
+            return [diagnose(codes.WRITE_FAILED, None, path=file.file, reason=reason)]
+        if problems := write_file(path, file.after):
+            return problems
+    if notices(options):
+        click.echo(f"{name}: {counted(len(file.fixed), 'correction')}", err=True)
+        for diagnostic in file.fixed:
+            place, fix = diagnostic.location, diagnostic.fix
+            if place is not None and fix is not None:
+                words = f"  line {place.line}: {fix.title} ({diagnostic.code})"
+                click.echo(words, err=True)
+    return []
 
 
-def _patched(compiled: Callable[[], Compilation], *, unsafe: bool) -> tuple[Compilation, bool]:
-    """Writes the corrections as a patch; the corrected run, and whether there are corrections."""
-    from etcompile.fixes import fixed_files
-
-    files = fixed_files(lambda: compiled().findings, unsafe=unsafe)
+def _show_patches(files: Iterable["FixedFile"]) -> None:
+    """Writes the corrections as a patch that `git apply` reads."""
     for file in files:
         before, after = (text.decode(errors="replace") for text in (file.before, file.after))
         # git apply wants names as seen from the working directory.
@@ -194,8 +189,6 @@ def _patched(compiled: Callable[[], Compilation], *, unsafe: bool) -> tuple[Comp
         if shown != _patch(name, before, after):
             words = "a credential is hidden in the patch, which cannot be applied; --fix can"
             click.echo(f"{file.file}: {words}", err=True)
-    with access.instead_of({file.file: file.after for file in files}):
-        return compiled(), bool(files)
 
 
 def _patch(name: str, before: str, after: str) -> list[str]:
