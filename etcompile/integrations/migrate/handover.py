@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.frontends import Kind
 from etcompile.integrations.migrate.adoption import Fate, Outcome, seamless
@@ -103,19 +103,15 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         secret = next(preserved, job.credentials.secret)
     step_of_deploy = 3 if is_replaced or goes_on else 5 if now == "running" else 4
     return {
-        "label": handover.live.label,
-        "name": job.name,
-        "kind": job.kind.lower(),
+        **structs.asdict(handover),
         "operator": operator.name if operator else f"operator of {job.kind}",
         "now": now,
         "seamless": goes_on,
         "is_replaced": is_replaced,
-        "waits": now == "running" and not goes_on,
         "deploy": step_of_deploy,
         "number": itertools.count(1).__next__,
         "tracker": tracker,
         "keeping": next((v for k, v in _KEEPING.items() if (tracker or "").startswith(k)), _MARK),
-        "notes": handover.notes,
         "table": _table(fates, now),
         "nothing_compared": all(fate.outcome in ("new", "kept", "left over") for fate in fates),
         "files": files,
@@ -123,19 +119,16 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "render": f"etcompile render {arguments}",
         "apply_arguments": f"{arguments} --adopt --take-ownership '*'" if adopts else arguments,
         "adopts": adopts,
-        "any_time": any(fate.outcome == "any time" for fate in fates),
         "kubectl": f"kubectl -n {job.namespace}" if job.namespace else "kubectl",
         "resource": f"{job.kind.lower()}.{version}.{group}/{job.name}",
         "selector": ",".join(f"{key}={value}" for key, value in job.selector.items()),
-        "skips_deleted": operator is not None and operator.skips_deleted,
+        "skips_deleted": operator and operator.skips_deleted,
         "scale_operator": operator
         and f"kubectl -n {operator.namespace} scale deployment/{operator.deployment}",
-        "job": job,
         "stays_scalable": job.scaled_role is None or goes_on,
         "lost": operator.lost if operator else (),
         "claims_lost": [f.ref.name for f in fates if f.outcome == "again" and f.why],
         "made_again": [_named(fate) for fate in fates if fate.outcome == "again"],
-        "scalers": handover.scalers,
         "scaler_kinds": [
             f"{kind.lower()}.{job.api_version.partition('/')[0]}"
             for kind in (operator.scalers if operator else ())
