@@ -169,12 +169,7 @@ def long_name(param: click.Parameter) -> str:
 
 
 class Declaration(Struct, frozen=True):
-    """How a field of a struct is written on the command line; it stands in place of its default.
-
-    Args:
-        words: The flags of an option.
-        attributes: Of click's parameter, as far as the type of the field does not say them.
-    """
+    """How a field of a struct is written on the command line; it stands in place of its default."""
 
     cls: type[click.Parameter]
     words: tuple[str, ...]
@@ -182,11 +177,7 @@ class Declaration(Struct, frozen=True):
 
 
 def option(*words: str, **attributes: Any) -> Any:
-    """Declares an option.
-
-    Args:
-        words: Its flags; a long one only where it is not named like the field.
-    """
+    """Declares an option, with a long flag only where it is not named like the field."""
     return Declaration(click.Option, words, attributes)
 
 
@@ -225,8 +216,7 @@ def parameters(
     """The parameters that a struct declares: its own before those that it inherits.
 
     Args:
-        struct: The options of a command, or a group of them.
-        flags: The settings that have a flag; those that are not declared as hidden if None.
+        flags: As of `subcommand`.
     """
     declared = {field.name: field for field in fields(struct)}
     cls: Any = struct

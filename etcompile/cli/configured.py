@@ -49,12 +49,7 @@ INPUTS = f"{__name__}.inputs"
 
 
 class FileValue(Struct, frozen=True):
-    """The value of a setting in the file.
-
-    Args:
-        place: The keys that lead to it in the file.
-        default: The default of the option: paths are seen from the working directory.
-    """
+    """The value of a setting in the file; in the default, paths are seen from here."""
 
     value: Any
     place: Place
@@ -62,12 +57,7 @@ class FileValue(Struct, frozen=True):
 
 
 class Configured(Struct, frozen=True):
-    """What the configuration file says of a run.
-
-    Args:
-        configuration: The file; None if there is none, or none that can be read.
-        settings: What holds, by the names of the options.
-    """
+    """What the configuration file says of a run; the settings are by the names of options."""
 
     configuration: Configuration | None = None
     settings: Mapping[str, FileValue] = {}

@@ -74,7 +74,7 @@ class Session:
 
     @contextmanager
     def concluded(self) -> Iterator[None]:
-        """Ends the command when it is interrupted, or the cluster cannot be asked."""
+        """Ends the command, whatever ends it, with a last event for programs."""
         try:
             yield
         except RefusedError as error:

@@ -56,7 +56,7 @@ class Answer(Struct, frozen=True):
 
     Args:
         texts: Makes the ResourceList, in pieces; none if the input was no ResourceList.
-        refused: Whether the run failed: the list is as it was.
+        refused: Whether the list is as it was.
     """
 
     texts: Callable[[], Iterator[str]]
@@ -65,12 +65,7 @@ class Answer(Struct, frozen=True):
 
 
 def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
-    """What the function answers to a ResourceList.
-
-    Args:
-        data: A ResourceList, YAML or JSON.
-        options: How to compile; what the functionConfig says comes after it.
-    """
+    """What the function answers to a ResourceList, YAML or JSON."""
     listed = resource_list(data, options.limits)
     if not isinstance(listed, ResourceList):
         return Answer(lambda: iter(()), listed, refused=True)
