@@ -36,7 +36,7 @@ class _Options(CompileOptions, frozen=True, kw_only=True):
     capacity: CapacityOptions
     fix: bool = option(
         help="Correct the files where only one correction is possible, such as a misspelt field,"
-        " and report the rest. Comments and layout stay as they are.",
+        " and report the rest. Comments and layout stay as they are."
     )
     unsafe_fixes: bool = option(
         help="With --fix or --diff: also correct what was probably meant. Review the result."

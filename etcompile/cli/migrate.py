@@ -27,7 +27,7 @@ class _Options(ReportOptions, frozen=True, kw_only=True):
     namespace: str | None = option("-n", metavar="NS", help="Namespace of the job.")
     to: Literal["trainjob"] | None = option(
         help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
-        " TrainingRuntime, and report what does not carry over.",
+        " TrainingRuntime, and report what does not carry over."
     )
     connection: Connection
     ignore: tuple[str, ...] = IGNORE

@@ -247,8 +247,7 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         hidden=True, help="Also compile jobs whose managedBy names another controller."
     )
     skip_managed_by: bool = setting(
-        hidden=True,
-        help="Leave out jobs that managedBy gives to MultiKueue, each with a warning.",
+        hidden=True, help="Leave out jobs that managedBy gives to MultiKueue, each with a warning."
     )
     dlrover_version: str | None = setting(
         metavar="VERSION",
@@ -368,8 +367,7 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
     )
     adopt: bool = option(help="Take over objects that other people or tools created.")
     take_ownership: tuple[str, ...] = option(
-        metavar="MANAGER",
-        help="Change fields that this field manager owns. May be repeated.",
+        metavar="MANAGER", help="Change fields that this field manager owns. May be repeated."
     )
     ignore_differences: str | None = setting(
         metavar="FILE",

@@ -33,9 +33,7 @@ GIVE_UP = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
 
 Wait = Literal["ready", "complete", "none"]
 TIMEOUT = option(
-    metavar="T",
-    type=Duration(),
-    help=f"{GIVE_UP}  [default: 15m; never with --wait complete]",
+    metavar="T", type=Duration(), help=f"{GIVE_UP}  [default: 15m; never with --wait complete]"
 )
 
 

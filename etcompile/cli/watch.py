@@ -58,15 +58,15 @@ class ManifestOptions(Struct, frozen=True, kw_only=True):
     )
     without_policy: bool = option(
         help="With --manifests: leave out the ValidatingAdmissionPolicy, which only administrators"
-        " of the cluster may create. The watcher then trusts everyone who can write ConfigMaps.",
+        " of the cluster may create. The watcher then trusts everyone who can write ConfigMaps."
     )
     pod_monitor: bool = option(
         help="With --manifests: add a PodMonitor, by which the Prometheus operator finds the"
-        " metrics.",
+        " metrics."
     )
     dashboard: bool = option(
         help="With --manifests: add the Grafana dashboard, as a ConfigMap with the label"
-        " grafana_dashboard, which Grafana's sidecar looks for.",
+        " grafana_dashboard, which Grafana's sidecar looks for."
     )
 
 

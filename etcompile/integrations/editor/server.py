@@ -5,9 +5,8 @@ editor's YAML language server, which has them from our JSON Schemas.
 """
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
-from typing import Any
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
@@ -155,7 +154,7 @@ class EditorServer(LanguageServer):
         return [
             action
             for action in actions
-            if any(_kind_name(action.kind).startswith(_kind_name(kind)) for kind in kinds)
+            if any((action.kind or "").startswith(kind) for kind in kinds)
         ]
 
     def hover(self, params: lsp.HoverParams) -> lsp.Hover | None:
@@ -198,29 +197,15 @@ class EditorServer(LanguageServer):
         return "".join(emit.stream(compilation.in_order(), compilation.sources))
 
 
-def _kind_name(kind: lsp.CodeActionKind | str | None) -> str:
-    """A kind of action as the protocol writes it."""
-    return str(kind.value if isinstance(kind, lsp.CodeActionKind) else kind)
-
-
-def _function(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A method as a function, on which pygls can set attributes."""
-
-    def answer(params: Any) -> Any:
-        return method(params)
-
-    return answer
-
-
 def server(options: OptionsOf) -> EditorServer:
-    """A server with its handlers."""
+    """A server with its handlers: partials of methods, since pygls sets attributes on them."""
     editor = EditorServer(options)
     kinds = lsp.CodeActionOptions([lsp.CodeActionKind.QuickFix, _FIX_ALL])
-    editor.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, kinds)(_function(editor.actions))
-    editor.feature(lsp.TEXT_DOCUMENT_HOVER)(_function(editor.hover))
-    editor.feature(lsp.TEXT_DOCUMENT_DEFINITION)(_function(editor.definition))
-    editor.feature(lsp.TEXT_DOCUMENT_CODE_LENS)(_function(editor.lenses))
-    editor.command(RENDER)(_function(editor.rendered))
+    editor.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, kinds)(partial(editor.actions))
+    editor.feature(lsp.TEXT_DOCUMENT_HOVER)(partial(editor.hover))
+    editor.feature(lsp.TEXT_DOCUMENT_DEFINITION)(partial(editor.definition))
+    editor.feature(lsp.TEXT_DOCUMENT_CODE_LENS)(partial(editor.lenses))
+    editor.command(RENDER)(partial(editor.rendered))
 
     @editor.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
