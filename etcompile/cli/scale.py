@@ -13,7 +13,7 @@ from etcompile.exitcodes import REFUSED
 from etcompile.naming import some
 
 if TYPE_CHECKING:
-    from etcompile.scaling import Proposal, Request
+    from etcompile.scaling import Request
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -43,11 +43,6 @@ class _Options(CompileOptions, frozen=True, kw_only=True):
         metavar="[=client]", help="Print the file instead of writing it."
     )
 
-    def ways(self) -> dict[str, int | str]:
-        """The options that say how many workers there are to be."""
-        ways = {"to": self.to, "add": self.add, "remove": self.remove, "pods": self.pods}
-        return {name: value for name, value in ways.items() if value is not None}
-
 
 @subcommand("scale", _Options, cls=CompilingCommand, flags=("ignore", "strict"))
 def command(ctx: click.Context, options: _Options) -> None:
@@ -61,15 +56,14 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.emit.files import outside, write_file
     from etcompile.scaling import scaled
 
-    request = _request(options)
+    request, said = _request(options)
     job, paths = options.job, options.paths or (".",)
-    ((way, value),) = options.ways().items()
     change, problems = scaled(
         job,
         paths,
         request,
         compiler_options(options),
-        said=f"etcompile scale {shlex.quote(job)} --{way} {shlex.quote(str(value))}",
+        said=said,
         kind=options.kind,
         in_place=options.in_place,
     )
@@ -89,36 +83,35 @@ def command(ctx: click.Context, options: _Options) -> None:
     if refuses(problems, options):
         ctx.exit(REFUSED)
     if notices(options):
-        for line in _summary(job, change, dry_run=options.dry_run is not None):
-            click.echo(line, err=True)
+        lines = [f"{job}: already has {change.before} workers: nothing to do"]
+        if change.path is not None:
+            verb = "would write" if options.dry_run else "wrote"
+            lines = [f"{verb} {change.path}: {change.title}"]
+            lines += [f"{job}: {change.before} -> {change.after} workers"]
+            moves = (("+", change.come), ("-", change.go))
+            lines += [f"  {sign} {some(pods)}" for sign, pods in moves if pods]
+        click.echo("\n".join(lines), err=True)
 
 
-def _request(options: _Options) -> "Request":
-    """How many workers there are to be; a usage error if the options contradict each other."""
+def _request(options: _Options) -> "tuple[Request, str]":
+    """How many workers there are to be, and the command that says so.
+
+    Raises:
+        click.UsageError: the options contradict each other.
+    """
     from etcompile.scaling import Request
 
-    ways = [*options.ways()]
-    if len(ways) != 1:
+    ways = {way: getattr(options, way) for way in ("to", "add", "remove", "pods")}
+    named = [(way, value) for way, value in ways.items() if value is not None]
+    if len(named) != 1:
         raise click.UsageError("say one of --to N, --add N, --remove N and --pods A,B")
+    ((way, value),) = named
     pods = tuple(name.strip() for name in (options.pods or "").split(",") if name.strip())
-    if ways == ["pods"] and not pods:
+    if way == "pods" and not pods:
         raise click.BadParameter("names no Pod", param_hint="--pods")
     if "-" in options.paths:
         raise click.UsageError("a file is written beside the job: name its folder, not -")
     if options.in_place and options.pods is not None:
         raise click.UsageError("--in-place changes a number, and --pods names Pods: use --remove N")
-    return Request(to=options.to, add=options.add, remove=options.remove, pods=pods)
-
-
-def _summary(job: str, change: "Proposal", *, dry_run: bool) -> "list[str]":
-    if change.path is None:
-        return [f"{job}: already has {change.before} workers: nothing to do"]
-    verb = "would write" if dry_run else "wrote"
-    lines = [
-        f"{verb} {change.path}: {change.title}",
-        f"{job}: {change.before} -> {change.after} workers",
-    ]
-    for sign, pods in (("+", change.come), ("-", change.go)):
-        if pods:
-            lines.append(f"  {sign} {some(pods)}")
-    return lines
+    said = f"etcompile scale {shlex.quote(options.job)} --{way} {shlex.quote(str(value))}"
+    return Request(to=options.to, add=options.add, remove=options.remove, pods=pods), said
