@@ -59,7 +59,7 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
     of its destination (ARGOCD_APP_NAMESPACE, KUBE_VERSION) before. Objects go to standard output,
     everything else to standard error.
     """
-    from etcompile.integrations.argocd_plugin import ParameterError, repository, request
+    from etcompile.integrations.argocd_plugin import ParameterError, request
 
     wanted = ctx.obj
     if isinstance(wanted, ParameterError):
@@ -68,8 +68,7 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
     if "kubernetes-version" in of(ctx).settings:
         # What the repository says counts before what the destination happens to be.
         wanted = request(os.environ, Path.cwd(), ())
-    top = repository(Path.cwd(), os.environ)
-    chosen = bounded(ctx, compiler_options(options), str(top))
+    chosen = bounded(ctx, compiler_options(options))
     chosen = structs.replace(
         chosen,
         overlays=(*wanted.first, *chosen.overlays, *wanted.last),

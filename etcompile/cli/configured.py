@@ -149,9 +149,10 @@ class CompilingCommand(SectionedCommand):
         return super().invoke(ctx)
 
 
-def bounded(ctx: click.Context, options: Options, root: str) -> Options:
-    """The options of a command for others, which opens nothing outside of the folder `root`."""
-    boundary = Boundary(root, ctx.meta[_NAMED])
+def bounded(ctx: click.Context, options: Options) -> Options:
+    """The options of a command for others, which opens nothing outside of its repository."""
+    command: Any = ctx.command
+    boundary = Boundary(command.repository(), ctx.meta[_NAMED])
     return structs.replace(options, limits=structs.replace(options.limits, boundary=boundary))
 
 

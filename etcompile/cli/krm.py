@@ -14,7 +14,9 @@ from etcompile.diagnostics import RefusedError
 
 class _Function(CompilingCommand):
     def repository(self) -> str:
-        return _root()
+        from etcompile.diagnostics.output import repository
+
+        return str(repository(Path.cwd()))
 
 
 @subcommand("krm", SettingOptions, cls=_Function)
@@ -27,7 +29,7 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     """
     from etcompile.integrations.krm import answer
 
-    chosen = bounded(ctx, compiler_options(options), _root())
+    chosen = bounded(ctx, compiler_options(options))
     result = answer(sys.stdin.buffer.read(), chosen, strict=options.strict)
     for text in result.texts():
         write(text)
@@ -35,10 +37,3 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     if result.refused:
         raise RefusedError(result.diagnostics)
     report(result.diagnostics, options)
-
-
-def _root() -> str:
-    """The root of the repository that the function runs for."""
-    from etcompile.diagnostics.output import repository
-
-    return str(repository(Path.cwd()))
