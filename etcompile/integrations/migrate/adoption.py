@@ -80,33 +80,29 @@ def fates(
     """
     namespace = job.namespace or owner.namespace or "default"
     there = {reference(value).key_in(namespace): value for value in live}
-    mine = list(owned(live, owner.kind or "", owner.name or ""))
+    mine = {id(value) for value in owned(live, owner.kind or "", owner.name or "")}
     outcomes = []
     for value in rendered:
         ref = reference(value)
         standing = there.pop(ref.key_in(namespace), None)
         if standing is None:
             outcomes.append(Fate(ref, "new"))
-        elif all_go and any(standing is other for other in mine):
+        elif all_go and id(standing) in mine:
             lost = "its data is lost" if value["kind"] == "PersistentVolumeClaim" else ""
             outcomes.append(Fate(ref, "again", lost))
         else:
             outcomes.append(_matched(value, standing, owner))
     secret = job.credentials.secret if job.credentials else None
-    left = [value for value in mine if any(value is other for other in there.values())]
-    if all_go:
-        return (*outcomes, *(Fate(reference(value), "gone") for value in left))
     for value in there.values():
-        is_keys = value["kind"] == "Secret" and _name(value) == secret
-        if is_keys and not any(value is known for known in left):
-            left.append(value)
-    for value in left:
         ref = reference(value)
-        if value["kind"] == "Secret" and ref.name == secret:
+        if all_go:
+            if id(value) in mine:
+                outcomes.append(Fate(ref, "gone"))
+        elif value["kind"] == "Secret" and ref.name == secret:
             outcomes.append(Fate(ref, "kept", "its keys are used on"))
-        elif value["kind"] in _NO_OPERATOR_NEEDED:
+        elif id(value) in mine and value["kind"] in _NO_OPERATOR_NEEDED:
             outcomes.append(Fate(ref, "useless", "it scales a resource that will be gone"))
-        else:
+        elif id(value) in mine:
             outcomes.append(Fate(ref, "left over"))
     return tuple(outcomes)
 
