@@ -63,8 +63,7 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
 
     wanted = ctx.obj
     if isinstance(wanted, ParameterError):
-        facts = {"option": f"parameter {wanted.parameter}", "problem": wanted.problem}
-        raise RefusedError([diagnose(codes.OPTION, None, **facts, advice=wanted.advice)])
+        raise wanted
     if "kubernetes-version" in of(ctx).settings:
         # What the repository says counts before what the destination happens to be.
         wanted = request(os.environ, Path.cwd(), ())

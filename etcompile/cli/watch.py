@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.options import Connection
 from etcompile.cli.reporting import write
-from etcompile.exitcodes import CLUSTER, INTERRUPTED, REFUSED
+from etcompile.exitcodes import CLUSTER, INTERRUPTED
 from etcompile.model.protocol import WATCH
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         click.echo(f"etcompile: {error}", err=True)
         if error.hint:
             click.echo(f"hint: {error.hint}", err=True)
-        ctx.exit(REFUSED if error.reason == "Usage" else CLUSTER)
+        ctx.exit(CLUSTER)
 
 
 def _watch(options: _Options, chosen: "Selector") -> int:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from etcompile import data, frontends
-from etcompile.diagnostics import Diagnostic
+from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
 from etcompile.load import Boundary, Document, access, from_values
 from etcompile.load.sources import sources
 from etcompile.model.settings import secret_mode
@@ -38,14 +38,12 @@ _FILES = frozenset({"paths", "overlay", "runtimes"})
 """Parameters whose values are paths."""
 
 
-class ParameterError(Exception):
+class ParameterError(RefusedError):
     """A parameter cannot be used."""
 
     def __init__(self, parameter: str, problem: str, advice: str) -> None:
-        super().__init__(f"{parameter}: {problem}")
-        self.parameter = parameter
-        self.problem = problem
-        self.advice = advice
+        facts = {"option": f"parameter {parameter}", "problem": problem, "advice": advice}
+        super().__init__([diagnose(codes.OPTION, None, **facts)])
 
 
 class Parameter(Struct, frozen=True):
