@@ -81,12 +81,17 @@ def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnosti
         return (diagnose(codes.NO_RESOURCE_LIST, Location(NAME), problem=lacking),)
     value = values[0]
     listed = value.get("items") or []
-    texts = _texts(text.content, listed, limits)
-    return ResourceList(
-        version=value["apiVersion"],
-        items=tuple(Item(entry, lines) for entry, lines in zip(listed, texts, strict=True)),
-        config=value.get("functionConfig") or None,
-    )
+    items = [Item(entry) for entry in listed]
+    # In a list without brackets an item is a run of lines: all of it stands further right than its
+    # dash. Whatever else there is (brackets, anchors of another item) shows when they are read.
+    chunks = list(_chunks(text.content.splitlines(keepends=True)))
+    if len(chunks) == len(listed):
+        for number, chunk in enumerate(chunks):
+            again = read(Text(NAME, chunk), limits)
+            is_same = [document.value for document in again.documents] == [[listed[number]]]
+            if is_same and not again.problems:
+                items[number] = Item(listed[number], chunk)
+    return ResourceList(value["apiVersion"], tuple(items), value.get("functionConfig") or None)
 
 
 def written(
@@ -135,24 +140,6 @@ def _lacking(values: Sequence[Any]) -> str | None:
             return f"items[{number}] is no object"
     config = value.get("functionConfig")
     return None if config is None or isinstance(config, dict) else "functionConfig is no object"
-
-
-def _texts(content: str, values: Sequence[Any], limits: Limits) -> Sequence[str | None]:
-    """The lines of each item; None for one whose lines say something else than its value.
-
-    In a list without brackets an item is a run of lines: all of it stands further right than its
-    dash. Whatever else there is (brackets, anchors of another item) is found by reading the lines
-    again.
-    """
-    chunks = list(_chunks(content.splitlines(keepends=True)))
-    if len(chunks) != len(values):
-        return [None] * len(values)
-    texts: list[str | None] = []
-    for chunk, value in zip(chunks, values, strict=True):
-        reading = read(Text(NAME, chunk), limits)
-        is_same = [document.value for document in reading.documents] == [[value]]
-        texts.append(chunk if is_same and not reading.problems else None)
-    return texts
 
 
 def _chunks(lines: Sequence[str]) -> Iterator[str]:

@@ -124,8 +124,14 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
     if not before.ok:
         return Migrated({}, before.diagnostics)
     job = _operator_job(document)
-    if refusals := tuple(_main_containers(job)):
-        return Migrated({}, refusals)
+    spec = job.first["template"]["spec"]
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            if container["name"] == MAIN:
+                path = ("spec", job.framework.types, next(iter(job.replicas)), "template", "spec")
+                reason = f"Trainer wants the name '{MAIN}' for the container that trains"
+                reason += f", which is '{job.framework.container}' here: rename the other one"
+                return Migrated({}, (_refusal(document, (*path, field, index, "name"), reason),))
     diagnostics = [*_losses(job)]
     train_job, runtime = _converted(job)
     ((count, _),) = node_counts(train_job, runtime["spec"])
@@ -149,20 +155,6 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
 def _refusal(document: Document, path: ValuePath, reason: str) -> Diagnostic:
     place = document.locate(path)
     return diagnose(codes.NO_TRAINJOB, place, kind=document.kind or "", reason=reason)
-
-
-def _main_containers(job: _OperatorJob) -> Iterator[Diagnostic]:
-    """Refuses other containers that have the name which Trainer wants for the one that trains."""
-    role, replica = next(iter(job.replicas.items()))
-    spec = replica["template"]["spec"]
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
-            if container["name"] == MAIN:
-                types = job.framework.types
-                path = ("spec", types, role, "template", "spec", field, index, "name")
-                reason = f"Trainer wants the name '{MAIN}' for the container that trains"
-                reason += f", which is '{job.framework.container}' here: rename the other one"
-                yield _refusal(job.document, path, reason)
 
 
 # What does not carry over -------------------------------------------------------------------------
