@@ -75,6 +75,9 @@ class Known(Struct, frozen=True):
     reasons: Mapping[str, str]
     codes: Mapping[int, str]
     signals: Mapping[str, str]
+    more: Mapping[str, tuple[str, ...]]
+    waits: Mapping[str, str]
+    creates: Mapping[str, str]
     messages: tuple[Row, ...]
     texts: tuple[Row, ...]
     shapes: Mapping[str, Row]
@@ -92,28 +95,9 @@ _MESSAGE_LINES = 8  # after that of an exception, that may belong to its message
 _WHILE_WRAPPED = 60  # lines of other processes between the end of one and its launcher's words
 _BOX = 40  # lines of a message that a launcher puts between two rules
 _CONNECTIONS = frozenset(("Connection", "PeerLost", "Unreachable"))
-_RANK = ("RankEnded",)
-_MORE: Mapping[str, tuple[str, ...]] = {
-    "BusError": ("SharedMemory", *_RANK),
-    "CommandNotFound": ("MissingLibrary", "Launcher", *_RANK),
-    "NotExecutable": ("ExecFormat",),
-}
-"""What words may add to the cause that an exit code names, beside a launcher's of another rank."""
-_GROUP = re.compile(r"[ +|-]*[|+] ?")
-"""What Python puts before the lines of a group of exceptions."""
-_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\s*$")
-_CHAINED = re.compile(r"^\s*(?:During handling of|The above exception was)")
-_EXCEPTION = re.compile(r"\s*[A-Za-z_][\w.]{0,200}(?:: .*)?$")
-_BARE_EXCEPTION = re.compile(
-    r"[A-Za-z_][\w.]{0,200}(?:Error|Exception|Interrupt|Timeout|NotFound|Failure)(?:: .*)?$"
-)
 _WORDS = re.compile(r"[^\\^$.*+?{}\[\]()|]+")
 _LONE = r"\w*-?(?:launcher|master|chief)\b"
 """The end of a Pod's name whose role has one Pod."""
-_RULE = re.compile(r"-{40,}$")
-_ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
-
-
 _KNOWN = msgspec.json.Decoder(Known)
 SIGNALS = {number.value: number.name for number in Signals}
 
@@ -211,7 +195,8 @@ def cause_of(
     spoken = _spoken(tail, job) if code != 0 else None
     name = known().signals.get(SIGNALS.get(signal or signal_of(code), ""), "")
     name = name or known().codes.get(code if code is not None else -1, "")
-    if spoken is not None and (name in ("", "Aborted") or spoken.name in _MORE.get(name, _RANK)):
+    more = known().more.get(name, ("RankEnded",))
+    if spoken is not None and (name in ("", "Aborted") or spoken.name in more):
         return spoken
     if name:
         return structs.replace(causes[name], line=spoken.line if spoken is not None else "")
@@ -243,7 +228,7 @@ def _spoken(text: str, job: str) -> Cause | None:
     """The cause that the last words of a program name; None if they name none."""
     lines = [line[:_LONGEST_LINE].rstrip() for line in text.splitlines()[-_MOST_LINES:]]
     if any("Exception Group Traceback" in line for line in lines):
-        lines = [_GROUP.sub("", line, count=1) for line in lines]
+        lines = [_shape("group").sub("", line, count=1) for line in lines]
     by_process: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for place, line in enumerate(lines):
         prefix = match[0] if (match := _shape("prefix").match(line)) else ""
@@ -254,7 +239,7 @@ def _spoken(text: str, job: str) -> Cause | None:
         cause = _meaning(said, job)
         if cause is None:
             continue
-        raised = said.is_exception or bool(_BARE_EXCEPTION.match(said.words[0]))
+        raised = said.is_exception or bool(_shape("bare exception").match(said.words[0]))
         if cause.may_follow:
             followed.append(cause)
         elif cause.name in ("Exception", "DeviceFault") and _shape("vague").search(cause.line):
@@ -277,11 +262,11 @@ def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
         has_survived = not said.frames and _shape("survived").search(words)
         is_own = said.is_exception and not _shape("wrapper").match(words)
         if (is_own or name) and not has_survived:
-            patience = 0
+            patience = _WHILE_WRAPPED if name == "RankEnded" and not is_own else 0
             yield said
         elif said.is_exception:
             patience = _WHILE_WRAPPED
-        elif _BARE_EXCEPTION.match(words) and not has_survived:
+        elif _shape("bare exception").match(words) and not has_survived:
             yield said
         elif "\n" not in words and words[:1] not in " \t" and not _named(words, "ignored"):
             if patience == 0:
@@ -295,14 +280,14 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
     chain: list[str] = []
     # Of a text that was cut the traceback may have lost its head.
     cut = itertools.takewhile(lambda line: line[1].startswith(" "), lines)
-    is_bare = bool(lines) and _BARE_EXCEPTION.match(lines[0][1])
+    is_bare = bool(lines) and _shape("bare exception").match(lines[0][1])
     if is_bare or any('File "' in line for _, line in cut):
         lines = [(-1, "Traceback (most recent call last):"), *lines]
     while number < len(lines):
         place, line = lines[number]
         number += 1
-        if _RULE.match(line):
-            ends = (n for n in range(number, len(lines)) if _RULE.match(lines[n][1]))
+        if _shape("rule").match(line):
+            ends = (n for n in range(number, len(lines)) if _shape("rule").match(lines[n][1]))
             end = next(ends, len(lines))
             if 0 < end - number <= _BOX and end < len(lines):
                 words = "\n".join(text for _, text in lines[number:end])
@@ -311,7 +296,7 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
         elif number < len(lines) and _shape("opening").match(line):
             yield _Statement(place, (f"{line}\n{lines[number][1]}",))
             number += 1
-        elif not _TRACEBACK.search(line):
+        elif not _shape("traceback").search(line):
             yield _Statement(place, (line,))
         else:
             is_ignored = number > 1 and lines[number - 2][1].startswith("Exception ignored")
@@ -333,9 +318,9 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
                 number += 1
             chain.insert(0, "\n".join(said))
             after = next((n for n in range(number, len(lines)) if lines[n][1]), len(lines))
-            if after < len(lines) and _CHAINED.match(lines[after][1]):
+            if after < len(lines) and _shape("chained").match(lines[after][1]):
                 number = after + 1
-                while number < len(lines) and not _TRACEBACK.search(lines[number][1]):
+                while number < len(lines) and not _shape("traceback").search(lines[number][1]):
                     number += 1
                 if number < len(lines):
                     continue
@@ -360,10 +345,11 @@ def _indent(line: str) -> int:
 
 def _continues(line: str, name: str) -> bool:
     """Whether a line may belong to the message of the exception before it, of that cause."""
-    if not line or any(shape.search(line) for shape in (_TRACEBACK, _CHAINED, _shape("at work"))):
+    if not line or any(_shape(name).search(line) for name in ("traceback", "chained", "at work")):
         return False
     other = _named(line)
-    return line[0] in " \t-" or other in ("", name) or {other, name} <= _CONNECTIONS
+    is_same = other in ("", name) or {other, name} <= _CONNECTIONS
+    return line[0] in " \t-" or (is_same and not _named(line, "ignored"))
 
 
 def _meaning(said: _Statement, job: str) -> Cause | None:
@@ -380,8 +366,7 @@ def _meaning(said: _Statement, job: str) -> Cause | None:
     last = said.words[0].partition("\n")[0]
     if _shape("unfinished").search(last):
         last = " ".join(said.words[0].split())
-    shape = _EXCEPTION if said.is_exception else _BARE_EXCEPTION
-    if not shape.match(last):
+    if not _shape("exception" if said.is_exception else "bare exception").match(last):
         return None
     path, separator, words = last.partition(":")
     exception = _exception(f"{path.rpartition('.')[2]}{separator}{words}")
@@ -422,7 +407,7 @@ def _other_end(words: str, frames: str, job: str, name: str) -> str:
 
 def _says_to_whom(line: str, job: str) -> int:
     """How much a line says of a connection: that it broke, which host it was to, which peer."""
-    names_host = _ADDRESS.search(line) or _shape("host").search(line)
+    names_host = _shape("address").search(line) or _shape("host").search(line)
     is_named, breaks = bool(job) and f"{job}-" in line, _named(line) in _CONNECTIONS
     return is_named + (names_host is not None) + _names_peer(line, job) + breaks
 

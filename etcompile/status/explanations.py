@@ -18,7 +18,7 @@ from math import inf
 
 from msgspec import Struct, structs
 
-from etcompile.failures.causes import PROBE_FAILED, cause_of, missing_object
+from etcompile.failures.causes import PROBE_FAILED, cause_of, known, missing_object
 from etcompile.failures.log import (
     Failure,
     FailureLog,
@@ -50,23 +50,6 @@ _CREATES = ("Refused", "FailedCreate", "JobNotStarting", "NameTaken", "Unreadabl
 """Reasons of Events that say why Pods were not created."""
 _VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
 """Reasons that say nothing of what keeps a Pod."""
-_HELD: Mapping[str, str] = {
-    "Unschedulable": "make room, ask for less, or add nodes that have what the scheduler misses",
-    "ImagePullBackOff": "is the image's name right, and may its imagePullSecrets pull it?",
-    "ErrImagePull": "is the image's name right, and may its imagePullSecrets pull it?",
-    "ErrImageNeverPull": "load the image on the nodes, or let imagePullPolicy pull it",
-    "InvalidImageName": "write the image's name as registry/name:tag",
-    "SchedulingGated": "a queue holds it back: look at its Workload",
-    "Suspended": "remove the suspension from the job's file, and apply it",
-}
-"""What to do, by what holds a Pod back."""
-_CREATE = {
-    "secret": "kubectl create secret generic {name} -n {namespace} --from-literal=KEY=VALUE",
-    "configmap": "kubectl create configmap {name} -n {namespace} --from-file=FILE",
-    "serviceaccount": "kubectl create serviceaccount {name} -n {namespace}",
-    "persistentvolumeclaim": "kubectl apply -n {namespace} -f a file with the claim {name}",
-}
-"""The command that makes what a Pod lacks."""
 
 
 class Attempt(Struct, frozen=True):
@@ -371,12 +354,14 @@ def _advice(why: Explanation, job: Job | None, record: RunRecord | None) -> Iter
         if (missing := missing_object(held.message)) is not None and "key" in missing:
             yield "add the key {key} to the {kind} {name}".format_map(missing)
         elif missing is not None:
-            command = _CREATE[missing["kind"]].format(
-                name=missing["name"], namespace=status.namespace
+            command = (
+                known()
+                .creates[missing["kind"]]
+                .format(name=missing["name"], namespace=status.namespace)
             )
             yield f"create it: {command}"
-        elif held.reason in _HELD:
-            yield _HELD[held.reason]
+        elif held.reason in known().waits:
+            yield known().waits[held.reason]
         if held.reason == "NodeLost" and job is not None and job.run.lost_node_after is not None:
             limit = job.run.lost_node_after
             yield f"nothing: after {limit} s without an answer the watcher deletes the Pod by force"
