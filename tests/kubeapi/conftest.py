@@ -1,11 +1,14 @@
 """What the tests of the cluster package share."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controlplane.server import kubeconfig
 from etcompile.kubeapi import Cluster, Retries, connect
 
 QUICK = Retries(attempts=5, first=0.02, longest=0.1)
@@ -58,5 +61,25 @@ def plugin(tmp_path) -> Callable[..., dict[str, Any]]:
             "command": str(program),
             **more,
         }
+
+    return write
+
+
+@pytest.fixture
+def written(tmp_path, control_plane) -> Callable[..., Path]:
+    """`written(user, name=..., **cluster)`: a kubeconfig file of one context."""
+
+    def write(
+        user: dict[str, Any], name: str = "test", namespace: str = "default", **cluster
+    ) -> Path:
+        value = kubeconfig(
+            control_plane.server, control_plane.authority.file, user, namespace, name
+        )
+        given = value["clusters"][0]["cluster"]
+        given.update({key.replace("_", "-"): entry for key, entry in cluster.items()})
+        value["clusters"][0]["cluster"] = {k: v for k, v in given.items() if v is not None}
+        path = tmp_path / f"{name}.kubeconfig"
+        path.write_text(json.dumps(value))
+        return path
 
     return write

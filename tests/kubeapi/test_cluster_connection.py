@@ -1,43 +1,20 @@
 """The ways to a cluster that a kubeconfig, or a Pod, can describe."""
 
 import base64
-import json
 import os
 import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from controlplane.certificates import SERVER_NAME
-from controlplane.server import kubeconfig
 from etcompile.kubeapi import ClusterError, Retries, connect
 from etcompile.kubeapi.authentication import Credentials
 from etcompile.kubeapi.kubeconfig import access
 
 ONCE = Retries(attempts=1)
-
-
-@pytest.fixture
-def written(tmp_path, control_plane):
-    """`written(user, name=..., **cluster)`: a kubeconfig file of one context."""
-
-    def write(
-        user: dict[str, Any], name: str = "test", namespace: str = "default", **cluster
-    ) -> Path:
-        value = kubeconfig(
-            control_plane.server, control_plane.authority.file, user, namespace, name
-        )
-        given = value["clusters"][0]["cluster"]
-        given.update({key.replace("_", "-"): entry for key, entry in cluster.items()})
-        value["clusters"][0]["cluster"] = {k: v for k, v in given.items() if v is not None}
-        path = tmp_path / f"{name}.kubeconfig"
-        path.write_text(json.dumps(value))
-        return path
-
-    return write
 
 
 def whoami(cluster) -> str:
@@ -47,8 +24,7 @@ def whoami(cluster) -> str:
         "kind": "SelfSubjectReview",
         "metadata": {},
     }
-    answer = cluster.create(review)
-    name: str = answer["status"]["userInfo"]["username"]
+    name: str = cluster.create(review)["status"]["userInfo"]["username"]
     return name
 
 

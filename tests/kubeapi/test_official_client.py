@@ -3,16 +3,11 @@
 If a test here fails because it has been mended, docs/dependencies.md is to be read again.
 """
 
-import json
 import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 from kubernetes import client, config
 
-from controlplane.server import kubeconfig
 from etcompile.kubeapi import ClusterError, connect
 
 ANONYMOUS = "system:anonymous"
@@ -45,33 +40,17 @@ def by_ours(file: str) -> tuple[str, str]:
             return name, cluster.namespace
 
 
-@pytest.fixture
-def written(tmp_path: Path, control_plane: Any) -> Callable[..., str]:
-    """`written(user, name=..., cluster fields)`: the path of a kubeconfig of one context."""
-
-    def write(user: Mapping[str, Any], name: str = "test", **cluster: Any) -> str:
-        ca = control_plane.authority.file
-        value = kubeconfig(control_plane.server, ca, dict(user), f"of-{name}", name)
-        given = {**value["clusters"][0]["cluster"], **cluster}
-        value["clusters"][0]["cluster"] = {k: v for k, v in given.items() if v is not None}
-        path = tmp_path / f"{name}.kubeconfig"
-        path.write_text(json.dumps(value))
-        return str(path)
-
-    return write
-
-
 def test_it_takes_the_last_current_context_of_several_files(written):
     """kubectl takes the first: "the first file to set a particular value or map key wins"."""
-    first, second = written({"token": "nobody-token"}, "a"), written({"token": "admin-token"}, "b")
-    files = os.pathsep.join((first, second))
+    first = written({"token": "nobody-token"}, "a", "of-a")
+    files = f"{first}{os.pathsep}{written({'token': 'admin-token'}, 'b', 'of-b')}"
     assert by_ours(files)[1] == "of-a"
     assert by_official(files)[1] == "of-b"
 
 
 def test_it_asks_as_nobody_after_a_plugin_has_failed(written, plugin):
     """kubectl stops: `getting credentials: exec: ...`."""
-    file = written({"exec": plugin("sys.exit(1)")})
+    file = str(written({"exec": plugin("sys.exit(1)")}))
     assert by_official(file)[0] == ANONYMOUS
     with pytest.raises(ClusterError, match="plugin"):
         by_ours(file)
@@ -79,6 +58,6 @@ def test_it_asks_as_nobody_after_a_plugin_has_failed(written, plugin):
 
 def test_it_drops_impersonation(written):
     """kubectl sends `Impersonate-User`: who acts as somebody of fewer rights must not have more."""
-    file = written({"token": "admin-token", "as": "carol", "as-groups": ["ops"]})
+    file = str(written({"token": "admin-token", "as": "carol", "as-groups": ["ops"]}))
     assert by_ours(file)[0] == "carol"
     assert by_official(file)[0] != "carol"
