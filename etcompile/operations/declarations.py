@@ -97,22 +97,11 @@ def _folder(path: str, options: Options) -> Compilation:
         namespace=options.namespace,
         settings=Settings(kubernetes_version=options.settings.kubernetes_version),
         allow_plain_secrets=True,
+        allow_empty=True,
         limits=options.limits,
     )
     manifests = compile([path], plain)
-    if any(group.name for group in manifests.groups):
-        return compile([path], options)
-    return _empty_or_not(manifests)
-
-
-def _empty_or_not(compilation: Compilation) -> Compilation:
-    """A left side, which may be without objects: then everything is new."""
-    diagnostics = tuple(
-        diagnostic
-        for diagnostic in compilation.diagnostics
-        if diagnostic.code not in (codes.NO_DOCUMENTS, codes.NOTHING_RENDERED)
-    )
-    return structs.replace(compilation, diagnostics=diagnostics)
+    return compile([path], options) if any(group.name for group in manifests.groups) else manifests
 
 
 def _revision(against: str, paths: Sequence[str], options: Options, folder: Path) -> Compilation:
@@ -144,9 +133,9 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
         overlays=_then(options.overlays, of, folder),
         runtimes=_then(options.runtimes, of, folder),
         templates=templates,
+        allow_empty=True,
     )
-    compilation = compile([str(folder / path) for path in files], options)
-    return _placed_in(_empty_or_not(compilation), name, folder)
+    return _placed_in(compile([str(folder / path) for path in files], options), name, folder)
 
 
 def _then(values: Sequence[Any], of: Revision, folder: Path) -> tuple[Any, ...]:

@@ -4,8 +4,9 @@ A checkpoint is requested from the commands of the job directly, without the wat
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from msgspec import Struct
 
@@ -69,19 +70,15 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         for role in run.job.roles
         for _, pod in run.pods(role.name, [member.index for member in role.members])
     ]
-    objects = observed.objects.values()
     live: dict[ObjectRef, Object] = {
-        reference(value): value for value in objects if value["kind"] in ("Pod", "Job")
+        reference(value): value
+        for value in (
+            *(value for value in observed.objects.values() if value["kind"] in ("Pod", "Job")),
+            *Live(cluster).get([reference(pod) for pod in declared]),
+        )
     }
-    live |= {
-        reference(value): value for value in Live(cluster).get([reference(pod) for pod in declared])
-    }
-    names = (status_name(job), hosts_name(job))
-    records = [
-        value
-        for value in objects
-        if value["kind"] == "ConfigMap" and value["metadata"]["name"] in names
-    ]
+    names = (("ConfigMap", run.namespace, name) for name in (status_name(job), hosts_name(job)))
+    records = [observed.objects[name] for name in names if name in observed.objects]
     plans = removed, forgotten, created = restart(
         declared,
         live.values(),
@@ -162,13 +159,7 @@ class CheckpointRequest(Struct, frozen=True):
     ago: float = 0.0
 
 
-def request_checkpoint(
-    cluster: Cluster,
-    job: str,
-    *,
-    concurrency: int = 16,
-    pause: Callable[[float], None] = time.sleep,
-) -> CheckpointRequest:
+def request_checkpoint(cluster: Cluster, job: str, *, concurrency: int = 16) -> CheckpointRequest:
     """Asks all commands of a job, in the default namespace, to write a checkpoint.
 
     The Pod of its first replica gets the annotation `etcompile.dev/notice`, or each of its Pods
@@ -180,32 +171,27 @@ def request_checkpoint(
         ClusterError: the cluster cannot be read, or refuses.
         ImpossibleError: there is no such job, or nobody can be asked.
     """
-
-    def refused(problem: str, advice: str = "") -> ImpossibleError:
-        return impossible(codes.CANNOT_BE_ASKED, job=job, problem=problem, advice=advice)
-
+    refused = partial(impossible, codes.CANNOT_BE_ASKED, job=job)
     observed, run = _declared(cluster, job, codes.CANNOT_BE_ASKED)
     in_place = run.job.run.in_place
     if in_place is None or in_place.checkpoint_signal is None:
         advice = "set etcompile.dev/restart: in-place and etcompile.dev/checkpoint-signal: USR1"
-        raise refused("it names no checkpoint signal", advice)
+        raise refused(problem="it names no checkpoint signal", advice=advice)
     title, signal = f"{run.namespace}/{job}", in_place.checkpoint_signal
     mains = {role.name: role.template.main for role in run.job.roles if role.name in in_place.roles}
     running, idle = _supervised(observed, mains)
     if not running:
-        raise refused("none of its commands is running", f"see etcompile status {job}")
+        advice = f"see etcompile status {job}"
+        raise refused(problem="none of its commands is running", advice=advice)
     now = cluster.now()
     notes = ((pod["metadata"].get("annotations") or {}).get(NOTICE) for pod in running)
     last = max((read_notice(note or "") for note in notes), key=lambda other: other.at)
     if now < last.at + SAME:
         # Pods that go are part of the same disturbance, and one checkpoint is enough.
         return CheckpointRequest(title, signal, (), _names(idle), last.why, now - last.at)
-    epoch = 0  # unless a watcher manages the run
-    for value in observed.objects.values():
-        if value["kind"] == "ConfigMap" and value["metadata"]["name"] == status_name(job):
-            record = written_record(value.get("data") or {})
-            epoch = (record.epoch if record else None) or 0
-    new = notice(epoch, now, signal, _REASON)
+    status = observed.objects.get(("ConfigMap", run.namespace, status_name(job)), {})
+    record = written_record(status.get("data") or {})  # None unless a watcher manages the run
+    new = notice((record.epoch if record else None) or 0, now, signal, _REASON)
     first = first_replica(run.job)
     receivers = running
     if first is not None:
@@ -216,11 +202,10 @@ def request_checkpoint(
             own[INDEX_LABEL] = str(member.index)
         receivers = [pod for pod in running if own.items() <= pod["metadata"]["labels"].items()]
     if not receivers:
-        raise refused(
-            "the supervisor of its first replica, which notifies the others, is not running"
-        )
+        problem = "the supervisor of its first replica, which notifies the others, is not running"
+        raise refused(problem=problem, advice="")
     reached = _annotate(cluster, receivers, new, concurrency)
-    pause(REMINDED)
+    time.sleep(REMINDED)
     _annotate(cluster, reached, new.again(), concurrency)
     asked = running if first is not None and reached else reached
     return CheckpointRequest(title, signal, _names(asked), _names(idle))
@@ -255,7 +240,7 @@ def _annotate(
     """Writes a notice on Pods; those that still exist."""
     kind = cluster.resource("v1", "Pod")
 
-    def write(pod: LiveObject) -> bool:
+    def write(pod: LiveObject) -> LiveObject | None:
         metadata = pod["metadata"]
         change = {"metadata": {"uid": metadata["uid"], "annotations": {NOTICE: new.text}}}
         try:
@@ -264,13 +249,12 @@ def _annotate(
             )
         except ClusterError as error:
             if error.conflict or error.not_found:
-                return False  # that Pod is gone meanwhile
+                return None  # that Pod is gone meanwhile
             raise
-        return True
+        return pod
 
     with ThreadPoolExecutor(concurrency) as pool:
-        done = pool.map(write, receivers)
-        return [pod for pod, is_done in zip(receivers, done, strict=True) if is_done]
+        return [*filter(None, pool.map(write, receivers))]
 
 
 def _names(values: Sequence[LiveObject]) -> tuple[str, ...]:
