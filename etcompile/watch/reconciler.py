@@ -25,14 +25,13 @@ from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.event_recorder import say
 from etcompile.watch.job_view import UNREAD, JobView, Timeouts, hosts_record
-from etcompile.watch.ledger import JobMemory, Memory, RunMemory
+from etcompile.watch.ledger import JobMemory, Memory, ReadRun, RunMemory
 from etcompile.watch.notices import Notices
 from etcompile.watch.object_control import BlockedError, NotLeaderError, OutdatedError, take_back
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.rules.listeners import timeline
 from etcompile.watch.runs import Runs, reannotated, strangers
 from etcompile.watch.store import Case, SeenJob, Store
-from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import JobKey, backoff
 
 _log = logging.getLogger("etcompile.watch")
@@ -148,10 +147,10 @@ class Reconciler(Struct, frozen=True):
             self.notices.of_maps(key, seen)
             declared = self.runs.declared(key, seen)
             # Of a job that is not this watcher's nothing is read.
-            ours = declared is not None or self.runs.unreadable(key)
+            ours = declared.run is not None or declared.problem
             record = read_record(seen.status.data) if seen.status and ours else None
             previous = self.runs.previous(key, seen, declared, record)
-            run = declared or previous
+            run = (previous.run if previous is not None else None) or declared.run
             if seen.config is None or run is None:
                 self._forget(key, memory, seen)
                 return None
@@ -166,11 +165,11 @@ class Reconciler(Struct, frozen=True):
             most = _MOST_GONE + sum(len(role.members) for role in run.job.roles)
             if len(seen.gone) > most:
                 self.store.forget_gone(key, most)
-            case = Case(key, previous or run, seen, record)
+            case = Case(key, run, seen, record)
             self.executor.create_secrets(case)
-            foreign = strangers(case.run, seen)
+            foreign = strangers(run, seen)
             if self.executor.learn_admitted(case, [pod for pod, _ in foreign.values()]):
-                foreign = strangers(case.run, seen)
+                foreign = strangers(run, seen)
             self.notices.of_strangers(key, foreign)
             memory.run.view = self._view(case, foreign, declared, since)
             if record is None and seen.status is not None and seen.status.data.get("record"):
@@ -186,8 +185,7 @@ class Reconciler(Struct, frozen=True):
             if any(isinstance(action, RemoveJob) for action in actions):
                 memory.run.paused = run.uid, None
             if not acted:
-                lost = memory.previous
-                if previous is None and lost is not None and lost.run is None:
+                if previous is not None and previous.run is None:
                     # Its Pods are of a run that nobody can read any more.
                     memory.ledger.unsupervised(ANOTHER_RUN)
                 elif any(pod.view.uid in foreign for pod in seen.pods.values()):
@@ -202,7 +200,7 @@ class Reconciler(Struct, frozen=True):
         memory.run = RunMemory()
         memory.ledger.retain()
         if seen is not None and seen.config is not None:
-            if self.runs.unreadable(key):
+            if memory.declared is not None and memory.declared.problem:
                 memory.ledger.unsupervised("UnreadableJob")
             else:
                 self.notices.of_end(key, "the selector does not match it")
@@ -224,12 +222,12 @@ class Reconciler(Struct, frozen=True):
         return now + wait
 
     def _view(
-        self, case: Case, foreign: Collection[str], declared: StoredRun | None, since: float
+        self, case: Case, foreign: Collection[str], declared: ReadRun, since: float
     ) -> JobView:
         """What the rules are shown of a job; Pods with UIDs in `foreign` are of no run."""
         seen, run = case.seen, case.run
-        superseded = run is not declared
-        older = reannotated(seen, declared) if superseded else ()
+        superseded = run is not declared.run
+        older = reannotated(seen, declared.run) if superseded else ()
 
         def of_run(pod: PodView) -> PodView:
             if pod.uid in foreign:
@@ -265,5 +263,5 @@ class Reconciler(Struct, frozen=True):
             config_created=run.created,
             copied=not seen.status or run.copy_digest in (None, seen.status.data.get(RUN)),
             superseded=superseded,
-            unreadable=self.runs.unreadable(case.key),
+            unreadable=declared.problem,
         )

@@ -40,18 +40,18 @@ class Runs(Struct, frozen=True):
     # Reading a large job takes many times its size for a moment.
     one_at_a_time: AbstractContextManager[object] = field(default_factory=threading.Lock)
 
-    def declared(self, key: JobKey, seen: SeenJob) -> StoredRun | None:
-        """The job as its ConfigMap says; None for one that is not ours or cannot be read."""
+    def declared(self, key: JobKey, seen: SeenJob) -> ReadRun:
+        """The job as its ConfigMap says, if that is ours and can be read."""
         config, memory = seen.config, self.memory.of(key)
         if config is None:
             memory.declared = None
-            return None
+            return ReadRun("", None)
         known, retries = memory.declared, self.store.retries
         version = f"{config.version} {config.problem}"
         # What was refused is looked at again when memory was freed.
-        is_new = known is None or known.version != version
-        if known is not None and not is_new and (not known.problem or known.retries == retries):
-            return known.run
+        is_known = known is not None and known.version == version
+        if known is not None and is_known and (not known.problem or known.retries == retries):
+            return known
         run, problem = None, ""
         if self.selector.selects(config.metadata.get("labels") or {}):
             try:
@@ -64,21 +64,20 @@ class Runs(Struct, frozen=True):
                 run, problem = None, str(error)
                 event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
                 self.notices.of_job(key, event, f"not supervised: {error}")
-        memory.declared = ReadRun(version, run, problem, retries)
-        return run
+        memory.declared = read = ReadRun(version, run, problem, retries)
+        return read
 
     def previous(
-        self, key: JobKey, seen: SeenJob, run: StoredRun | None, record: RunRecord | None
-    ) -> StoredRun | None:
+        self, key: JobKey, seen: SeenJob, declared: ReadRun, record: RunRecord | None
+    ) -> ReadRun | None:
         """The run whose Pods are there, if the job describes another one; None if it does not.
 
-        None, and reported, too if nobody knows any more what that run was. A job that cannot be
-        read describes another one; one that is too large, or not this watcher's, is left alone.
+        It is reported if nobody knows any more what that run was. A job that cannot be read
+        describes another one; one that is too large, or not this watcher's, is left alone.
         """
-        memory = self.memory.of(key)
+        memory, run = self.memory.of(key), declared.run
         known, memory.previous = memory.previous, None
-        is_readable = run is not None or not self.unreadable(key)
-        if seen.config is None or seen.config.problem or (run is None and is_readable):
+        if seen.config is None or seen.config.problem or not (run or declared.problem):
             return None
         wanted = _previous_run(seen, run, record)
         if not wanted or seen.status is None:
@@ -99,12 +98,7 @@ class Runs(Struct, frozen=True):
                 reason = ANOTHER_RUN if run else UNREADABLE
                 self.notices.of_job(key, EmitEvent(reason, message, warning=True), "", version)
         memory.previous = known
-        return known.run
-
-    def unreadable(self, key: JobKey) -> str:
-        """Why a job's ConfigMap cannot be read; empty if it can, or if it is not asked for."""
-        known = self.memory.of(key).declared
-        return known.problem if known else ""
+        return known
 
     def _reserve(self, key: JobKey, *runs: StoredRun | None) -> None:
         """Reserves memory for the replicas of runs; StoredJobError if there is not as much."""
