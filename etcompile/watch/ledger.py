@@ -18,6 +18,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct, field
 
 from etcompile.watch.job_view import JobView
+from etcompile.watch.maps import SeenMap
 from etcompile.watch.stored_run import StoredRun
 from etcompile.watch.workqueue import LONGEST, JobKey, backoff
 
@@ -145,6 +146,7 @@ class RunMemory(Struct):
     paused: tuple[str, float | None] = ("", 0.0)
     over_quota: bool = False  # a quota has refused Pods
     view: JobView | None = None  # what the rules were shown last
+    status: SeenMap | None = None  # the `J-status` that was read for it
     services: set[str] = field(default_factory=set)  # that are being looked up
 
 

@@ -148,7 +148,12 @@ class Reconciler(Struct, frozen=True):
             declared = self.runs.declared(key, seen)
             # Of a job that is not this watcher's nothing is read.
             ours = declared.run is not None or declared.problem
-            record = read_record(seen.status.data) if seen.status and ours else None
+            # What is written there may be of thousands of replicas, and mostly was read before.
+            shown = memory.run.view if memory.run.status is seen.status else None
+            if shown is not None:
+                record = shown.record
+            else:
+                record = read_record(seen.status.data) if seen.status and ours else None
             previous = self.runs.previous(key, seen, declared, record)
             run = (previous.run if previous is not None else None) or declared.run
             if seen.config is None or run is None:
@@ -171,7 +176,8 @@ class Reconciler(Struct, frozen=True):
             if self.executor.learn_admitted(case, [pod for pod, _ in foreign.values()]):
                 foreign = strangers(run, seen)
             self.notices.of_strangers(key, foreign)
-            memory.run.view = self._view(case, foreign, declared, since)
+            memory.run.view = self._view(case, foreign, declared, since, shown)
+            memory.run.status = seen.status
             if record is None and seen.status is not None and seen.status.data.get("record"):
                 # A new one is written.
                 message = "the run record cannot be read: the history of the run is lost"
@@ -222,10 +228,20 @@ class Reconciler(Struct, frozen=True):
         return now + wait
 
     def _view(
-        self, case: Case, foreign: Collection[str], declared: ReadRun, since: float
+        self,
+        case: Case,
+        foreign: Collection[str],
+        declared: ReadRun,
+        since: float,
+        shown: JobView | None,
     ) -> JobView:
         """What the rules are shown of a job; Pods with UIDs in `foreign` are of no run."""
         seen, run = case.seen, case.run
+        if shown is not None:
+            failures, known_timeline = shown.failures, shown.timeline
+        else:
+            failures = read_log(seen.status.data) if seen.status else None
+            known_timeline = read_timeline(seen.status.data) if seen.status else None
         superseded = run is not declared.run
         older = reannotated(seen, declared.run) if superseded else ()
 
@@ -257,8 +273,8 @@ class Reconciler(Struct, frozen=True):
             declared_at=seen.config.written if seen.config else None,
             timeouts=self.timeouts,
             logs={pod.view.uid: pod.log for pod in seen.pods.values() if pod.log is not UNREAD},
-            failures=read_log(seen.status.data) if seen.status else None,
-            timeline=read_timeline(seen.status.data) if seen.status else None,
+            failures=failures,
+            timeline=known_timeline,
             config_uid=run.uid,
             config_created=run.created,
             copied=not seen.status or run.copy_digest in (None, seen.status.data.get(RUN)),
