@@ -173,7 +173,7 @@ def environment_of(options: Options) -> Environment:
         edit
         for overlay in in_order
         for edit in overlay.edits
-        if options.namespace is None or not isinstance(edit.change, overlays.Placement)
+        if options.namespace is None or edit.change != "namespace"
     )
     return Environment(
         settings,

@@ -192,7 +192,7 @@ def read_declared(value: Mapping[str, Any]) -> Job:
 
 def read_patches(value: Mapping[str, Any]) -> tuple[overlays.Edit, ...]:
     """The edits that a stored job carries, for `run.pods`."""
-    return overlays.stored_edits(_Unlocated(value), ("patches",)) if "patches" in value else ()
+    return overlays.stored_edits(_Unlocated(value))
 
 
 class _Range(Struct, frozen=True, omit_defaults=True, rename={"first": "from", "last": "to"}):

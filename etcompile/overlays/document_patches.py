@@ -19,7 +19,7 @@ from etcompile.k8s.strategic import merged
 from etcompile.k8s.traced import PatchError, Step, Traced
 from etcompile.load import Document
 from etcompile.overlays.jsonpatch import operated
-from etcompile.overlays.overlay import Edit, ImageChange, Patch, Placement, ResourceChange
+from etcompile.overlays.overlay import Edit
 
 _IDENTITY: tuple[ValuePath, ...] = (
     ("apiVersion",),
@@ -67,7 +67,7 @@ def patched_document(
     return document, matched, changed_by, problems
 
 
-def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced:
+def patched(value: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced:
     """A value after a patch of either sort; it is still the object it was.
 
     Args:
@@ -76,10 +76,10 @@ def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced
     Raises:
         PatchError: the patch cannot be applied, or would make another object of it.
     """
-    if isinstance(edit.patch.value, Mapping):
-        after = merged(value, edit.patch, kind, at)
+    if isinstance(patch.value, Mapping):
+        after = merged(value, patch, kind, at)
     else:
-        after = operated(value, edit.patch)
+        after = operated(value, patch)
     for path in _IDENTITY if not at else ():
         old, new = value.at(path), after.at(path)
         if (old and old.value) == (new and new.value):
@@ -88,7 +88,7 @@ def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced
         if path[-1] == "namespace":
             advice = "say 'namespace:' at the top of the overlay"
         # A value that was there before, or none, has no place in the overlay.
-        place = new if new and new.source is edit.patch.source else edit.patch
+        place = new if new and new.source is patch.source else patch
         raise PatchError(f"cannot have another {dotted(path)}", place, advice)
     return after
 
@@ -104,16 +104,16 @@ def failed(label: str, error: PatchError) -> Diagnostic:
 def _edited(value: Traced, edit: Edit, at: ValuePath) -> Traced | None:
     """A document after an edit below a path; None if nothing there is what the edit is about."""
     match edit.change:
-        case Placement(namespace):
-            return _placed(value, namespace)
-        case ImageChange() as image:
-            return _in_containers(value, at, CONTAINERS, lambda part: _with_image(part, image))
-        case ResourceChange() as change:  # init containers are left alone
+        case "namespace":
+            return _placed(value, edit.value)
+        case "image":
+            return _in_containers(value, at, CONTAINERS, lambda part: _with_image(part, edit.value))
+        case "resources":  # init containers are left alone
             lists = ("containers",)
-            return _in_containers(value, at, lists, lambda part: _with_resources(part, change))
-        case Patch() as patch:
+            return _in_containers(value, at, lists, lambda part: _with_resources(part, edit.value))
+        case "patch":
             kind = str(value.value.get("kind"))
-            return value.changed(at, lambda part: patched(part, patch, kind, at))
+            return value.changed(at, lambda part: patched(part, edit.value, kind, at))
 
 
 def _selected(
@@ -131,7 +131,7 @@ def _selected(
             return None
     if not target.selects_document(value.value, namespace):
         return None
-    if isinstance(edit.change, Placement) and templates is None:
+    if edit.change == "namespace" and templates is None:
         named = mapping_at(value.value, ("metadata",)).get("namespace")
         return () if named or is_namespaced(value.value) else None
     if target.role is None:
@@ -167,15 +167,14 @@ def _placed(value: Traced, namespace: Traced) -> Traced:
 # Containers ---------------------------------------------------------------------------------------
 
 
-def new_image(image: str, change: ImageChange) -> str | None:
+def new_image(image: str, entry: Mapping[str, Any]) -> str | None:
     """An image with another name, tag or digest; None if the change is about another image.
 
     A new tag or digest replaces both.
     """
     name = _SUFFIX.sub("", image, count=1)
-    if not fnmatchcase(name, change.name):
+    if not fnmatchcase(name, entry["name"]):
         return None
-    entry = change.entry.value
     suffix = image[len(name) :]
     tag, digest = entry.get("newTag"), entry.get("digest")
     if tag or digest:
@@ -183,13 +182,13 @@ def new_image(image: str, change: ImageChange) -> str | None:
     return f"{entry.get('newName') or name}{suffix}"
 
 
-def _with_image(container: Traced, change: ImageChange) -> Traced | None:
+def _with_image(container: Traced, entry: Traced) -> Traced | None:
     """A container with another image; None if the change is about another one."""
     image = container.value.get("image")
-    new = new_image(image, change) if isinstance(image, str) else None
+    new = new_image(image, entry.value) if isinstance(image, str) else None
     if new is None:
         return None
-    entry, parts = change.entry, container.parts()
+    parts = container.parts()
     if new != image:
         written = (entry.part(field) for field in ("digest", "newTag", "newName"))
         origin = next((part for part in written if part), entry)
@@ -199,11 +198,11 @@ def _with_image(container: Traced, change: ImageChange) -> Traced | None:
     return container.with_fields(parts)
 
 
-def _with_resources(container: Traced, change: ResourceChange) -> Traced | None:
+def _with_resources(container: Traced, entry: Traced) -> Traced | None:
     """A container with other resources; None if the change is about another one."""
-    if not fnmatchcase(str(container.value.get("name", "")), change.container):
+    if not fnmatchcase(str(container.value.get("name", "")), entry.value.get("container") or "*"):
         return None
-    entry, parts = change.entry, container.parts()
+    parts = container.parts()
     resources = parts.pop("resources", None) or entry.with_fields({})
     new: dict[Step, Traced] = {
         step: part for step, part in entry.parts().items() if step in ("limits", "requests")
@@ -268,13 +267,13 @@ def unmatched(
     """An error for each edit, which has matched none of the documents and objects."""
     documents, objects = list(documents), list(objects)
     for edit in edits:
-        place = edit.origin.locate("name" if isinstance(edit.change, ImageChange) else "target")
-        change, what = edit.change, str(edit.target)
-        if isinstance(change, ImageChange):
+        place = edit.origin.locate("name" if edit.change == "image" else "target")
+        entry, what = edit.value.value, str(edit.target)
+        if edit.change == "image":
             where = f" in {what}" if edit.target.kind or edit.target.role else ""
-            what = f"container with the image '{change.name}'{where}"
-        elif isinstance(change, ResourceChange):
-            what = f"container '{change.container}' in {what}"
+            what = f"container with the image '{entry['name']}'{where}"
+        elif edit.change == "resources":
+            what = f"container '{entry.get('container') or '*'}' in {what}"
         facts = {"entry": edit.title, "what": what, "advice": _advice(edit, documents, objects)}
         yield diagnose(codes.OVERLAY_MATCHES_NOTHING, place, **facts)
 
@@ -282,12 +281,12 @@ def unmatched(
 def _advice(
     edit: Edit, documents: list[Mapping[str, Any]], objects: list[Mapping[str, Any]]
 ) -> str:
-    change, target = edit.change, edit.target
-    if isinstance(change, ImageChange | ResourceChange):
+    target = edit.target
+    if edit.change in ("image", "resources"):
         kinds = {document.get("kind") for document in documents}
         if target.kind and target.kind not in kinds:
             return "images and resources are changed in the inputs: name a kind of these, or none"
-    if isinstance(change, ImageChange):
+    if edit.change == "image":
         containers = (c for value in documents for _, c in _containers(value, (), CONTAINERS))
         images = {image for c in containers if isinstance(image := c.get("image"), str)}
         return f"the images here are: {_list(images)}"

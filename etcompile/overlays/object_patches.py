@@ -22,7 +22,7 @@ from etcompile.model.protocol import (
     STORED_JOB,
 )
 from etcompile.overlays.document_patches import failed, patched
-from etcompile.overlays.overlay import Edit, Patch, PatchedObjects
+from etcompile.overlays.overlay import Edit, PatchedObjects
 
 _Specs = dict[tuple[Edit, int], tuple[Any, Traced]]
 """By edit and identity of a spec: the spec, and what the edit made of it."""
@@ -46,7 +46,7 @@ def patched_objects(
     objects: Sequence[Object], edits: Sequence[Edit], *, own_labels: frozenset[str]
 ) -> PatchedObjects:
     """The objects of a job after all edits that are for objects."""
-    patches = {edit: edit.change.patch for edit in edits if isinstance(edit.change, Patch)}
+    patches = {edit: edit.value for edit in edits if edit.change == "patch"}
     with_nulls = {edit for edit, p in patches.items() if without_nulls(p.value) is not p.value}
     specs: _Specs = {}
     results: list[Object] = []
@@ -100,9 +100,9 @@ def _patched(value: Traced, edit: Edit, patch: Traced, specs: _Specs) -> Traced:
     parts = patch.parts()
     spec = value.part("spec")
     if spec is None or not isinstance(patch.value, dict) or "spec" not in parts:
-        return patched(value, Patch(patch), kind)
+        return patched(value, patch, kind)
     of_spec = parts.pop("spec")
-    after = patched(value, Patch(patch.with_fields(parts)), kind) if parts else value
+    after = patched(value, patch.with_fields(parts), kind) if parts else value
     key = (edit, id(spec.value))
     if key not in specs:
         # With the spec itself, so that no other can get its identity.

@@ -14,7 +14,7 @@ from msgspec import Struct, field, json, structs, to_builtins
 
 from etcompile.diagnostics import Diagnostic, Source
 from etcompile.k8s.objects import Object, without_nulls
-from etcompile.k8s.path import dotted, mapping_at, value_at
+from etcompile.k8s.path import dotted, mapping_at
 from etcompile.k8s.traced import Traced
 from etcompile.load import Document
 from etcompile.model import Origin
@@ -30,6 +30,11 @@ mapping, or as one that was loaded."""
 Reach = Literal["jobs", "documents", "objects"]
 """What an edit whose target names no kind is for: job documents; these and other objects among
 the inputs; or everything that is rendered."""
+
+
+Change = Literal["namespace", "patch", "image", "resources"]
+"""What an edit does: it moves documents into a namespace, patches them, changes the name, tag,
+digest or pull policy of an image, or changes requests and limits."""
 
 
 class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_defaults=True):
@@ -85,54 +90,19 @@ class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_def
 _TARGET = json.Decoder(Target)
 
 
-class Placement(Struct, frozen=True):
-    """Moves documents into a namespace."""
-
-    namespace: Traced
-
-
-class Patch(Struct, frozen=True):
-    """A strategic merge patch (a mapping) or a JSON patch (a list)."""
-
-    patch: Traced
-
-
-class ImageChange(Struct, frozen=True):
-    """Another name, tag, digest or pull policy for an image.
-
-    Args:
-        name: The image, without tag and digest; may be a glob.
-    """
-
-    name: str
-    entry: Traced
-
-
-class ResourceChange(Struct, frozen=True):
-    """Other requests and limits.
-
-    Args:
-        container: A glob over the names of containers.
-    """
-
-    container: str
-    entry: Traced
-
-
-Change = Placement | Patch | ImageChange | ResourceChange
-
-
 class Edit(Struct, frozen=True, eq=False):
     """One entry of an overlay; two are the same only if they are one.
 
     Args:
         reach: What it is for when its target names no kind.
+        value: The namespace, the patch (a strategic merge patch or a JSON patch), or the entry.
     """
 
     origin: Origin
     reach: Reach
     target: Target
     change: Change
+    value: Traced
     optional: bool = False
 
     @property
@@ -143,20 +113,19 @@ class Edit(Struct, frozen=True, eq=False):
     @property
     def is_for_templates(self) -> bool:
         """Whether it is for Pod templates, and leaves the rest of a document."""
-        by_role = isinstance(self.change, Patch) and self.target.role is not None
-        return by_role or isinstance(self.change, ImageChange | ResourceChange)
+        by_role = self.change == "patch" and self.target.role is not None
+        return by_role or self.change in ("image", "resources")
 
     @property
     def metadata_only(self) -> bool:
         """Whether it leaves everything but labels and annotations as it is."""
-        change = self.change
-        if not isinstance(change, Patch):
+        if self.change != "patch":
             return False
-        if isinstance(change.patch.value, Mapping):
-            return change.patch.value.keys() <= {"metadata"}
+        if isinstance(self.value.value, Mapping):
+            return self.value.value.keys() <= {"metadata"}
         return all(
             str(operation.get(field) or "/metadata/").startswith("/metadata/")
-            for operation in change.patch.value
+            for operation in self.value.value
             for field in ("path", "from")
         )
 
@@ -192,8 +161,8 @@ def overlay_of(source: Source) -> Overlay:
     edits: list[Edit] = []
     if (namespace := data.get("namespace")) is not None:
         origin = Origin(source, ("namespace",))
-        placement = Placement(Traced(namespace, source, origin.path))
-        edits.append(Edit(origin, "documents", Target(), placement, optional=True))
+        value = Traced(namespace, source, origin.path)
+        edits.append(Edit(origin, "documents", Target(), "namespace", value, optional=True))
     for name in ("labels", "annotations", "images", "resources", "patches"):
         for number, entry in enumerate(data.get(name) or ()):
             edits.append(_edit(name, entry, Origin(source, (name, number))))
@@ -208,39 +177,37 @@ def is_overlay(document: Source) -> bool:
 
 
 def stored_patch(edit: Edit) -> dict[str, Any]:
-    """An edit of objects as the stored job carries it."""
-    assert isinstance(edit.change, Patch)  # noqa: S101 - nothing else edits objects
-    patch = {"patch": edit.change.patch.value}
+    """A patch of objects as the stored job carries it."""
+    patch = {"patch": edit.value.value}
     target = to_builtins(edit.target)
     return {"target": target, **patch} if target else patch
 
 
-def stored_edits(source: Source, path: tuple[str | int, ...]) -> tuple[Edit, ...]:
-    """The edits that a stored job carries as a list at a path."""
-    entries = enumerate(value_at(source.data, path))
-    edits = (_edit("patches", entry, Origin(source, (*path, n))) for n, entry in entries)
+def stored_edits(source: Source) -> tuple[Edit, ...]:
+    """The edits of objects that a stored job carries."""
+    entries = enumerate(source.data.get("patches", ()))
+    edits = (_edit("patches", entry, Origin(source, ("patches", n))) for n, entry in entries)
     return tuple(structs.replace(edit, reach="objects") for edit in edits)
 
 
 def _edit(field: str, entry: Mapping[str, Any], origin: Origin) -> Edit:
     """The edit that an entry of a field of an overlay describes."""
-    change: Change
-    reach: Reach
-    place = Traced(entry, origin.source, origin.path)
+    change: Change = "patch"
+    reach: Reach = "jobs"
+    value = Traced(entry, origin.source, origin.path)
     match field:
         case "labels" | "annotations":
             # A merge patch that holds nothing else.
-            pairs = Traced(entry["pairs"], place.source, (*place.path, "pairs"))
+            pairs = Traced(entry["pairs"], value.source, (*value.path, "pairs"))
             inner = Traced({field: pairs.value}, pairs.source, pairs.path, {field: pairs})
             whole = {"metadata": inner.value}
-            patch = Traced(whole, pairs.source, pairs.path, {"metadata": inner})
-            reach, change = "objects", Patch(patch)
+            reach = "objects"
+            value = Traced(whole, pairs.source, pairs.path, {"metadata": inner})
         case "images":
-            reach, change = "documents", ImageChange(entry["name"], place)
+            reach, change = "documents", "image"
         case "resources":
-            reach, change = "jobs", ResourceChange(entry.get("container") or "*", place)
+            change = "resources"
         case _:
-            patch = Traced(entry["patch"], place.source, (*place.path, "patch"))
-            reach, change = "jobs", Patch(patch)
+            value = Traced(entry["patch"], value.source, (*value.path, "patch"))
     target = _TARGET.decode(json.encode(without_nulls(entry.get("target") or {})))
-    return Edit(origin, reach, target, change, optional=bool(entry.get("optional")))
+    return Edit(origin, reach, target, change, value, optional=bool(entry.get("optional")))

@@ -13,7 +13,7 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import GANGS, PROFILES, Settings
 from etcompile.model.settings import SETTINGS, secret_mode
 from etcompile.overlays.document_patches import new_image
-from etcompile.overlays.overlay import Edit, ImageChange, Overlay, Target
+from etcompile.overlays.overlay import Edit, Overlay, Target
 
 _IMAGES = ("init_image", "kubectl_image")
 
@@ -43,12 +43,11 @@ def settled(
                 values[field] = _value(field, value, folder)
                 deciding[name] = overlay
         for edit in overlay.edits:
-            change = edit.change
-            if not isinstance(change, ImageChange) or edit.target != Target():
+            if edit.change != "image" or edit.target != Target():
                 continue
             for field in (field for field in _IMAGES if field not in explicit):
                 image = values.get(field, getattr(before, field))
-                if image and (new := new_image(image, change)):
+                if image and (new := new_image(image, edit.value.value)):
                     values[field] = new
                     matched.add(edit)
     return structs.replace(before, **values), deciding, frozenset(matched), problems
