@@ -24,8 +24,6 @@ from etcompile.backend.services import domain, port_entry, service_name
 from etcompile.model import (
     DOMAIN,
     BatchJob,
-    ConfigMapVolume,
-    EmptyDir,
     FieldEnv,
     IndexedEnv,
     Job,
@@ -379,13 +377,9 @@ _READABLE_KEY_MODE = 0o444
 def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = []
     for volume in role.additions.volumes:
-        match volume:
-            case EmptyDir(name):
-                volumes.append({"name": name, "emptyDir": {}})
-            case ConfigMapVolume(name, items):
-                files = [{"key": key, "path": path, "mode": mode} for key, path, mode in items]
-                source = {"name": job.config_name, "items": files}
-                volumes.append({"name": name, "configMap": source})
+        files = [{"key": key, "path": path, "mode": mode} for key, path, mode in volume.items]
+        source = {"configMap": {"name": job.config_name, "items": files}}
+        volumes.append({"name": volume.name, **(source if files else {"emptyDir": {}})})
     if ssh := credentials(job, role):
         # A kind with a name for it has it first.
         volumes.insert(0 if ssh.volume else len(volumes), _secret_volume(role, ssh))

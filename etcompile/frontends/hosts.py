@@ -72,9 +72,9 @@ def discovery() -> model.ConfigFile:
     return model.ConfigFile(DISCOVERY, DISCOVERY, values)
 
 
-def config_files(volume: str, *files: tuple[str, int]) -> model.ConfigMapVolume:
+def config_files(volume: str, *files: tuple[str, int]) -> model.Volume:
     """A volume of files from the job's ConfigMap, each under its own key."""
-    return model.ConfigMapVolume(volume, tuple((key, key, mode) for key, mode in files))
+    return model.Volume(volume, tuple((key, key, mode) for key, mode in files))
 
 
 def unless_set(container: Mapping[str, Any], *variables: model.Env) -> Iterator[model.Env]:

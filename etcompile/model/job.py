@@ -135,24 +135,15 @@ class FieldEnv(Struct, frozen=True):
 Variable = Env | IndexedEnv | FieldEnv
 
 
-class EmptyDir(Struct, frozen=True):
-    """A volume that starts empty and lives as long as its Pod."""
-
-    name: str
-
-
-class ConfigMapVolume(Struct, frozen=True):
-    """A volume of files from the job's ConfigMap.
+class Volume(Struct, frozen=True):
+    """A volume of files from the job's ConfigMap, or one that starts empty and ends with its Pod.
 
     Args:
-        items: The files: key, path in the volume, file mode (such as 0o444).
+        items: The files: key, path in the volume, file mode (such as 0o444); none if it is empty.
     """
 
     name: str
-    items: tuple[tuple[str, str, int], ...]
-
-
-Volume = EmptyDir | ConfigMapVolume
+    items: tuple[tuple[str, str, int], ...] = ()
 
 
 class Mount(Struct, frozen=True):

@@ -226,7 +226,7 @@ def _launcher(
         additions=model.PodAdditions(
             env=(hosts.RSH_AGENT, hosts.NO_TREE_SPAWN) if execs else (),
             volumes=(
-                *(model.EmptyDir(mount.volume) for mount in (_HOSTFILE, _DEEPSPEED, *tools)),
+                *(model.Volume(mount.volume) for mount in (_HOSTFILE, _DEEPSPEED, *tools)),
                 hosts.config_files(
                     _CONFIG.volume,
                     ("hostfile", 0o444),

@@ -117,7 +117,7 @@ def _launcher(
         (*_OPEN_MPI, *no_gpus, *ours),
         additions={
             "volumes": (
-                model.EmptyDir(_KUBECTL.volume),
+                model.Volume(_KUBECTL.volume),
                 hosts.config_files(hosts.CONFIG.volume, *files),
             ),
             "mounts": (_KUBECTL, hosts.CONFIG),
