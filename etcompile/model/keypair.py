@@ -2,8 +2,7 @@
 
 The kinds differ in the names of the keys. A Secret that is to get its pair in the cluster says
 them in an annotation, which may be shown and stored; only who creates the Secret ever holds the
-keys themselves (reference/gitops.md 5). In the model because whoever applies to a cluster and
-whoever encrypts for a repository make a pair, and neither knows the other.
+keys themselves (reference/gitops.md 5).
 """
 
 import base64
@@ -81,10 +80,8 @@ def new_data(pair: KeyPair, comment: str) -> dict[str, bytes]:
     return dict(sorted(data.items()))
 
 
-# The Secret -----------------------------------------------------------------------------------
-#
-# The private key is in memory here and in the cluster, and nowhere else: no plan, no message and no
-# file of ours ever has it.
+# The Secret. The private key is in memory here and in the cluster, and nowhere else: no plan, no
+# message and no file of ours ever has it.
 
 
 def wants_key_pair(value: Mapping[str, Any]) -> bool:

@@ -74,9 +74,9 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
     """What is written down of a replica.
 
     Args:
-        lost: The UID of the last Pod that it lost and about which something was decided; empty if
-            it has not lost one, `UNKNOWN` if nobody saw that go.
-        left: What was decided: that it is left alone. Else another Pod comes instead.
+        lost: The UID of the last Pod that it lost and about which something was decided; `UNKNOWN`
+            if nobody saw that go.
+        left: It was decided to leave it alone. Else another Pod comes instead.
         failed: How often its Pods have failed in a row.
         host_form: Which form of its name host lists have, where not the first.
         history: Who has had its rank, where somebody has followed the one that is declared.
@@ -155,17 +155,14 @@ class RunRecord(_Run, frozen=True):
         run: The run's spec hash.
         reason: Why, in one word; empty while nothing happens.
         started: When its first Pod was created, in seconds since 1970; anew after each restart.
-        restarts: How often all of its Pods were made anew together, and their commands restarted
-            in place after a failure.
+        restarts: How often all of its Pods were made anew together, or their commands restarted.
         restarted_at: When that was last, or when the last epoch began.
-        restarts_in_a_row: How often that was in a row, one soon after the other.
         replaced: Of each role, how many Pods failed and were replaced.
         gang: The UIDs of the Pods of the last restart, or that went for a suspension: none comes
             back before all are gone.
         launcher: The UID of the launcher that knows hosts by other names.
         leaving: Workers that the job does not have any more, by the names of their Pods.
-        numbers: Of each role in which others follow, the highest number that was ever seen or
-            given.
+        numbers: Of each role in which others follow, the highest number that there ever was.
         unreachable: The UIDs of Pods that were reported to hold up others: their nodes do not
             answer, or they are of another run and have the names of this one's.
         config: The UID of the `J-etcompile` that declares the run.

@@ -40,11 +40,10 @@ class SecretMode(Struct, frozen=True):
         kind: `runtime` (created in the cluster when the job is applied), `existing` (a Secret
             somebody looks after), `external` (from External Secrets), `sealed` or `sops`
             (encrypted in the output), or `csi` (mounted by the Secrets Store CSI driver).
-        name: What the kind needs to know: the name of the existing Secret; of `external`
-            `STORE/PATH`, None for a pair that is made in the cluster; of `sealed` the file of
-            the certificate, after its scope and a colon if that is not strict; of `sops` the age
-            recipients, separated by commas; of `csi` a SecretProviderClass, or the file of a
-            pattern for one. A job stored in the cluster knows no files and no recipients.
+        name: The name of the existing Secret; of `external` `STORE/PATH`, None for a pair that is
+            made in the cluster; of `sealed` the file of the certificate, after its scope and a
+            colon if that is not strict; of `sops` the age recipients, separated by commas; of
+            `csi` a SecretProviderClass, or the file of a pattern for one.
     """
 
     kind: SecretKind
@@ -125,15 +124,12 @@ class Settings(Struct, frozen=True, rename="camel"):
     """How to compile. Overlays and stored jobs write the names in camel case.
 
     Args:
-        services: One headless Service per worker, as et-operator makes, or one for the job.
-        kubectl_image: Image that brings kubectl to a kubexec launcher; None expects it in the
-            launcher's image.
+        kubectl_image: Brings kubectl to a kubexec launcher; None expects it in its own image.
         profiles: The tools for which objects are annotated.
         run: The ID of the run, a part of its Pods' names; `auto` makes one from what the job is,
             None gives the Pods the names of their hosts.
         gang: The gang scheduler of the cluster, one of `GANGS`.
-        gang_scheduler: The `schedulerName` by which its Pods find it, where the cluster has
-            another one than it has by default.
+        gang_scheduler: The `schedulerName` by which its Pods find it, if not its default one.
     """
 
     services: Services = "per-replica"
