@@ -44,13 +44,15 @@ class Situation(Struct, frozen=True):
     variables: bool = False
 
     @classmethod
-    def around(cls, job: Job, declared: Job) -> "Situation":
+    def around(cls, job: Job, declared: Job, scheduler: str) -> "Situation":
         """What is around the objects of a job.
 
         Args:
             declared: The job as its document describes it. A Pod is said to wait only for
                 replicas that are in both: with those of a ScaleOut too, each ScaleOut would
                 change the launcher. Its gate waits for all of them anyway.
+            scheduler: The gang scheduler, or `none`. Pods of a gang start together or not at all:
+                none may be created after another runs.
         """
         first = set()
         for role, before in zip(job.roles, declared.roles, strict=True):
@@ -67,7 +69,7 @@ class Situation(Struct, frozen=True):
             ),
             waits={
                 pod: tuple(host for host in hosts if host in first)
-                for pod, hosts in waits(job).items()
+                for pod, hosts in (waits(job).items() if scheduler == "none" else ())
             },
         )
 

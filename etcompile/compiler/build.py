@@ -169,8 +169,8 @@ def job_objects(
             compiled, unfilled = filled(compiled, keys, job)
             problems += unfilled
         if settings.profiles:
-            situation = run.situation(job, settings, folded.declared)
-            compiled = backend.annotated(compiled, settings.profiles, situation)
+            around = backend.Situation.around(job, folded.declared, settings.gang)
+            compiled = backend.annotated(compiled, settings.profiles, around)
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
         facts["shipped"] = f"templates/{error.template}"

@@ -110,20 +110,11 @@ def _patched(
     return structs.replace(patched, objects=backend.with_preflight(job, patched.objects))
 
 
-def situation(job: Job, settings: Settings, declared: Job) -> backend.Situation:
-    """What the annotations of a run's objects depend on, besides these."""
-    around = backend.Situation.around(job, declared)
-    if settings.gang == "none":
-        return around
-    # Its Pods start together or not at all: none may be created after another runs.
-    return structs.replace(around, waits={})
-
-
 def situation_of_some(
     job: Job, settings: Settings, declared: Job, edits: Sequence[overlays.Edit]
 ) -> backend.Situation:
-    """The same where only some of a run's objects are annotated, with the waves of the others."""
-    around = situation(job, settings, declared)
+    """What is around objects of a run where only some are annotated: the others' waves, too."""
+    around = backend.Situation.around(job, declared, settings.gang)
     if "kapp" not in settings.profiles:
         return around  # nobody else asks for them
     # Pods of a role are of one wave, unless an overlay names one of them. A wave that an overlay
