@@ -77,22 +77,18 @@ class Options(Struct, frozen=True):
 
 def impossible_choices(options: Options) -> list[Diagnostic]:
     """An error for each setting with a value that it cannot have."""
-    settings = options.settings
-    possible = [
-        ("kubernetes_version", (settings.kubernetes_version,), kubernetes.versions()),
-        ("services", (settings.services,), get_args(Services)),
-        ("gang", (settings.gang,), schedulers.GANGS),
-        ("profiles", settings.profiles, PROFILES),
-    ]
-    return [
-        diagnose(
-            codes.IMPOSSIBLE_CHOICE,
-            None,
-            option=f"Settings.{name}",
-            value=value,
-            problem=f"it is one of {', '.join(known)}",
-        )
-        for name, values, known in possible
-        for value in values
-        if value not in known
-    ]
+    possible = {
+        "kubernetes_version": kubernetes.versions(),
+        "services": get_args(Services),
+        "gang": schedulers.GANGS,
+        "profiles": PROFILES,
+    }
+    problems = []
+    for name, known in possible.items():
+        chosen = getattr(options.settings, name)
+        for value in chosen if name == "profiles" else (chosen,):
+            if value not in known:
+                facts = {"option": f"Settings.{name}", "value": value}
+                facts["problem"] = f"it is one of {', '.join(known)}"
+                problems.append(diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts))
+    return problems
