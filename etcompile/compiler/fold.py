@@ -28,7 +28,6 @@ from etcompile.model import (
     Labels,
     Member,
     Origin,
-    Planned,
     Role,
     ScaleIn,
     ScaleOut,
@@ -376,8 +375,8 @@ def _apply_plan(
         *((pod, False) for pod in plan.remove),
         *((pod, True) for pod in plan.move),
     ]:
-        index = _index(role, after, pod)
-        if index is None:
+        index = pod.index if pod.role in (None, role.name) else None
+        if index not in after or pod.name not in (None, _title(role, after[index])):
             names = ", ".join(_title(role, after[known]) for known in sorted(after))
             reason = f"'{pod.name or f'{pod.role} {pod.index}'}' is none of the job's Pods then"
             problems.append(_refused(plan, pod.origin.locate(), reason, f"name one of {names}"))
@@ -429,14 +428,6 @@ def _next_index(members: Members) -> int:
 def _free_ranks(members: Members) -> Iterator[int]:
     used = {member.place for member in members.values()}
     return (rank for rank in itertools.count() if rank not in used)
-
-
-def _index(role: Role, members: Members, pod: Planned) -> int | None:
-    """The number of a replica that a plan names; None if it is none of the role's."""
-    if pod.role not in (None, role.name) or pod.index is None or pod.index not in members:
-        return None
-    right = pod.name is None or pod.name == _title(role, members[pod.index])
-    return pod.index if right else None
 
 
 def _title(role: Role, member: Member) -> str:

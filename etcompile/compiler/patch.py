@@ -66,10 +66,16 @@ def patch(
             sources[after] = tuple(dict.fromkeys(names))
         return after
 
-    prepared = [
-        _prepared(document, options, problems)
-        for document in _jobs_and_objects(documents, library, options, problems)
-    ]
+    prepared = []
+    in_library = {file_and_index(runtime) for runtime in library if runtime.digest is not None}
+    for document in documents:
+        # A folder may hold overlays, too. Who passes an overlay knows how it is done.
+        if overlays.is_overlay(document):
+            if not options.overlays:
+                place, file = document.locate(("kind",)), document.file
+                problems.append(diagnose(codes.OVERLAY_AMONG_INPUTS, place, file=file))
+        elif not (in_library and is_runtime(document) and file_and_index(document) in in_library):
+            prepared.append(_prepared(document, options, problems))
     problems += check_run(options.settings.run, environment.place_of("run"))
     patched = [overlaid(document, edits) for document in prepared]
     named = named_runtimes(patched)
@@ -91,26 +97,6 @@ def patch(
         for document in whole
     ]
     return PatchedDocuments(tuple(complete), frozenset(matched), sources, tuple(problems))
-
-
-def _jobs_and_objects(
-    documents: Sequence[Document],
-    library: Sequence[Document],
-    options: Options,
-    problems: list[Diagnostic],
-) -> list[Document]:
-    """The documents without overlays, which a folder may hold too, and without the library."""
-    in_library = {file_and_index(runtime) for runtime in library if runtime.digest is not None}
-    left = []
-    for document in documents:
-        if overlays.is_overlay(document):
-            # Who passes an overlay knows how it is done.
-            if not options.overlays:
-                place, file = document.locate(("kind",)), document.file
-                problems.append(diagnose(codes.OVERLAY_AMONG_INPUTS, place, file=file))
-        elif not (in_library and is_runtime(document) and file_and_index(document) in in_library):
-            left.append(document)
-    return left
 
 
 def _prepared(document: Document, options: Options, problems: list[Diagnostic]) -> Document:

@@ -42,31 +42,22 @@ def objects(
     Raises:
         TemplateError: a template that the user gave does not render.
     """
-    of_replicas = _edits_of_replicas(job, settings, edits)
-    job = run_of(with_patches(job, of_replicas), settings)
-    stored = emit.to_yaml(stored_value(job, settings, of_replicas))
-    return _patched(job, backend.lower(job, settings, texts, stored), edits), job
-
-
-def _edits_of_replicas(
-    job: Job, settings: Settings, edits: Sequence[overlays.Edit]
-) -> list[overlays.Edit]:
-    """The edits that are for Pods or Services of a job.
-
-    An edit whose target has neither a name nor labels is for all replicas of a role or for none, so
-    the first replica of each role shows it.
-    """
-    edits = [
+    of_replicas = [
         edit
         for edit in edits
         if edit.target.kind in _REPLICAS or (edit.target.kind is None and edit.reach == "objects")
     ]
-    if not edits:
-        return []
-    touching = _touching(with_first_replicas(job), settings, edits)
-    if any(edit not in touching and (edit.target.name or edit.target.labels) for edit in edits):
-        touching = _touching(job, settings, edits)
-    return touching
+    if of_replicas:
+        # One whose target has neither a name nor labels is for all replicas of a role or for none,
+        # so the first replica of each role shows it.
+        touching = _touching(with_first_replicas(job), settings, of_replicas)
+        narrow = (edit for edit in of_replicas if edit.target.name or edit.target.labels)
+        if any(edit not in touching for edit in narrow):
+            touching = _touching(job, settings, of_replicas)
+        of_replicas = touching
+    job = run_of(with_patches(job, of_replicas), settings)
+    stored = emit.to_yaml(stored_value(job, settings, of_replicas))
+    return _patched(job, backend.lower(job, settings, texts, stored), edits), job
 
 
 def _touching(job: Job, settings: Settings, edits: Sequence[overlays.Edit]) -> list[overlays.Edit]:

@@ -42,7 +42,10 @@ def operated(base: Traced, operations: Traced) -> Traced:
             case "add" | "copy" | "replace":
                 base = _put(base, path, operation, value, insert=op != "replace")
             case "test" if not _is_equal(old.value, value.value):
-                raise _failed(operation, "value", f"the value there is {_shown(old.value)}")
+                there = f"'{old.value}'" if isinstance(old.value, str) else json.dumps(old.value)
+                if isinstance(old.value, Mapping | list | tuple):
+                    there = f"another {'mapping' if isinstance(old.value, Mapping) else 'list'}"
+                raise _failed(operation, "value", f"the value there is {there}")
     return base
 
 
@@ -145,9 +148,3 @@ def _is_equal(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_is_equal, one, other))
     return bool(one == other)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Mapping | list | tuple):
-        return f"another {'mapping' if isinstance(value, Mapping) else 'list'}"
-    return f"'{value}'" if isinstance(value, str) else json.dumps(value)
