@@ -24,7 +24,6 @@ from etcompile.backend.services import domain, port_entry, service_name
 from etcompile.model import (
     DOMAIN,
     BatchJob,
-    FieldEnv,
     IndexedEnv,
     Job,
     Member,
@@ -246,13 +245,12 @@ def _containers(
             ours.append({"name": env.name, "value": value.replace(DOMAIN, domain)})
         elif env.of != "all" and (env.of == "first") != (member.index in (0, None)):
             continue
-        elif isinstance(env, FieldEnv):
+        elif env.field:
             source = {"fieldRef": {"fieldPath": env.field}}
             ours.append({"name": env.name, "valueFrom": source})
         else:
             ours.append(_variable(env.name, env.value.replace(DOMAIN, domain)))
-    known = [env for env in role.additions.env if not isinstance(env, FieldEnv)]
-    defaults = {env.name for env in known if env.default}
+    defaults = {env.name for env in role.additions.env if env.default}
     stamped = []
     for container in containers:
         if role.additions.env_everywhere or container["name"] == role.template.main:

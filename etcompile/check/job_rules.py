@@ -11,7 +11,7 @@ from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.names import is_run
 from etcompile.k8s.path import dotted
 from etcompile.launch.commands import launch_program, may_launch
-from etcompile.model import FieldEnv, InPlace, Job, Member, Role, protocol
+from etcompile.model import InPlace, Job, Member, Role, protocol
 from etcompile.model.run_identity import LONGEST_RUN
 from etcompile.model.supervision import SUPERVISOR_PORT
 
@@ -192,7 +192,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
             facts = {"name": str(role.template.spec[field]), "reason": reason}
             facts |= {"where": field, "advice": "remove it"}
             yield diagnose(codes.OVERWRITTEN, origin.locate("spec", field), **facts)
-    added = {env.name for env in role.additions.env if isinstance(env, FieldEnv) or not env.default}
+    added = {env.name for env in role.additions.env if not env.default}
     for index, env in enumerate(role.template.main_container.get("env", ())):
         if env["name"] in added:
             place = role.template.main_origin.locate("env", index)

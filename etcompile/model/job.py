@@ -100,12 +100,14 @@ class Env(Struct, frozen=True):
 
     Args:
         default: A container's own variable of this name counts instead.
+        field: The field of the Pod that it holds instead of a value: `status.podIP`.
     """
 
     name: str
-    value: str
+    value: str = ""
     of: Which = "all"
     default: bool = False
+    field: str = ""
 
 
 class IndexedEnv(Struct, frozen=True):
@@ -124,15 +126,7 @@ class IndexedEnv(Struct, frozen=True):
     rank: bool = False
 
 
-class FieldEnv(Struct, frozen=True):
-    """An environment variable with a field of the Pod, such as `status.podIP`."""
-
-    name: str
-    field: str
-    of: Which = "all"
-
-
-Variable = Env | IndexedEnv | FieldEnv
+Variable = Env | IndexedEnv
 
 
 class Volume(Struct, frozen=True):

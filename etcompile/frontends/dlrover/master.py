@@ -165,7 +165,7 @@ def role(
         origin=spec.origin(MASTER),
         ports=(model.Port("grpc", MASTER_PORT),),
         additions=model.PodAdditions(
-            env=(model.FieldEnv("POD_IP", "status.podIP"), *env, *kind),
+            env=(model.Env("POD_IP", field="status.podIP"), *env, *kind),
             service_account=account,
             scripts=scripts,
             run_once=run_once,

@@ -75,7 +75,7 @@ def described(spec: Spec) -> dict[str, Any]:
         *("--port", str(MASTER_PORT)),
         *master.command_options(spec, local=False),
     )
-    env = (model.FieldEnv("POD_NAMESPACE", "metadata.namespace"),)
+    env = (model.Env("POD_NAMESPACE", field="metadata.namespace"),)
     account = f"{spec.name}-{MASTER}"
     # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
     role = master.role(spec, command, account=account, env=env, run_once=True, restart="ExitCode")

@@ -109,8 +109,8 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[mo
     """
     # As the document says it, and not as scaling leaves it: running Pods must not change.
     nodes = str(spec.replicas("worker") or count)
-    yield model.FieldEnv("POD_IP", "status.podIP")
-    yield model.FieldEnv("NODE_IP", "status.hostIP")
+    yield model.Env("POD_IP", field="status.podIP")
+    yield model.Env("NODE_IP", field="status.hostIP")
     yield model.Env("ELASTIC_JOB_NAME", spec.name)
     yield model.Env("GRPC_ENABLE_FORK_SUPPORT", "false")
     yield model.Env("NODE_TYPE", name)
@@ -131,7 +131,7 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[mo
         if spec.version >= (0, 7):
             mode = option(spec, "training_elastic_mode", "base")
             yield model.Env("DLROVER_TRAINING_ELASTIC_MODE", mode)
-    yield model.FieldEnv("POD_NAME", "metadata.name")
+    yield model.Env("POD_NAME", field="metadata.name")
     if master and spec.version >= (0, 7):
         yield model.Env("DLROVER_EXTENSION_DYNAMIC_FAILOVER", "")
     yield model.Env("MONITOR_ENABLED", "true")

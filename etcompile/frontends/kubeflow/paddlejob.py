@@ -8,7 +8,7 @@ from msgspec import structs
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.notes import no_effect
-from etcompile.model import Env, FieldEnv, Port, Success, Variable
+from etcompile.model import Env, Port, Success, Variable
 
 FRAMEWORK = Framework(
     kind="PaddleJob",
@@ -41,7 +41,7 @@ def _variables(spec: Spec, replica: Replica, first: str) -> tuple[Variable, ...]
     address = Env("PADDLE_MASTER", f"{spec.host(first.lower(), 0)}:{port}")
     here = replica.type == first
     own = (
-        FieldEnv(_OWN_IP, "status.podIP", "first"),
+        Env(_OWN_IP, of="first", field="status.podIP"),
         Env("PADDLE_MASTER", f"$({_OWN_IP}):{port}", "first"),
         structs.replace(address, of="others"),
     )
