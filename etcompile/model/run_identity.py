@@ -6,7 +6,7 @@ they are Services, and those follow the run by its label.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import structs
 
@@ -39,28 +39,25 @@ def with_settings(job: Job, settings: Settings) -> Job:
     other ways; nor the gang scheduler: a run that is done must not train again because its cluster
     has another one.
     """
-    changing = {key: value for key, value in _used(job, settings) if value != _FIRST[key]}
-    if not changing:
-        return job
-    return structs.replace(job, identity={**job.identity, "settings": changing})
-
-
-def _used(job: Job, settings: Settings) -> Iterator[tuple[str, object]]:
-    """The settings that the job's Pods depend on."""
+    used: dict[str, object] = {}
     if job.is_behind_one_service(settings.services):
         # Pods without a search domain are the same in any: `_shared_name` in backend/role_pods.py.
         if job.has_bare_names:
-            yield "clusterDomain", settings.cluster_domain
+            used["clusterDomain"] = settings.cluster_domain
         if job.service is None:
-            yield "services", settings.services
+            used["services"] = settings.services
     secret = settings.secret.stored
     if job.credentials and secret.kind not in _SAME_PODS:
-        yield "secret", str(secret)
+        used["secret"] = str(secret)
     images = {init.image for role in job.roles for init in role.additions.setup}
     if "init" in images:
-        yield "initImage", settings.init_image
+        used["initImage"] = settings.init_image
     if "kubectl" in images:
-        yield "kubectlImage", settings.kubectl_image
+        used["kubectlImage"] = settings.kubectl_image
+    changing = {key: value for key, value in used.items() if value != _FIRST[key]}
+    if not changing:
+        return job
+    return structs.replace(job, identity={**job.identity, "settings": changing})
 
 
 def in_run(job: Job, run: str | None) -> Job:
