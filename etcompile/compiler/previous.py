@@ -27,10 +27,9 @@ _SEPARATOR = "\n---\n"
 _LIMITS = Limits(file_bytes=sys.maxsize, documents=sys.maxsize)
 """We wrote these files, however large they are."""
 
-_LONGEST = 80
-"""Characters of a value that a message shows."""
 _LONG = 80
-"""Characters; a variable with more describes the job, as TF_CONFIG does."""
+"""Characters of a value that a message shows. A variable with more describes the job, as TF_CONFIG
+does."""
 
 
 def replacements(
@@ -149,7 +148,7 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
             for value in (change.old, change.new)
         )
         # From where they begin to differ, if they are long.
-        before, after = excerpts(before, after, _LONGEST)
+        before, after = excerpts(before, after, _LONG)
     facts = {"what": what, "field": change.field, "old": before, "new": after}
     place = first.locate(value_path(first.data, change.path))
     labels = first.data["metadata"].get("labels", {})

@@ -78,6 +78,6 @@ def reader_of(key: str) -> str | None:
     return None
 
 
-def scheduler_keys(given: Mapping[str, str]) -> Iterator[str]:
+def scheduler_keys(values: Mapping[str, str]) -> Iterator[str]:
     """The keys of labels or annotations that only one gang scheduler reads, in their order."""
-    return (key for key in given if reader_of(key))
+    return (key for key in values if reader_of(key))
