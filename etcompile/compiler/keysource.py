@@ -110,31 +110,21 @@ class Recipient(Struct, frozen=True):
         return _sealed(value, data, self.certificate)
 
 
-class LastOutput(Struct, frozen=True):
-    """The encrypted Secrets of an output folder.
-
-    Args:
-        documents: SealedSecrets, and Secrets for SOPS, by the namespace and the name of what they
-            become.
-        damaged: The files that hold such but cannot be read.
-    """
-
-    documents: Mapping[tuple[str, str], Document]
-    damaged: tuple[str, ...]
-
-
 class KeySource(Struct, frozen=True):
     """Where a run's objects get from what only the outside has.
 
     Args:
         recipient: For whom key pairs are encrypted; None if this run leaves them open.
-        last: What the output folder holds; None if there is no folder.
+        standing: The SealedSecrets, and Secrets for SOPS, of the output folder, by the namespace
+            and the name of what they become; None if there is no folder.
+        damaged: The files of the folder that hold such but cannot be read.
         pattern: The SecretProviderClass that becomes one for each job.
         inputs: The name and the SHA-256 of each file that was read for it.
     """
 
     recipient: Recipient | None = None
-    last: LastOutput | None = None
+    standing: Mapping[tuple[str, str], Document] | None = None
+    damaged: Sequence[str] = ()
     pattern: Document | None = None
     inputs: tuple[tuple[str, str], ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -156,8 +146,8 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
         source = KeySource(inputs=inputs, diagnostics=(*problems, *refusals))
         if reader is not None and not options.without_keys:
             folder = options.previous or options.output
-            last = _last_output(folder) if folder else None
-            source = structs.replace(source, recipient=reader, last=last)
+            standing, damaged = _last_output(folder) if folder else (None, [])
+            source = structs.replace(source, recipient=reader, standing=standing, damaged=damaged)
     located = (structs.replace(d, location=d.location or place) for d in source.diagnostics)
     return structs.replace(source, diagnostics=tuple(located))
 
@@ -174,7 +164,7 @@ def filled(
             result, refusals = _written(value, job, keys.pattern)
         is_secret = value["kind"] in ("SealedSecret", "Secret")
         if is_secret and keys.recipient and not value.get("data") and has_key_pair(value):
-            result, refusals = _encrypted(value, job, keys.recipient, keys.last)
+            result, refusals = _encrypted(value, job, keys.recipient, keys)
         whole.append(result)
         problems += refusals
     return tuple(whole), problems
@@ -183,7 +173,7 @@ def filled(
 # Encrypted key pairs ------------------------------------------------------------------------------
 
 
-def _last_output(folder: Path) -> LastOutput:
+def _last_output(folder: Path) -> tuple[dict[tuple[str, str], Document], list[str]]:
     """The encrypted Secrets of an output folder; none if it cannot be looked at."""
     documents: dict[tuple[str, str], Document] = {}
     damaged = []
@@ -208,7 +198,7 @@ def _last_output(folder: Path) -> LastOutput:
             is_sops = isinstance(document.data.get("sops"), dict)
             if document.name and (document.kind == "SealedSecret" or is_sops):
                 documents.setdefault(_secret(document.data), document)
-    return LastOutput(documents, tuple(damaged))
+    return documents, damaged
 
 
 def _secret(value: Object) -> tuple[str, str]:
@@ -218,18 +208,18 @@ def _secret(value: Object) -> tuple[str, str]:
 
 
 def _encrypted(
-    value: Object, job: Job, reader: Recipient, last: LastOutput | None
+    value: Object, job: Job, reader: Recipient, keys: KeySource
 ) -> tuple[Object, list[Diagnostic]]:
     """An object with the last output's ciphertext, or with a new key pair's."""
-    if last is None or job.credentials is None:
+    if keys.standing is None or job.credentials is None:
         place = job.origin.locate("metadata", "name")
         facts = {"job": job.name, "kind": reader.mode.kind}
         return value, [diagnose(codes.ENCRYPTED_NEEDS_FOLDER, place, **facts)]
     what = f"{value['kind']} '{value['metadata']['name']}'"
     pair = key_pair(job.credentials)
-    standing = last.documents.get(_secret(value))
-    if standing is None and last.damaged:
-        problem = f"its key pair may be in {', '.join(last.damaged)}, which cannot be read"
+    standing = keys.standing.get(_secret(value))
+    if standing is None and keys.damaged:
+        problem = f"its key pair may be in {', '.join(keys.damaged)}, which cannot be read"
         advice = "restore it from Git; of a merge conflict, take either side as it was"
         facts = {"what": what, "problem": problem, "advice": advice}
         return value, [diagnose(codes.KEY_PAIR_STAYS, None, **facts)]

@@ -55,7 +55,7 @@ def overlay_documents(
 
 def _loaded(overlay: OverlayInput, limits: Limits) -> Loaded:
     if isinstance(overlay, Document):
-        return Loaded((overlay,), (), overlay.comments)
+        return Loaded((overlay,), ())
     if isinstance(overlay, Mapping):
         return from_values([overlay])
     name = os.fsdecode(overlay)
