@@ -66,20 +66,16 @@ class SecretMode(Struct, frozen=True):
     @property
     def file(self) -> str | None:
         """The file that the mode needs, if it needs one."""
-        if self.kind == "sealed" and self.name:
-            first, colon, rest = self.name.partition(":")
-            return rest if colon and first in _SCOPES else self.name
-        if self.kind == "csi" and self.name:
-            is_file = "/" in self.name or self.name.endswith((".yaml", ".yml"))
-            return self.name if is_file else None
-        return None
+        name = self.name or ""
+        if self.kind == "sealed":
+            return name.removeprefix(f"{self.scope}:") or None
+        is_file = "/" in name or name.endswith((".yaml", ".yml"))
+        return name if self.kind == "csi" and is_file else None
 
     @property
     def stored(self) -> "SecretMode":
         """The mode as far as the objects of a job depend on it: the same on every machine."""
-        if self.encrypts or self.file:
-            return SecretMode(self.kind)
-        return self
+        return SecretMode(self.kind) if self.encrypts or self.file else self
 
     def relative_to(self, folder: str) -> "SecretMode":
         """The mode as it reads when its file is named from a folder."""
