@@ -89,12 +89,10 @@ def placed(document: Document, kind: Kind) -> Placed:
     if not before:
         sources[policy] = ("spec", names[0])
     data = {**document.data, "spec": {**rest, "runPolicy": {**before, **moved}}}
-    advice = []
-    if moved:
-        places = _listed([f"spec.{name} to spec.runPolicy.{name}" for name in moved])
-        advice.append(f"move {places}; `etcompile migrate` does it for you")
-    is_left_out = {name: f"spec.runPolicy.{name} counts" for name in names if name not in moved}
-    advice += [f"remove spec.{name}: {reason}" for name, reason in is_left_out.items()]
+    places = _listed([f"spec.{name} to spec.runPolicy.{name}" for name in moved])
+    advice = [f"move {places}; `etcompile migrate` does it for you"] if moved else []
+    left_out = {name: f"spec.runPolicy.{name} counts" for name in names if name not in moved}
+    advice += [f"remove spec.{name}: {reason}" for name, reason in left_out.items()]
     is_one = len(names) == 1
     warning = diagnose(
         codes.MISPLACED_POLICY,
@@ -106,8 +104,8 @@ def placed(document: Document, kind: Kind) -> Placed:
         advice="; ".join(advice),
     )
     changes = [
-        f"spec.{name} is left out: {is_left_out[name]}"
-        if name in is_left_out
+        f"spec.{name} is left out: {left_out[name]}"
+        if name in left_out
         else f"spec.{name} moves to spec.runPolicy.{name}"
         for name in names
     ]
@@ -128,4 +126,4 @@ def _policy_fields(schema: str | Path) -> frozenset[str]:
 
 
 def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
