@@ -1,6 +1,5 @@
 """`etcompile scale`: changes the number of workers of a job in the source tree."""
 
-import shlex
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -13,7 +12,7 @@ from etcompile.exitcodes import REFUSED
 from etcompile.naming import some
 
 if TYPE_CHECKING:
-    from etcompile.scaling import Request
+    from etcompile.scaling import Way
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -56,14 +55,14 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.emit.files import outside, write_file
     from etcompile.scaling import scaled
 
-    request, said = _request(options)
+    way, value = _request(options)
     job, paths = options.job, options.paths or (".",)
     change, problems = scaled(
         job,
         paths,
-        request,
+        way,
+        value,
         compiler_options(options),
-        said=said,
         kind=options.kind,
         in_place=options.in_place,
     )
@@ -93,25 +92,25 @@ def command(ctx: click.Context, options: _Options) -> None:
         click.echo("\n".join(lines), err=True)
 
 
-def _request(options: _Options) -> "tuple[Request, str]":
-    """How many workers there are to be, and the command that says so.
+def _request(options: _Options) -> "tuple[Way, int | str]":
+    """The option that says how many workers there are to be, and its value.
 
     Raises:
         click.UsageError: the options contradict each other.
     """
-    from etcompile.scaling import Request
-
-    ways = {way: getattr(options, way) for way in ("to", "add", "remove", "pods")}
+    ways: dict[Way, int | str | None] = {
+        "to": options.to,
+        "add": options.add,
+        "remove": options.remove,
+        "pods": options.pods,
+    }
     named = [(way, value) for way, value in ways.items() if value is not None]
     if len(named) != 1:
         raise click.UsageError("say one of --to N, --add N, --remove N and --pods A,B")
-    ((way, value),) = named
-    pods = tuple(name.strip() for name in (options.pods or "").split(",") if name.strip())
-    if way == "pods" and not pods:
+    if options.pods is not None and not options.pods.strip(", "):
         raise click.BadParameter("names no Pod", param_hint="--pods")
     if "-" in options.paths:
         raise click.UsageError("a file is written beside the job: name its folder, not -")
     if options.in_place and options.pods is not None:
         raise click.UsageError("--in-place changes a number, and --pods names Pods: use --remove N")
-    said = f"etcompile scale {shlex.quote(options.job)} --{way} {shlex.quote(str(value))}"
-    return Request(to=options.to, add=options.add, remove=options.remove, pods=pods), said
+    return named[0]

@@ -10,9 +10,10 @@ changes. A job that has intents keeps its number, because the intents count from
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
@@ -43,20 +44,8 @@ _WIDTH = 3
 _MARK = "\ufeff"
 
 
-class Request(Struct, frozen=True):
-    """How many workers there are to be, said in one of four ways.
-
-    Args:
-        to: So many in all.
-        add: So many more.
-        remove: So many fewer, those with the highest indexes.
-        pods: Without these.
-    """
-
-    to: int | None = None
-    add: int | None = None
-    remove: int | None = None
-    pods: tuple[str, ...] = ()
+Way = Literal["to", "add", "remove", "pods"]
+"""So many workers in all, so many more, so many fewer (the highest indexes), or without these."""
 
 
 class Proposal(Struct, frozen=True):
@@ -93,10 +82,10 @@ class _Current(Struct, frozen=True):
 def scaled(
     name: str,
     paths: Sequence[str],
-    request: Request,
+    way: Way,
+    value: int | str,
     options: Options,
     *,
-    said: str,
     kind: str | None = None,
     in_place: bool | None = None,
 ) -> tuple[Proposal | None, list[Diagnostic]]:
@@ -105,8 +94,8 @@ def scaled(
     Args:
         name: The job.
         paths: Where it is, with all its intents.
+        value: A number of workers, or their names with commas between them.
         options: How to compile; its namespace narrows the choice.
-        said: The command line, for the first line of a new file.
         kind: The job's kind, in any case, perhaps with the version: `MPIJob`, `mpijob.v2beta1`.
         in_place: Whether the job's own file is changed; if None, where the number alone counts.
 
@@ -145,24 +134,23 @@ def scaled(
     if now.folded.scaled_role is None:
         return None, [_not_elastic(now.folded, job)]
     before = _workers(now.folded)
-    more = (request.add or 0) - (request.remove or 0)
-    if request.to is not None:
-        more = request.to - before
-    spec: dict[str, Any] = {"toAdd": {"count": more}}
-    if request.pods:
+    if isinstance(value, str):
         # A worker that is named twice is deleted once.
-        spec = {"toDelete": {"podNames": [*dict.fromkeys(request.pods)]}}
-    elif more < 0:
-        spec = {"toDelete": {"count": -more}}
-    elif more == 0:
-        return Proposal(None, "", "", before, before, (), ()), []
+        pods = dict.fromkeys(pod.strip() for pod in value.split(",") if pod.strip())
+        spec: dict[str, Any] = {"toDelete": {"podNames": [*pods]}}
+    else:
+        more = {"to": value - before, "add": value, "remove": -value}[way]
+        if more == 0:
+            return Proposal(None, "", "", before, before, (), ()), []
+        spec = {"toAdd": {"count": more}} if more > 0 else {"toDelete": {"count": -more}}
     names = {
         i.name or ""
         for i in intents
         if (i.namespace or "default") == (now.job.namespace or "default")
     }
-    path, value = _intent(job, now, spec, names)
-    text = f"# Written by `{said}`.\n{emit.to_yaml(value)}"
+    path, intent = _intent(job, now, spec, names)
+    said = f"etcompile scale {shlex.quote(name)} --{way} {shlex.quote(str(value))}"
+    text = f"# Written by `{said}`.\n{emit.to_yaml(intent)}"
     new = parse(text, file=str(path)).documents
     then, problems = _compiled([*documents, *new], options)
     if then is None:
@@ -171,7 +159,7 @@ def scaled(
     proposal = Proposal(
         path=path,
         text=text,
-        title=f"{value['kind']} {value['metadata']['name']}",
+        title=f"{intent['kind']} {intent['metadata']['name']}",
         before=before,
         after=_workers(then.folded),
         come=tuple(pod for pod in then.pods if pod not in now.pods),
@@ -181,7 +169,7 @@ def scaled(
         # Not of a kind whose operator scales by documents of their own.
         of_job = frontends.find(job.api_version, job.kind)
         scalers = of_job.operator.scalers if of_job and of_job.operator else ()
-        others = request.pods or options.overlays or scalers or now.intents
+        others = way == "pods" or options.overlays or scalers or now.intents
         edited = None if others else _edited(job, now, proposal)
         return (edited if isinstance(edited, Proposal) else proposal), problems
     if not in_place:
