@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from etcompile.backend import job_config
+from etcompile.frontends import restarts
 from etcompile.model import supervision
 from etcompile.model.protocol import status_name
 from node.real_cluster import Cluster
@@ -69,15 +71,17 @@ if not os.fork():
 # As the command line does, but what has run for two seconds has run for long.
 _WATCH = """
 import functools, sys
+from etcompile.backend import job_config
 from etcompile.cli.main import main
-from etcompile.model import supervision
+from etcompile.frontends import restarts
 from etcompile.watch import controller, job_view
 
 if sys.argv[1] != "-":
     timeouts = job_view.Timeouts(forget=float(sys.argv[1]))
     controller.Choices = functools.partial(controller.Choices, timeouts=timeouts)
-    own, more = supervision._own, f"--forget={sys.argv[1]}"
-    supervision._own = lambda *role: (*own(*role), more)
+    own, more = job_config.options, f"--forget={sys.argv[1]}"
+    job_config.options = lambda *role: (*words, more) if (words := own(*role)) else ()
+    restarts.options = job_config.options
 sys.argv[1:2] = ["watch"]
 sys.exit(main())
 """
@@ -330,9 +334,12 @@ def epoch_of(cluster: Cluster, job: str) -> int | None:
 @contextlib.contextmanager
 def forgetful(seconds: float) -> Iterator[None]:
     """Jobs are compiled so that a failure after so many seconds is the first of another row."""
-    own = supervision._own  # noqa: SLF001 - no user needs that option
+    own, more = supervision.options, f"--forget={seconds:g}"  # no user needs that option
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(supervision, "_own", lambda *role: (*own(*role), f"--forget={seconds:g}"))
+        for module in (job_config, restarts):
+            patch.setattr(
+                module, "options", lambda *role: (*words, more) if (words := own(*role)) else ()
+            )
         yield
 
 
