@@ -322,7 +322,7 @@ class Machine:
         if event.phase == "delete":
             if written.status != "deleting" or written.live is None:
                 self._gone(step)
-            elif self._targets.is_deleted(step.uid):
+            elif step.uid in self._targets.deleted:
                 self._gone(step)  # seen before the answer
             else:
                 metadata = written.live["metadata"]
@@ -389,7 +389,7 @@ class Machine:
                 elif target.state == "failed":
                     self._fail(step, f"{target.ref} is not ready: {target.why}")
             elif state.what == "drained":
-                seen = self._targets.seen(key)
+                seen = self._targets.observed.get(key)
                 if seen and seen.observed and seen.observed.state in ("ended", "failed"):
                     self._finish(step)
 

@@ -155,8 +155,10 @@ class Targets:
         """Jobs whose run is over."""
         self._targets: dict[Key, Target] = {}
         self._of_step: dict[str, Target] = {}
-        self._observed: dict[Key, Seen] = {}
-        self._deleted: dict[str | None, ObjectState] = {}
+        self.observed: dict[Key, Seen] = {}
+        """What was last seen of each object that is there."""
+        self.deleted: dict[str | None, ObjectState] = {}
+        """The objects that were seen to go, by UID."""
         self._uids: dict[Key, str] = {}
         self._after = {step.id: step.after for step in plan.steps if step.action in MAKES}
 
@@ -172,14 +174,6 @@ class Targets:
     def waiting(self) -> bool:
         """Whether anything is still to come."""
         return any(target.state == "waiting" for target in self._targets.values())
-
-    def seen(self, key: Key) -> Seen | None:
-        """What was last seen of an object that is there."""
-        return self._observed.get(key)
-
-    def is_deleted(self, uid: str | None) -> bool:
-        """Whether an object was seen to go."""
-        return uid in self._deleted
 
     def resume(self, now: float) -> None:
         """Makes the unchanged objects targets: an earlier run may have ended before they were."""
@@ -201,9 +195,9 @@ class Targets:
             return None
         target = self._target(step, now)
         target.uid = uid
-        seen = self._observed.get(key)
-        if uid in self._deleted:
-            self._look(target, self._deleted[uid], now)
+        seen = self.observed.get(key)
+        if uid in self.deleted:
+            self._look(target, self.deleted[uid], now)
         elif seen is not None and seen.observed is not None and seen.uid == uid:
             self._look(target, seen.observed, now)  # seen before the answer, and so newer
         else:
@@ -213,7 +207,7 @@ class Targets:
     def wait_for(self, step: Step, now: float) -> None:
         """Makes a target of an object that a step waits for, whatever its kind's rule."""
         target = self._target(step, now)
-        seen = self._observed.get(target.key)
+        seen = self.observed.get(target.key)
         if seen is not None and seen.observed is not None and target.uid in (None, seen.uid):
             target.uid = seen.uid
             self._look(target, seen.observed, now)
@@ -222,17 +216,17 @@ class Targets:
         """Notes how far an object is."""
         key: Key = (*seen.place, seen.name)
         if seen.observed is None:
-            self._deleted[seen.uid] = ObjectState("failed", seen.going or "it was deleted")
-            if key in self._observed and self._observed[key].uid == seen.uid:
-                del self._observed[key]
+            self.deleted[seen.uid] = ObjectState("failed", seen.going or "it was deleted")
+            if key in self.observed and self.observed[key].uid == seen.uid:
+                del self.observed[key]
         else:
-            self._observed[key] = seen
+            self.observed[key] = seen
         target = self._targets.get(key)
         if target is None:
             return
         if seen.observed is None:
             if target.uid == seen.uid and target.state != "failed":
-                self._look(target, self._deleted[seen.uid], now)
+                self._look(target, self.deleted[seen.uid], now)
         elif target.uid in (None, seen.uid):
             target.uid = seen.uid
             self._look(target, seen.observed, now)
