@@ -51,32 +51,32 @@ class Template(Struct, frozen=True):
     exit_codes: bool = False
 
 
-class Rules(Struct, frozen=True):
-    """What a document is held against.
+def findings(
+    source: Source,
+    templates: Sequence[Template],
+    schema: str | Path,
+    version: str,
+    *,
+    volumes: tuple[str, ...] = (),
+    pod_counts: tuple[ValuePath, ...] = (),
+) -> list[Diagnostic]:
+    """What is wrong with a document, and what is to be said about its Pod templates.
 
     Args:
+        schema: The JSON Schema of its kind.
         version: The version of Kubernetes whose schema its Pod templates must satisfy.
         volumes: Volumes that its Pods have besides the template's own.
-    """
-
-    schema: str | Path
-    version: str
-    volumes: tuple[str, ...] = ()
-    pod_counts: tuple[ValuePath, ...] = ()
-
-
-def findings(source: Source, templates: Sequence[Template], rules: Rules) -> list[Diagnostic]:
-    """What is wrong with a document, and what is to be said about its Pod templates.
+        pod_counts: Where it says how many Pods there are to be.
 
     Returns:
         One diagnostic for each problem: what follows from another problem is left out.
     """
-    by_kind = schema_faults(source.data, rules.schema)
+    by_kind = schema_faults(source.data, schema)
     by_kubernetes: list[Fault] = []
     for template in templates:
         policy = (*template.path, "spec", "restartPolicy")
         allowed = template.exit_codes and value_at(source.data, policy) == "ExitCode"
-        in_template = kubernetes.template_faults(source.data, template.path, rules.version)
+        in_template = kubernetes.template_faults(source.data, template.path, version)
         by_kubernetes += (
             fault for fault in in_template if not (allowed and fault.field_path == policy)
         )
@@ -85,7 +85,7 @@ def findings(source: Source, templates: Sequence[Template], rules: Rules) -> lis
     problems = [
         _diagnostic(source, fault)
         if id(fault) in of_kind
-        else kubernetes.diagnostic(source, fault, rules.version)
+        else kubernetes.diagnostic(source, fault, version)
         for fault in distinct[:MOST_FAULTS]
     ]
     if max(len(by_kind), len(distinct)) > MOST_FAULTS:
@@ -95,15 +95,10 @@ def findings(source: Source, templates: Sequence[Template], rules: Rules) -> lis
     wrong = {fault.field_path for fault in distinct[:MOST_FAULTS]}
     placed: list[PlacedDiagnostic] = []
     for template in templates:
-        placed += check_pod_template(
-            source,
-            template.path,
-            rules.version,
-            known_volumes=rules.volumes,
-            partial=template.partial,
-        )
+        path, partial = template.path, template.partial
+        placed += check_pod_template(source, path, version, known_volumes=volumes, partial=partial)
         placed += check_images(source, template.path)
-    placed += check_counts(source, rules.pod_counts, [template.path for template in templates])
+    placed += check_counts(source, pod_counts, [template.path for template in templates])
     return [*problems, *(problem for path, problem in placed if not _leads_through(path, wrong))]
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from etcompile import frontends
 from etcompile.check import kubernetes
-from etcompile.check.document_rules import Rules, Template, findings
+from etcompile.check.document_rules import Template, findings
 from etcompile.check.job_rules import check_spec
 from etcompile.check.pod_rules import check_object
 from etcompile.compiler.olderapis import placed
@@ -103,8 +103,10 @@ def _lowered(
         Template(path, path[-2] in kind.completed, exit_codes)
         for path in kind.templates_of(document.data)
     ]
-    rules = Rules(kind.schema, version, kind.volumes, tuple(kind.counts_of(document.data)))
-    problems = findings(document, templates, rules)
+    counts = tuple(kind.counts_of(document.data))
+    problems = findings(
+        document, templates, kind.schema, version, volumes=kind.volumes, pod_counts=counts
+    )
     if has_errors(problems):
         return None, problems
     result = kind.lower(document)

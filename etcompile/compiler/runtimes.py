@@ -12,7 +12,7 @@ from msgspec import structs
 
 from etcompile import data
 from etcompile.check import kubernetes
-from etcompile.check.document_rules import Rules, Template, findings, schema_faults
+from etcompile.check.document_rules import Template, findings, schema_faults
 from etcompile.check.faults import Fault
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.notes import not_compiled, unused
@@ -88,8 +88,10 @@ def with_runtimes(
             for number, template in mappings_of(policy, "templates")
         ]
         volumes = tuple(name for _, name in claims if isinstance(name, str))
-        rules = Rules(RUNTIME_SCHEMA, kubernetes_version, volumes=volumes)
-        problems += findings(runtime, _templates(runtime) if is_unmerged else (), rules)
+        templates = _templates(runtime) if is_unmerged else ()
+        problems += findings(
+            runtime, templates, RUNTIME_SCHEMA, kubernetes_version, volumes=volumes
+        )
         for path, _ in claims:
             problems += kubernetes.check_claim_template(runtime, path, kubernetes_version)
     named_by_any = named_runtimes(documents)
