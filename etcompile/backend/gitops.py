@@ -5,6 +5,7 @@ of reference/gitops.md 9 and nothing else. A new tool is a function here, a row 
 name in `etcompile.model.settings`.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field, structs
@@ -111,25 +112,14 @@ def annotated(
 def _with_variables(objects: Sequence[Object]) -> Iterator[bool]:
     # A role's Pods share one spec: it need not be searched once for each of them.
     known: dict[int, bool] = {}
-
-    def search(value: object) -> bool:
-        if isinstance(value, str):
-            return "${" in value
-        if isinstance(value, Mapping):
-            return any("${" in key for key in value) or any(map(search, value.values()))
-        return isinstance(value, list | tuple) and any(map(search, value))
-
-    def search_once(value: object) -> bool:
-        if id(value) not in known:
-            known[id(value)] = search(value)
-        return known[id(value)]
-
     for value in objects:
         spec = value.get("spec")
-        parts = spec.values() if isinstance(spec, Mapping) else ()
-        yield any(map(search_once, parts)) or any(
-            search(inner) for key, inner in value.items() if key != "spec"
-        )
+        parts = [*spec.values()] if isinstance(spec, Mapping) else []
+        for part in parts:
+            if id(part) not in known:
+                known[id(part)] = "${" in json.dumps(part)
+        others = {key: inner for key, inner in value.items() if key != "spec"}
+        yield any(known[id(part)] for part in parts) or "${" in json.dumps(others)
 
 
 # The tools ----------------------------------------------------------------------------------------
