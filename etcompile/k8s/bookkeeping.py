@@ -9,23 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 PREFIXES = (
-    "etcompile.dev/",
-    "kubectl.kubernetes.io/",
-    "applyset.kubernetes.io/",
-    "argocd.argoproj.io/",
-    "kustomize.toolkit.fluxcd.io/",
-    "helm.toolkit.fluxcd.io/",
-    "reconcile.fluxcd.io/",
-    "fluxcd.io/",
-    "kapp.k14s.io/",
-    "meta.helm.sh/",
-    "helm.sh/",
-    "config.k8s.io/",
-    "config.kubernetes.io/",
-    "internal.config.kubernetes.io/",
-    "client.lifecycle.config.k8s.io/",
-    "kustomize.config.k8s.io/",
-    "internal.kpt.dev/",
+    *("etcompile.dev/", "kubectl.kubernetes.io/", "applyset.kubernetes.io/", "argocd.argoproj.io/"),
+    *("kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/", "reconcile.fluxcd.io/"),
+    *("fluxcd.io/", "kapp.k14s.io/", "meta.helm.sh/", "helm.sh/", "config.k8s.io/"),
+    *("config.kubernetes.io/", "internal.config.kubernetes.io/", "client.lifecycle.config.k8s.io/"),
+    *("kustomize.config.k8s.io/", "internal.kpt.dev/"),
 )
 """What the keys of such labels and annotations begin with."""
 # By this label Argo CD may track objects (reference/gitops.md 1.4).

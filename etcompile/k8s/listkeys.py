@@ -49,18 +49,9 @@ _IN_ORDER = frozenset({"containers", "env", "initContainers"})
 """Lists whose order means something, although their items have keys."""
 _ONE = frozenset(
     {
-        "configMapKeyRef",
-        "configMapRef",
-        "fieldRef",
-        "labelSelector",
-        "namespaceSelector",
-        "nodeSelector",
-        "podSelector",
-        "resourceFieldRef",
-        "roleRef",
-        "secretKeyRef",
-        "secretRef",
-        "selector",
+        *("configMapKeyRef", "configMapRef", "fieldRef", "labelSelector", "namespaceSelector"),
+        *("nodeSelector", "podSelector", "resourceFieldRef", "roleRef", "secretKeyRef"),
+        *("secretRef", "selector"),
     }
 )
 

@@ -19,14 +19,8 @@ CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 SERVER_METADATA = frozenset(
     {
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
+        *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation"),
+        *("managedFields", "resourceVersion", "selfLink", "uid"),
     }
 )
 """Fields of metadata that only an API server writes."""
@@ -129,36 +123,14 @@ def _read(value: Any, field: str, texts: frozenset[str]) -> Any:
 
 _CLUSTER_SCOPED = frozenset(
     {
-        "APIService",
-        "CSIDriver",
-        "CSINode",
-        "CertificateSigningRequest",
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "ClusterTrustBundle",
-        "CustomResourceDefinition",
-        "DeviceClass",
-        "FlowSchema",
-        "IPAddress",
-        "IngressClass",
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-        "MutatingWebhookConfiguration",
-        "Namespace",
-        "Node",
-        "PersistentVolume",
-        "PriorityClass",
-        "PriorityLevelConfiguration",
-        "ResourceSlice",
-        "RuntimeClass",
-        "ServiceCIDR",
-        "StorageClass",
-        "StorageVersionMigration",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
-        "VolumeAttachment",
-        "VolumeAttributesClass",
+        *("APIService", "CSIDriver", "CSINode", "CertificateSigningRequest", "ClusterRole"),
+        *("ClusterRoleBinding", "ClusterTrustBundle", "CustomResourceDefinition", "DeviceClass"),
+        *("FlowSchema", "IPAddress", "IngressClass", "MutatingAdmissionPolicy"),
+        *("MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "Namespace", "Node"),
+        *("PersistentVolume", "PriorityClass", "PriorityLevelConfiguration", "ResourceSlice"),
+        *("RuntimeClass", "ServiceCIDR", "StorageClass", "StorageVersionMigration"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+        *("ValidatingWebhookConfiguration", "VolumeAttachment", "VolumeAttributesClass"),
     }
 )
 """Kinds of Kubernetes itself whose objects are in no namespace."""
@@ -195,35 +167,17 @@ _WAVE_ANNOTATIONS = ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave")
 
 _IDENTITY_KINDS = frozenset(
     {
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "ClusterSecretStore",
-        "CustomResourceDefinition",
-        "ExternalSecret",
-        "Namespace",
-        "Role",
-        "RoleBinding",
-        "SSHKey",
-        "SealedSecret",
-        "Secret",
-        "SecretProviderClass",
-        "SecretStore",
-        "ServiceAccount",
+        *("ClusterRole", "ClusterRoleBinding", "ClusterSecretStore", "CustomResourceDefinition"),
+        *("ExternalSecret", "Namespace", "Role", "RoleBinding", "SSHKey", "SealedSecret", "Secret"),
+        *("SecretProviderClass", "SecretStore", "ServiceAccount"),
     }
 )
 # A claim is here because one that waits for its first consumer is never bound in an earlier
 # wave (reference/gitops.md 0, fact 5).
 _POD_KINDS = frozenset(
     {
-        "CronJob",
-        "DaemonSet",
-        "Deployment",
-        "Job",
-        "PersistentVolumeClaim",
-        "Pod",
-        "ReplicaSet",
-        "ReplicationController",
-        "StatefulSet",
+        *("CronJob", "DaemonSet", "Deployment", "Job", "PersistentVolumeClaim", "Pod"),
+        *("ReplicaSet", "ReplicationController", "StatefulSet"),
     }
 )
 

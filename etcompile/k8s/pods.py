@@ -31,17 +31,9 @@ its condition DisruptionTarget."""
 
 _REFUSALS = frozenset(
     {
-        "HostPortConflict",
-        "InvalidNodeInfo",
-        "NodeAffinity",
-        "NodeName",
-        "NodePorts",
-        "PodOSNotSupported",
-        "PodOSSelectorNodeLabelDoesNotMatch",
-        "SysctlForbidden",
-        "TaintToleration",
-        "TopologyAffinityError",
-        "UnexpectedAdmissionError",
+        *("HostPortConflict", "InvalidNodeInfo", "NodeAffinity", "NodeName", "NodePorts"),
+        *("PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch", "SysctlForbidden"),
+        *("TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"),
     }
 )
 """Reasons of Pods that their kubelet did not admit, beside `OutOfcpu` and the like
