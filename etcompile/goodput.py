@@ -26,14 +26,10 @@ from etcompile.model import Job
 from etcompile.model.protocol import RUN_STATE
 from etcompile.model.run_record import TIMELINE, Count, ReplicaKey, RunRecord, Time, read_key
 
-MOST_ATTEMPTS = 30
-"""Attempts that are kept."""
-MOST_TIMES = 60
-"""Times in training that are kept one by one."""
-_MOST_SPANS = 8
-"""Spans of a container that are known from before."""
-_MOST_HUNG = 20
-"""Times in which the run hung: of older ones the Pods tell nothing any more."""
+MOST_ATTEMPTS = 30  # that are kept
+MOST_TIMES = 60  # in training, that are kept one by one
+_MOST_SPANS = 8  # of a container, that are known from before
+_MOST_HUNG = 20  # times in which the run hung: of older ones the Pods tell nothing any more
 _LONGEST = 120
 
 

@@ -27,19 +27,15 @@ from etcompile.model.run_record import DIGITS, FAILURES, Count, Time, labelled_r
 
 COMMAND_ENDED = "CommandEnded"
 """The reason of a command that ended in a container that stays."""
-MOST = 20
-"""Entries that are kept."""
-LARGEST_TAIL = 4096
-"""Bytes of the last lines of an entry, as they stand in the ConfigMap."""
-_OTHERS = 9
-"""Entries of the newest attempt that are kept besides its first, whatever else there is."""
+MOST = 20  # entries that are kept
+LARGEST_TAIL = 4096  # bytes of the last lines of an entry, as they stand in the ConfigMap
+_OTHERS = 9  # entries of the newest attempt that are kept besides its first, whatever else there is
 _LARGEST_MESSAGE = 512
 _LONGEST_REASON = 128
 _SUPERVISOR = re.compile(r"etcompile: (?:epoch \d+ begins|the command ended|waiting for)")
 _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
-_MOST_AVOIDED = 50
-"""Nodes that are avoided at once; each is a line in every Pod that comes instead of another."""
+_MOST_AVOIDED = 50  # nodes at once: each is a line in every Pod that comes instead of another
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
@@ -226,7 +222,7 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
     run: str
     failures: Annotated[tuple[Failure, ...], Meta(max_length=MOST)] = ()
     noted: tuple[str, ...] = ()
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: dict[int, int] = field(default_factory=dict)
     nodes: Annotated[dict[str, dict[str, int]], Meta(max_length=_MOST_NODES)] = field(
         default_factory=dict
     )
@@ -253,14 +249,12 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
         noted = [uid for uid in self.noted if uid.partition(".")[0] in there]
         noted += dict.fromkeys(failure.uid for failure in fresh)
         kept, left_out = _bounded((*self.failures, *fresh))
-        counts = Counter({int(attempt): count for attempt, count in self.left_out.items()})
-        counts.update(left_out)
-        latest = sorted(counts)[-_MOST_ATTEMPTS:]
+        counts = Counter(self.left_out) + left_out
         return structs.replace(
             self,
             failures=kept,
             noted=tuple(noted),
-            left_out={str(attempt): counts[attempt] for attempt in latest},
+            left_out={attempt: counts[attempt] for attempt in sorted(counts)[-_MOST_ATTEMPTS:]},
             nodes=_by_node(self.nodes, fresh),
             written=now,
         )

@@ -42,10 +42,8 @@ from etcompile.status.values import JobEvent, JobStatus, Replica, grouped
 
 _CONTAINER = re.compile(r"spec\.(?:initContainers|containers)\{(.+)\}")
 _ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
-_TOGETHER = 2.0
-"""Seconds, at most, between what a probe says and what the kubelet does about it."""
-_LONGEST_END = 600.0
-"""Seconds, at most, that a container takes to end after its kubelet has said that it has to."""
+_TOGETHER = 2.0  # seconds, at most, between what a probe says and what the kubelet does about it
+_LONGEST_END = 600.0  # seconds that a container takes to end after its kubelet has said so
 _CREATES = ("Refused", "FailedCreate", "JobNotStarting", "NameTaken", "UnreadableJob")
 """Reasons of Events that say why Pods were not created."""
 _VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
@@ -215,7 +213,7 @@ def _attempts(
                 followed[cause_of("PeerLost").text] += 1
             elif other not in same:
                 followed[cause.text] += 1
-        if more := log.left_out.get(str(number), 0):
+        if more := log.left_out.get(number, 0):
             followed["failed as well"] += more
         running: tuple[str, ...] = ()
         if first.cause.is_consequence and number == current:
