@@ -59,16 +59,16 @@ class Credentials:
             ClusterError: with reason `Credentials`: a token cannot be read, a plugin failed.
         """
         with self._lock:
-            if self._current is None or self._clock() >= self._until:
-                try:
-                    self._renew()
-                except ClusterError:
-                    # Files may be missing for a moment while somebody replaces them.
-                    if self._current is None or self._access.user.exec:
-                        raise
-                    self._until = self._clock() + _REREAD
-            assert self._current is not None  # noqa: S101 (what _renew is for)
-            return self._current
+            if self._current is not None and self._clock() < self._until:
+                return self._current
+            try:
+                return self._renew()
+            except ClusterError:
+                # Files may be missing for a moment while somebody replaces them.
+                if self._current is None or self._access.user.exec:
+                    raise
+                self._until = self._clock() + _REREAD
+                return self._current
 
     def renewed(self, refused: Credential) -> bool:
         """Whether there is something else to show after a 401."""
@@ -80,7 +80,7 @@ class Credentials:
                 self._renew()
             return self._current != refused
 
-    def _renew(self) -> None:
+    def _renew(self) -> Credential:
         access, user = self._access, self._access.user
         certificate = pem(user.client_certificate, user.client_certificate_data)
         key = pem(user.client_key, user.client_key_data)
@@ -114,8 +114,8 @@ class Credentials:
         headers: dict[str, str] | urllib3.HTTPHeaderDict = dict(pairs)
         if len(headers) < len(pairs):  # a user may be impersonated with several groups
             headers = urllib3.HTTPHeaderDict(pairs)
-        self._current = Credential(headers, certificate, key)
-        self._until = until
+        self._current, self._until = Credential(headers, certificate, key), until
+        return self._current
 
 
 def basic(username: str, password: str) -> str:
