@@ -168,7 +168,7 @@ def _issued(plugin: ExecPlugin, access: Access) -> _Issued:
             [plugin.command, *plugin.args],
             env={
                 **os.environ,
-                **{variable.name: variable.value for variable in plugin.env},
+                **{entry["name"]: entry.get("value", "") for entry in plugin.env},
                 "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
             },
             stdin=None if interactive else subprocess.DEVNULL,

@@ -29,24 +29,18 @@ _KEY = "!#$&'*+^`|"
 _Entry = TypeVar("_Entry", bound=Struct)
 
 
-class Variable(Struct, frozen=True):
-    """A variable of a plugin's environment."""
-
-    name: str = ""
-    value: str = ""
-
-
 class ExecPlugin(Struct, frozen=True, rename="camel"):
     """A program that prints credentials: `exec` of a user in a kubeconfig.
 
     Args:
+        env: Variables, each with `name` and `value`.
         api_version: Of its ExecCredential.
         interactive_mode: `Never`, `IfAvailable` or `Always`: whether it gets our standard input.
     """
 
     command: str = ""
     args: tuple[str, ...] = ()
-    env: tuple[Variable, ...] = ()
+    env: tuple[dict[str, str], ...] = ()
     api_version: str = ""
     interactive_mode: str = "IfAvailable"
     provide_cluster_info: bool = False
@@ -91,11 +85,6 @@ class User(Struct, frozen=True, rename="kebab"):
         return [(f"Impersonate-{kind}", text) for kind, text in pairs]
 
 
-class _Extension(Struct, frozen=True):
-    name: str = ""
-    extension: Any = None
-
-
 class KubeCluster(Struct, frozen=True, rename="kebab"):
     """Where an API server is, and how it shows that it is the one."""
 
@@ -105,12 +94,12 @@ class KubeCluster(Struct, frozen=True, rename="kebab"):
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
     proxy_url: str = ""
-    extensions: tuple[_Extension, ...] = ()
+    extensions: tuple[dict[str, Any], ...] = ()
 
     @property
     def plugin_config(self) -> Any:
         """What the kubeconfig has for credential plugins."""
-        entries = {entry.name: entry.extension for entry in self.extensions}
+        entries = {entry.get("name"): entry.get("extension") for entry in self.extensions}
         return entries.get(f"{_EXEC}/exec")
 
 
@@ -319,7 +308,7 @@ def _user(user: User, file: Path, name: str) -> User:
             (version in (f"{_EXEC}/v1", f"{_EXEC}/v1beta1"), f"the apiVersion {version!r}"),
             (mode in ("Never", "IfAvailable", "Always"), f"the interactiveMode {mode!r}"),
             (plugin.command, "no command"),
-            (all(variable.name for variable in plugin.env), "a variable without a name"),
+            (all(entry.get("name") for entry in plugin.env), "a variable without a name"),
         ):
             if not valid:
                 raise _fault(f"exec of user {name!r} has {what} ({file})")
