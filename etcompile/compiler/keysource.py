@@ -36,13 +36,7 @@ _SHOWN = 19
 
 
 class Recipient(Struct, frozen=True):
-    """Who can read what a run encrypts.
-
-    Args:
-        mode: The mode that names it.
-        certificate: That of a controller of Sealed Secrets; None for SOPS.
-        names: The age recipients, whose identities somebody holds.
-    """
+    """Who can read what a run encrypts: by a certificate of Sealed Secrets, or age recipients."""
 
     mode: SecretMode
     certificate: sealed.Certificate | None

@@ -51,8 +51,7 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
         most: Replicas that the job may have, at most: more are refused before any is created.
 
     Raises:
-        StoredJobError: it is none, or asks for more than anybody can carry out. Nothing else is
-            ever raised.
+        StoredJobError: it is none, or asks for more than anybody can carry out.
     """
     if len(text) > STORED_BYTES:
         size, limit = len(text) // 1024, STORED_BYTES // 1024
@@ -77,10 +76,8 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
 def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
     """Refuses a stored job that is not in the ConfigMap of its name, whose metadata this is.
 
-    Else whoever may write any ConfigMap could give any job another content.
-
     Raises:
-        StoredJobError: the ConfigMap has another name, or another job's label.
+        StoredJobError: else whoever may write any ConfigMap could give any job another content.
     """
     name, label = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
     if name not in config_names(job.name) or label != job.name:
@@ -124,11 +121,7 @@ def settings_value(settings: Settings) -> dict[str, Any]:
 
 
 def settings_of(value: Mapping[str, Any]) -> Settings:
-    """The settings that `settings_value` made a JSON value of.
-
-    Raises:
-        StoredJobError: they are none that this version of etcompile knows.
-    """
+    """The settings that `settings_value` made a JSON value of."""
     kind, _, name = value["secret"].partition(":")
     written = {**value, "secret": {"kind": kind, "name": name or None}}
     try:
@@ -155,11 +148,7 @@ def with_patches(job: Job, patches: Sequence[overlays.Edit]) -> Job:
 
 
 def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
-    """The job and the settings of a stored form.
-
-    Raises:
-        StoredJobError: the value is of another version, or its document does not compile.
-    """
+    """The job and the settings of a stored form."""
     lowered = read_declared(value)
     ranges = _RANGES.decode(json.encode(value["members"]))
     roles = tuple(

@@ -60,11 +60,7 @@ class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_def
         return self.selects_document(value) and self.role in (None, role)
 
     def selects_document(self, value: Mapping[str, Any], default: str | None = None) -> bool:
-        """Whether it selects a document, whatever roles that has.
-
-        Args:
-            default: The namespace of a document that names none.
-        """
+        """Whether it selects a document, which is in `default` if it names no namespace."""
         metadata = mapping_at(value, ("metadata",))
         labels = mapping_at(metadata, ("labels",))
         return (
