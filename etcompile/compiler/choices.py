@@ -4,20 +4,16 @@ The command line checks its options where they are read. A program, a plugin or 
 a KRM function can choose other names, so these are checked before anything is compiled.
 """
 
-import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
 from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.load import Document, Limits
+from etcompile.load import Input, Limits
 from etcompile.model import PROFILES, Services, Settings, schedulers
-
-Input = str | os.PathLike[str] | Mapping[str, Any] | Document
-"""A path as on the command line, or a document: as a mapping, or as one that was loaded."""
 
 
 class Options(Struct, frozen=True):

@@ -13,13 +13,13 @@ from msgspec import Struct, field, structs
 from etcompile import backend, overlays
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import check_schema
-from etcompile.compiler.choices import Input, Options
+from etcompile.compiler.choices import Options
 from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.diagnostics.credentials import may_hold_credential
 from etcompile.frontends.notes import unused
 from etcompile.k8s.objects import as_read
-from etcompile.load import Document, Loaded, from_values
+from etcompile.load import Document, Input, Loaded, from_values
 from etcompile.load import load as load_files
 from etcompile.load.access import TemplateFolder
 from etcompile.load.sources import unreadable

@@ -13,14 +13,14 @@ from msgspec import Struct, field
 
 from etcompile import emit
 from etcompile.compiler.build import JobObjects, build
-from etcompile.compiler.choices import Input, Options, impossible_choices
+from etcompile.compiler.choices import Options, impossible_choices
 from etcompile.compiler.fold import fold
 from etcompile.compiler.load import Sources, load
 from etcompile.compiler.lower import lower
 from etcompile.compiler.patch import patch
 from etcompile.compiler.reported import reported
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
-from etcompile.load import Document
+from etcompile.load import Document, Input
 from etcompile.model import Settings
 
 

@@ -5,11 +5,12 @@ wrong with it is a diagnostic, and one run tells all of it.
 """
 
 from etcompile.load.access import Boundary, Limits
-from etcompile.load.loader import Document, Loaded, from_values, load, parse
+from etcompile.load.loader import Document, Input, Loaded, from_values, load, parse
 
 __all__ = [
     "Boundary",
     "Document",
+    "Input",
     "Limits",
     "Loaded",
     "from_values",

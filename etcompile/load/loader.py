@@ -156,6 +156,10 @@ def relocated(
 # Loading -----------------------------------------------------------------------------------------
 
 
+Input = str | os.PathLike[str] | Mapping[str, Any] | Document
+"""A path as on the command line, or a document: as a mapping, or as one that was loaded."""
+
+
 class Loaded(Struct, frozen=True):
     """What was loaded."""
 

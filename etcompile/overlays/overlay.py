@@ -5,7 +5,6 @@ apply edits, before the frontends and after the backend, need to know no more th
 select in the words of kustomize.
 """
 
-import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -16,7 +15,6 @@ from etcompile.diagnostics import Diagnostic, Source
 from etcompile.k8s.objects import Object, without_nulls
 from etcompile.k8s.path import dotted, mapping_at
 from etcompile.k8s.traced import Traced
-from etcompile.load import Document
 from etcompile.model import Origin
 from etcompile.model.protocol import ROLE_LABEL
 
@@ -24,9 +22,6 @@ API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "Overlay"
 SCHEMA = "Overlay.json"
 
-OverlayInput = str | os.PathLike[str] | Mapping[str, Any] | Document
-"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document: as a
-mapping, or as one that was loaded."""
 Reach = Literal["jobs", "documents", "objects"]
 """What an edit whose target names no kind is for: job documents; these and other objects among
 the inputs; or everything that is rendered."""

@@ -13,9 +13,9 @@ from msgspec import structs
 from etcompile import data
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.spelling import probably
-from etcompile.load import Document, Limits, Loaded, from_values, load
+from etcompile.load import Document, Input, Limits, Loaded, from_values, load
 from etcompile.load.sources import shown_path
-from etcompile.overlays.overlay import API_VERSION, OverlayInput, is_overlay
+from etcompile.overlays.overlay import API_VERSION, is_overlay
 
 _FILE = "overlay.yaml"
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -27,7 +27,7 @@ def shipped() -> tuple[str, ...]:
 
 
 def overlay_documents(
-    inputs: Iterable[OverlayInput], limits: Limits
+    inputs: Iterable[Input], limits: Limits
 ) -> tuple[tuple[Document, ...], list[Diagnostic]]:
     """The documents of overlays, in order, and what is wrong with those that are none.
 
@@ -53,7 +53,7 @@ def overlay_documents(
     return tuple(documents), problems
 
 
-def _loaded(overlay: OverlayInput, limits: Limits) -> Loaded:
+def _loaded(overlay: Input, limits: Limits) -> Loaded:
     if isinstance(overlay, Document):
         return Loaded((overlay,), ())
     if isinstance(overlay, Mapping):

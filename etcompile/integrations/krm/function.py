@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from etcompile import emit, frontends
 from etcompile.check.document_rules import check_schema
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.compiler.choices import Input, Options
+from etcompile.compiler.choices import Options
 from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import RULES, Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.redaction import without_private_keys
@@ -39,7 +39,7 @@ from etcompile.integrations.krm.resource_list import (
 )
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import dotted
-from etcompile.load import Document
+from etcompile.load import Document, Input
 
 _LOCAL = "config.kubernetes.io/local-config"
 _FILES = (*PATHS, "internal.config.kubernetes.io/package-path")
