@@ -12,7 +12,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
-from etcompile.k8s.bookkeeping import LAST_APPLIED
+from etcompile.k8s.bookkeeping import PREFIXES
 from etcompile.k8s.objects import as_read
 from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document
@@ -20,16 +20,6 @@ from etcompile.model import Job
 from etcompile.plan.field_values import default
 
 _PRESERVED = ("name", "namespace", "labels", "annotations")
-_TOOLS = (
-    LAST_APPLIED,
-    "argocd.argoproj.io/",
-    "config.k8s.io/owning-inventory",
-    "helm.toolkit.fluxcd.io/",
-    "kapp.k14s.io/",
-    "kustomize.toolkit.fluxcd.io/",
-    "meta.helm.sh/",
-)
-"""What tools that sync write into labels and annotations; as prefixes."""
 _MEANT = frozenset({"imagePullPolicy", "restartPolicy", "serviceAccountName", "value"})
 """Fields whose default says something that leaving them out does not: the compiler reads them."""
 _EMPTY = ("resources", "securityContext")
@@ -58,7 +48,11 @@ def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
         plain["generateName"] = metadata["generateName"]
     for name in ("labels", "annotations"):
         if isinstance(plain.get(name), Mapping):
-            own = {k: v for k, v in plain[name].items() if not str(k).startswith(_TOOLS)}
+            own = {
+                key: value
+                for key, value in plain[name].items()
+                if key.startswith("etcompile.dev/") or not key.startswith(PREFIXES)
+            }
             if name == "labels" and own.get("app.kubernetes.io/managed-by") == "Helm":
                 own.pop("app.kubernetes.io/managed-by")
             plain[name] = own
