@@ -112,7 +112,6 @@ def _plan_file(paths: tuple[str, ...]) -> str | None:
 
 
 def _refuse_options_of_diff(ctx: click.Context, options: _Options) -> None:
-    """Refuses what `diff` has decided when it wrote the plan."""
     if options.wait == "complete":
         raise click.UsageError(
             "a plan does not say what completes a run: give the job files instead"

@@ -177,7 +177,6 @@ def _written(file: "FixedFile", options: _Options) -> Sequence[Diagnostic]:
 
 
 def _show_patches(files: Iterable["FixedFile"]) -> None:
-    """Writes the corrections as a patch that `git apply` reads."""
     for file in files:
         before, after = (text.decode(errors="replace") for text in (file.before, file.after))
         # git apply wants names as seen from the working directory.

@@ -260,7 +260,6 @@ def _parameter(field: FieldInfo, declaration: Declaration) -> click.Parameter:
 
 
 def _type_attributes(kind: Any) -> dict[str, Any]:
-    """What the type of a field says of its parameter."""
     if get_origin(kind) in (Union, UnionType):
         (inner,) = (inner for inner in get_args(kind) if inner is not NoneType)
         return {**_type_attributes(inner), "default": None}

@@ -271,8 +271,6 @@ def configured_options(path: str | os.PathLike[str], *words: str) -> Options:
 
 
 class _WrongValueError(Exception):
-    """A value cannot be that of its setting."""
-
     def __init__(self, place: Place, problem: str, advice: str = "") -> None:
         super().__init__(problem)
         self.place, self.problem, self.advice = place, problem, advice

@@ -86,7 +86,6 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 
 def _from_cluster(options: _Options, named: str) -> list[Any]:
-    """The documents of a job in a cluster."""
     from etcompile.integrations.migrate.live_jobs import UnknownKindError, job_of
     from etcompile.kubeapi import ClusterError
     from etcompile.load import from_values

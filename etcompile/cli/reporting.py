@@ -54,7 +54,6 @@ def refuses(diagnostics: Sequence[Diagnostic], options: ReportOptions) -> bool:
 
 
 def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[Diagnostic]:
-    """The diagnostics, those marked as suppressed that `--ignore` names."""
     if not ignored:
         return [*diagnostics]
     from etcompile.diagnostics.suppression import by_option

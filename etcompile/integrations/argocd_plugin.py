@@ -152,7 +152,6 @@ def repository(folder: Path, environment: Mapping[str, str]) -> Path:
 
 
 def _of_application(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters of the Application, by name."""
     try:
         listed = json.loads(environment.get("ARGOCD_APP_PARAMETERS") or "null") or []
         values = {

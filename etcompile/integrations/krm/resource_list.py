@@ -121,7 +121,6 @@ def written(
 
 
 def _lacking(values: Sequence[Any]) -> str | None:
-    """Why values are no list of objects."""
     if len(values) != 1:
         return f"there are {len(values)} documents" if values else "there is nothing"
     value = values[0]

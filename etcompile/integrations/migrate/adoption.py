@@ -116,7 +116,6 @@ def seamless(outcomes: Iterable[Fate]) -> bool:
 
 
 def _matched(desired: Object, live: Object, owner: Document) -> Fate:
-    """What becomes of an object that is rendered and in the cluster."""
     others = [other for other in _owners(live) if _who(other) != (owner.kind, owner.name)]
     about = {key: field for key, field in live["metadata"].items() if key != "ownerReferences"}
     about |= {"ownerReferences": others} if others else {}

@@ -85,7 +85,6 @@ def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:
 
 
 def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
-    """What the template shows."""
     job, operator, fates = handover.job, handover.kind.operator, handover.fates
     now = _state(handover.live, job)
     goes_on = now == "running" and seamless(fates)
@@ -179,6 +178,5 @@ def _table(fates: Sequence[Fate], now: State) -> Iterator[dict[str, str]]:
 
 
 def _named(fate: Fate) -> str:
-    """An object, with its API group."""
     kind = f"{fate.ref.kind.lower()}.{fate.ref.group}" if fate.ref.group else fate.ref.kind.lower()
     return f"{kind}/{fate.ref.name}"

@@ -173,7 +173,6 @@ def _files(
     others: Sequence[Mapping[str, Any]],
     options: Options,
 ) -> Migrated:
-    """The files of jobs, and HANDOVER.md."""
     names = _names(handovers)
     runtimes: dict[str, Document] = {}
     for name, handover in zip(names, handovers, strict=True):

@@ -91,7 +91,6 @@ def _noted(
 
 
 def _cleaned(runtime: Document) -> Document:
-    """A runtime without what only a cluster has written."""
     data = {key: value for key, value in runtime.data.items() if key != "status"}
     data["metadata"] = plain_metadata(mapping_at(runtime.data, ("metadata",)))
     data["spec"] = _without_defaults(data.get("spec"))

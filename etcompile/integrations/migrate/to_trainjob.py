@@ -115,7 +115,6 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
 
 
 def _to_trainjob(document: Document, options: Options) -> Migrated:
-    """The two files of a job; none if it is refused."""
     kind = document.kind or ""
     if kind not in _POLICIES or document.api_version != _API_VERSION:
         only = f"only {', '.join(_POLICIES)} of {_API_VERSION} are converted"
@@ -175,7 +174,6 @@ def _lost(
 
 
 def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
-    """What does not carry over, each field with its place."""
     yield from _lost_of_job(job)
     first, types = job.first, job.framework.types
     containers = first["template"]["spec"]["containers"]
@@ -224,7 +222,6 @@ def _losses(job: _OperatorJob) -> Iterator[Diagnostic]:
 
 
 def _lost_of_job(job: _OperatorJob) -> Iterator[Diagnostic]:
-    """What is lost of annotations, the run policy and the elastic policy."""
     for name in job.annotations:
         if _is_foreign(name):
             yield _lost(
@@ -296,7 +293,6 @@ def _differences(one: Any, other: Any, path: ValuePath = ()) -> Iterator[ValuePa
 
 
 def _operator_job(document: Document) -> _OperatorJob:
-    """A document of a kind in `_POLICIES`, which compiles."""
     framework, policy = _POLICIES[str(document.kind)]
     spec = document.data["spec"]
     types = {name.capitalize(): name for name in spec[framework.types]}
@@ -321,12 +317,10 @@ def _operator_job(document: Document) -> _OperatorJob:
 
 
 def _is_foreign(annotation: str) -> bool:
-    """Whether an annotation is ours, and has no meaning for TrainJobs."""
     return annotation.startswith("etcompile.dev/") and annotation not in ANNOTATIONS
 
 
 def _converted(job: _OperatorJob) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The TrainJob and its TrainingRuntime."""
     run_policy = job.spec.get("runPolicy") or {}
     counts = [replica.get("replicas") for replica in job.replicas.values()]
     nodes = sum(1 if count is None else int(count) for count in counts)
@@ -372,7 +366,6 @@ def _converted(job: _OperatorJob) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _pod_template(job: _OperatorJob, nodes: int) -> dict[str, Any]:
-    """The Pod template, whose container has Trainer's name and the operator's variables."""
     template = job.first["template"]
     ours = [*_variables(job, nodes)]
     containers = []
