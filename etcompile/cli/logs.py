@@ -71,15 +71,11 @@ def command(ctx: click.Context, options: _Options) -> None:
 
 def rank_of(pod: Mapping[str, Any]) -> int | None:
     """The rank of a Pod: by its variables, or else by its labels."""
-    env = {item["name"]: item.get("value") for item in _main(pod).get("env") or ()}
+    main = pod["spec"]["containers"][0]
+    env = {item["name"]: item.get("value") for item in main.get("env") or ()}
     labels = pod["metadata"].get("labels") or {}
     ranks = (*map(env.get, _RANKS), labels.get(RANK_LABEL), labels.get(INDEX_LABEL))
     return next((int(rank) for rank in ranks if rank and rank.isdecimal()), None)
-
-
-def _main(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    container: Mapping[str, Any] = pod["spec"]["containers"][0]
-    return container
 
 
 def _shown(
@@ -95,7 +91,7 @@ def _shown(
 
     def show(pod: Mapping[str, Any]) -> None:
         name = pod["metadata"]["name"]
-        container = options.container or _main(pod)["name"]
+        container = options.container or pod["spec"]["containers"][0]["name"]
         where = pod["metadata"]["namespace"]
         try:
             for line in cluster.log(name, container, where, tail=tail, follow=options.follow):
