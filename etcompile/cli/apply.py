@@ -1,5 +1,6 @@
 """`etcompile apply`: job specifications, or a plan, to what a cluster holds."""
 
+import contextlib
 from pathlib import Path
 
 import click
@@ -102,12 +103,8 @@ def _plan_file(paths: tuple[str, ...]) -> str | None:
     if len(paths) == 1 and paths[0].endswith(".json") and Path(paths[0]).is_file():
         from etcompile.plan.plan_file import is_plan
 
-        try:
-            data = access.content(paths[0])
-        except OSError:
-            return None
-        if is_plan(data):
-            return paths[0]
+        with contextlib.suppress(OSError):
+            return paths[0] if is_plan(access.content(paths[0])) else None
     return None
 
 

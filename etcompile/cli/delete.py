@@ -45,7 +45,6 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.rollout import StepEvent
 
     session = Session(ctx, options, options.cluster)
-    repeat = session.shown.repeat
     with session.concluded():
         if bool(options.paths) == bool(options.names):
             raise click.UsageError("name files, or jobs with --job NAME")
@@ -61,7 +60,7 @@ def command(ctx: click.Context, options: _Options) -> None:
                 words = f"there is nothing of the job {job} in the namespace {namespace}"
                 click.echo(words, err=True)
 
-        with options.cluster.connect(options.namespace, notice=repeat) as cluster:
+        with options.cluster.connect(options.namespace, notice=session.shown.repeat) as cluster:
             proposal = delete_proposal(
                 cluster,
                 [(options.namespace, name) for name in options.names],

@@ -32,9 +32,8 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.operations.running_jobs import restart_proposal
 
     session = Session(ctx, options, options.cluster)
-    repeat = session.shown.repeat
     with session.concluded():
-        with options.cluster.connect(options.namespace, notice=repeat) as cluster:
+        with options.cluster.connect(options.namespace, notice=session.shown.repeat) as cluster:
             proposal = restart_proposal(cluster, options.job, adopt=options.adopt)
             result = session.carry_out(cluster, proposal, options.wait, options.timeout)
         session.leave(result.code, result.diagnostics)

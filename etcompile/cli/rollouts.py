@@ -54,8 +54,8 @@ class Session:
         from etcompile.cli.progress import Events, Lines
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        color = colored(options.color, sys.stdout)
-        lines = Lines(sys.stdout, quiet=options.quiet, color=color)
+        self._color = colored(options.color, sys.stdout)
+        lines = Lines(sys.stdout, quiet=options.quiet, color=self._color)
         self.shown = Events(sys.stdout) if rollout.output == "json" else lines
         self.unreported: tuple[Diagnostic, ...] = ()
         """Diagnostics to report at the end."""
@@ -114,8 +114,7 @@ class Session:
             else:
                 from etcompile.plan.presentation import text
 
-                color = colored(self._options.color, sys.stdout)
-                lines = text(plan, emit.to_yaml, color=color)
+                lines = text(plan, emit.to_yaml, color=self._color)
                 write("".join(f"{line}\n" for line in lines), errors="replace")
         if (result := refused(proposal)) is None and dry_run == "client":
             result = Result(0)
