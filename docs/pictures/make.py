@@ -35,7 +35,7 @@ from capacity.clusters import gpu_cluster
 from etcompile.capacity.snapshot import to_document
 from etcompile.emit import to_yaml
 from etcompile.status import statuses
-from etcompile.status.explanation_page import explanation_page
+from etcompile.status.explanation_text import explanation_page
 from etcompile.status.text import job_text
 from status.explained import NOW, of_many_ranks
 
