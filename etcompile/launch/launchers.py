@@ -60,7 +60,7 @@ class Launch(Struct, frozen=True):
 
 def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
     """What a container's command line starts on other hosts, as far as it can be read."""
-    found: list[Launch] = []
+    result: list[Launch] = []
     for command in commands(container):
         program, words = command.program, command.words[1:]
         if not command.words[0].literal or program not in _OPTIONS:
@@ -71,8 +71,8 @@ def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
             options, understood = _options(words[start:end], _OPTIONS[program])
             contexts.append(options)
             sure = sure and understood
-        found.append(Launch(program, tuple(contexts), sure))
-    return tuple(found)
+        result.append(Launch(program, tuple(contexts), sure))
+    return tuple(result)
 
 
 def _options(
