@@ -106,12 +106,12 @@ def _compared(
     """The plan against what `--against` names, what is to be said, and what apply would refuse."""
     rights, targets = options.rights.rights(), options.rights.targets
     if options.against == "cluster":
-        from etcompile.operations.cluster_plan import live_comparison
+        from etcompile.operations.cluster_plan import proposal
         from etcompile.operations.execution import objections, warned
 
         with options.connection.connect(options.namespace) as cluster:
             jobs = job_set(options.paths, options.set_name, prune=options.rights.prune)
-            live = live_comparison(compilation, cluster, rights, jobs, targets)
+            live = proposal(compilation, cluster, rights, jobs, targets, new_sets=False)
             refused = objections(cluster, live)
             return live.plan, [*live.diagnostics, *warned(cluster)], refused
     from etcompile.operations.declarations import compared

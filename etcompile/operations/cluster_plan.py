@@ -114,23 +114,7 @@ def apply_proposal(
     ]
     if problems:
         raise ImpossibleError(problems)
-    return acyclic(_proposal(compilation, cluster, rights or Rights(), job_set, targets))
-
-
-def live_comparison(
-    compilation: Compilation,
-    cluster: Cluster,
-    rights: Rights,
-    job_set: JobSet | None,
-    targets: Sequence[str],
-) -> Proposal:
-    """What `apply_proposal` would propose, to look at; without inventories that do not exist yet.
-
-    Raises:
-        ClusterError: the cluster cannot be read.
-        ImpossibleError: a target is no object of the plan.
-    """
-    return _proposal(compilation, cluster, rights, job_set, targets, new_sets=False)
+    return acyclic(proposal(compilation, cluster, rights or Rights(), job_set, targets))
 
 
 class _Inventories:
@@ -156,7 +140,7 @@ class _Inventories:
         }
 
 
-def _proposal(
+def proposal(
     compilation: Compilation,
     cluster: Cluster,
     rights: Rights,
@@ -165,6 +149,11 @@ def _proposal(
     *,
     new_sets: bool = True,
 ) -> Proposal:
+    """What `apply_proposal` proposes, to look at: of any compilation, whatever waits for what.
+
+    Args:
+        new_sets: Whether objects become members of inventories that do not exist yet.
+    """
     live = Live(cluster)
     sets = _Inventories(compilation, live)
     now = cluster.now()
