@@ -158,7 +158,7 @@ def _of_steps(steps: Sequence[Step]) -> Diagnostic:
     step = steps[0]
     objects = listed(dict.fromkeys(other.ref for other in steps))
     changes = [change for change in step.changes if change.manager or change.immutable]
-    problem = "; ".join((*(reason.text for reason in step.why), *map(_both_values, changes)))
+    problem = "; ".join((*(reason.text for reason in step.why), *map(both_values, changes)))
     if step.needs == "room":
         return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=objects, problem=problem)
     hints = [remedy.words for remedy in step.remedies]
@@ -187,7 +187,7 @@ def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
             yield diagnose(_CODES[refusal.cause], None, **facts)
 
 
-def _both_values(change: FieldChange) -> str:
+def both_values(change: FieldChange) -> str:
     """A field with both its values: `data.hosts is "a:1", and would be "b:1"`."""
     before, after = (
         json.dumps(value, ensure_ascii=False, sort_keys=True)
