@@ -109,11 +109,11 @@ def _lowered(
     )
     if has_errors(problems):
         return None, problems
-    result = kind.lower(document)
-    problems += result.diagnostics
-    if isinstance(result.value, Job):
-        problems += check_spec(result.value)
-    return result.value, problems
+    value, notes = kind.lowered(document)
+    problems += notes
+    if isinstance(value, Job):
+        problems += check_spec(value)
+    return value, problems
 
 
 def _unknown_version(document: Document) -> list[Diagnostic]:

@@ -173,7 +173,7 @@ def read_declared(value: Mapping[str, Any]) -> Job:
         raise StoredJobError(f"not a {KIND} of {API_VERSION}")
     document = value["document"]
     kind = frontends.find(document.get("apiVersion"), document.get("kind"))
-    lowered = kind.lower(_Unlocated(document)).value if kind is not None else None
+    lowered = kind.lowered(_Unlocated(document))[0] if kind is not None else None
     if not isinstance(lowered, Job):
         raise StoredJobError(f"its {document.get('kind')} does not compile")
     return lowered

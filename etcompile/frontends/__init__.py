@@ -12,10 +12,9 @@ import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
 
 from etcompile.diagnostics.spelling import probably
-from etcompile.frontends.annotations import recovering
-from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.kind import Kind
 
-__all__ = ["Kind", "Lowered", "find", "kinds", "kinds_of", "meant_version", "served_versions"]
+__all__ = ["Kind", "find", "kinds", "kinds_of", "meant_version", "served_versions"]
 
 
 @functools.cache
@@ -101,7 +100,7 @@ def _modules() -> tuple[str, ...]:
 
 def _in_modules(names: Iterable[str]) -> list[Kind]:
     modules = (importlib.import_module(f"{__name__}.{name}") for name in names)
-    return [recovering(kind) for module in modules for kind in getattr(module, "KINDS", ())]
+    return [kind for module in modules for kind in getattr(module, "KINDS", ())]
 
 
 def _group(api_version: str) -> str:

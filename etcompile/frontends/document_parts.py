@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import annotations_of, unknown_annotations
+from etcompile.frontends.annotations import ANY, OF_EVERY_JOB, PREFIX, annotations_of
 from etcompile.model import Origin, PodTemplate
 from etcompile.model.schedulers import scheduler_keys
 
@@ -63,7 +63,7 @@ def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]
         metadata["namespace"] = namespace
     own = data["metadata"].get("annotations", {})
     # A scheduler's own keys steer Pods too: the watcher's must be in the same queue.
-    names = dict.fromkeys((*annotations, *scheduler_keys(own)))
+    names = dict.fromkeys((*annotations, *scheduler_keys(own), *OF_EVERY_JOB))
     if stored := {name: own[name] for name in names if name in own}:
         metadata["annotations"] = stored
     labels = data["metadata"].get("labels", {})
@@ -79,16 +79,17 @@ def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]
 
 # Scale intents ------------------------------------------------------------------------------------
 
-_SEQUENCE = "etcompile.dev/sequence"
-_MOST_DIGITS = 9
+_SEQUENCE = f"{PREFIX}sequence"
+OF_INTENTS = {_SEQUENCE: ANY}
+"""The annotations of scale intents."""
 
 
 def heading(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
     """What the metadata of an intent say, and what is wrong with their annotations."""
-    problems = [*unknown_annotations(source, (_SEQUENCE,))]
+    problems = []
     text = annotations_of(source).get(_SEQUENCE)
     sequence = None
-    if text is not None and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
+    if text is not None and text.isascii() and text.isdecimal() and len(text) <= 9:
         sequence = int(text)
     elif text is not None:
         place = source.locate(("metadata", "annotations", _SEQUENCE))

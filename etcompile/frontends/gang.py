@@ -7,62 +7,51 @@ the other. What a scheduler cannot do with it is said where the scheduler is kno
 
 import re
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath
-from etcompile.frontends.annotations import Annotation, annotations_of, read_annotations, whole
+from etcompile.diagnostics import Source, ValuePath
+from etcompile.frontends.annotations import (
+    Annotation,
+    Annotations,
+    annotations_of,
+    fields_of,
+    matching,
+    one_of,
+    whole,
+)
 from etcompile.k8s.path import mapping_at
 from etcompile.k8s.quantity import number
 from etcompile.model import Gang, GangOperator, Origin
 
 _PREFIX = "etcompile.dev/gang-"
-_NAME = re.compile(r"[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?", re.ASCII)
+_NAME = r"[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?"
 _PAIR = re.compile(r"(?P<name>[-._/a-zA-Z0-9]+)=(?P<quantity>[-+.0-9a-zA-Z]+)", re.ASCII)
-_CHOICES = ("fail", "best-effort")
 
 
 def _resources(text: str) -> dict[str, str] | None:
-    amounts = {}
-    for pair in text.split(","):
-        match = _PAIR.fullmatch(pair.strip())
-        if match is None or number(match["quantity"]) is None:
-            return None
-        amounts[match["name"]] = match["quantity"]
-    return amounts
+    pairs = [_PAIR.fullmatch(pair.strip()) for pair in text.split(",")]
+    amounts = {pair["name"]: pair["quantity"] for pair in pairs if pair}
+    is_valid = all(pair and number(pair["quantity"]) is not None for pair in pairs)
+    return amounts if is_valid else None
 
 
-def _name(field: str) -> Annotation:
-    return Annotation(field, lambda text: text if _NAME.fullmatch(text) else None, "a name")
-
-
-def _count(field: str, unit: str) -> Annotation:
-    read = partial(whole, 1, 10**9)
-    return Annotation(field, read, f"a number of {unit}, at most 9 digits")
-
-
-_READ = {
-    f"{_PREFIX}min-member": _count("minimum", "Pods"),
-    f"{_PREFIX}queue": _name("queue"),
-    f"{_PREFIX}priority-class": _name("priority_class"),
-    f"{_PREFIX}min-resources": Annotation(
-        "min_resources", _resources, "amounts such as cpu=4,memory=16Gi"
-    ),
-    f"{_PREFIX}timeout": _count("timeout", "seconds"),
-    f"{_PREFIX}on-timeout": Annotation(
-        "on_timeout", lambda text: text if text in _CHOICES else None, " or ".join(_CHOICES)
-    ),
-    f"{_PREFIX}queue-priority": _name("queue_priority"),
-    f"{_PREFIX}extra-queue-priority": _name("extra_queue_priority"),
+BEYOND_POLICY: Annotations = {
+    f"{_PREFIX}on-timeout": one_of("fail", "best-effort", field="on_timeout"),
+    f"{_PREFIX}queue-priority": matching(_NAME, "a name", "queue_priority"),
+    f"{_PREFIX}extra-queue-priority": matching(_NAME, "a name", "extra_queue_priority"),
 }
-ANNOTATIONS = tuple(_READ)
+"""The annotations of a kind with a `schedulingPolicy`: what that has no field for."""
+ANNOTATIONS: Annotations = {
+    f"{_PREFIX}min-member": whole(1, 10**9, "a number of Pods, at most 9 digits", "minimum"),
+    f"{_PREFIX}queue": matching(_NAME, "a name", "queue"),
+    f"{_PREFIX}priority-class": matching(_NAME, "a name", "priority_class"),
+    f"{_PREFIX}min-resources": Annotation(
+        _resources, "amounts such as cpu=4,memory=16Gi", "min_resources"
+    ),
+    f"{_PREFIX}timeout": whole(1, 10**9, "a number of seconds, at most 9 digits", "timeout"),
+    **BEYOND_POLICY,
+}
 """The annotations of a kind that has no field for any of it."""
-BEYOND_POLICY = (
-    f"{_PREFIX}on-timeout",
-    f"{_PREFIX}queue-priority",
-    f"{_PREFIX}extra-queue-priority",
-)
-"""Those of a kind with a `schedulingPolicy`: what that has no field for."""
 
 _POLICY = {
     "minAvailable": "minimum",
@@ -85,80 +74,69 @@ VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 """The annotation of a JobSet that names its queue."""
 
 
-def by_policy(
-    source: Source, operator: GangOperator = TRAINING_OPERATOR
-) -> tuple[Gang, list[Diagnostic]]:
+def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Gang:
     """What the `schedulingPolicy` of a document asks, and its annotations beyond that."""
-    values, origins, problems = _annotated(source, BEYOND_POLICY)
-    path = ("spec", "runPolicy", "schedulingPolicy")
     policy = source.data["spec"].get("runPolicy", {}).get("schedulingPolicy") or {}
-    for name, field in _POLICY.items():
-        # The empty text is what the operators' own clients write for "none".
-        if (value := policy.get(name)) not in (None, "", {}):
-            values[field], origins[field] = value, Origin(source, (*path, name))
-    return _gang(source, values, origins, operator), problems
+    path = ("spec", "runPolicy", "schedulingPolicy")
+    # The empty text is what the operators' own clients write for "none".
+    stated = {name: policy[name] for name in _POLICY if policy.get(name) not in (None, "", {})}
+    values = {_POLICY[name]: value for name, value in stated.items()}
+    origins = {_POLICY[name]: Origin(source, (*path, name)) for name in stated}
+    return _gang(source, BEYOND_POLICY, values, origins, operator)
 
 
-def by_annotation(source: Source) -> tuple[Gang, list[Diagnostic]]:
+def by_annotation(source: Source) -> Gang:
     """What the annotations of a document ask."""
-    values, origins, problems = _annotated(source, ANNOTATIONS)
-    return _gang(source, values, origins, GangOperator()), problems
+    return _gang(source, ANNOTATIONS, {}, {}, GangOperator())
 
 
-def by_runtime(
-    source: Source, path: ValuePath, trainer: str | None = None
-) -> tuple[Gang, list[Diagnostic]]:
+def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> Gang:
     """What the runtime of a TrainJob asks, and the job's annotations, which count before it.
 
     reference/trainer-v2.md 6. All Pods are there from the start, so that all of them make up the
     gang, and those that wait for others keep nobody from starting (defect T7).
     """
-    values, origins, problems = _annotated(source, ANNOTATIONS)
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
     runtime = mapping_at(source.data, path)
     policy = runtime.get("podGroupPolicy") or {}
-    wanted: dict[str, tuple[Any, ValuePath]] = {}
     for scheduler, fields in policy.items():
-        origins.setdefault("scheduler", Origin(source, (*path, "podGroupPolicy", scheduler)))
+        origin = Origin(source, (*path, "podGroupPolicy", scheduler))
+        origins.setdefault("scheduler", origin)
         if scheduler == "coscheduling":
-            seconds = (fields or {}).get("scheduleTimeoutSeconds")
-            at: ValuePath = ("podGroupPolicy", scheduler, "scheduleTimeoutSeconds")
             # What their CRD fills in is not what somebody asked for, and is no origin.
-            wanted["timeout"] = seconds or _COSCHEDULING_TIMEOUT, at if seconds else ()
+            values["timeout"] = _COSCHEDULING_TIMEOUT
+            if seconds := (fields or {}).get("scheduleTimeoutSeconds"):
+                values["timeout"] = seconds
+                origins["timeout"] = origin.at("scheduleTimeoutSeconds")
         elif topology := (fields or {}).get("networkTopology"):
-            filled = {**_TOPOLOGY, **topology}
-            wanted["topology"] = filled, ("podGroupPolicy", scheduler, "networkTopology")
+            values["topology"] = {**_TOPOLOGY, **topology}
+            origins["topology"] = origin.at("networkTopology")
     annotations = runtime["template"].get("metadata", {}).get("annotations", {})
     if policy and (queue := annotations.get(VOLCANO_QUEUE)):
-        wanted["queue"] = queue, ("template", "metadata", "annotations", VOLCANO_QUEUE)
-    for field, (value, below) in wanted.items():
-        if field not in values:
-            values[field] = value
-            if below:
-                origins[field] = Origin(source, (*path, *below))
-    return _gang(source, values, origins, GangOperator(class_of=trainer)), problems
+        at = (*path, "template", "metadata", "annotations", VOLCANO_QUEUE)
+        values["queue"], origins["queue"] = queue, Origin(source, at)
+    return _gang(source, ANNOTATIONS, values, origins, GangOperator(class_of=trainer))
 
 
 def _gang(
-    source: Source, values: Mapping[str, Any], origins: Mapping[str, Origin], operator: GangOperator
+    source: Source,
+    known: Annotations,
+    values: Mapping[str, Any],
+    origins: Mapping[str, Origin],
+    operator: GangOperator,
 ) -> Gang:
+    """A gang by the fields of a document, and by annotations, which count before these."""
+    own = fields_of(source, known)
+    places = {
+        row.field: Origin(source, ("metadata", "annotations", name))
+        for name, row in known.items()
+        if row.field in own
+    }
     return Gang(
-        **values,
+        **{**values, **own},
         labels=source.data["metadata"].get("labels", {}),
         annotations=annotations_of(source),
         operator=operator,
-        origins=origins,
+        origins={**origins, **places},
     )
-
-
-def _annotated(
-    source: Source, names: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, Origin], list[Diagnostic]]:
-    """The fields that annotations of ours set, where these stand, and what is wrong with them."""
-    rows = {name: _READ[name] for name in names}
-    values, problems = read_annotations(source, rows)
-    origins = {
-        row.field: Origin(source, ("metadata", "annotations", name))
-        for name, row in rows.items()
-        if row.field in values
-    }
-    return values, origins, problems

@@ -3,13 +3,15 @@
 Apart from the frontends, so that they share one shape and the pipeline needs no other.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
+from etcompile.frontends import recovery
+from etcompile.frontends.annotations import OF_EVERY_JOB, Annotations, check_annotations
 from etcompile.frontends.operators import Operator
 from etcompile.k8s.path import value_at
 from etcompile.model import Intent, Job
@@ -19,15 +21,8 @@ MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """The one manager besides operators that their APIs admit."""
 
 
-class Lowered(Struct, frozen=True):
-    """What a document became.
-
-    Args:
-        value: A job or a scale intent; None if the document cannot be one.
-    """
-
-    value: Job | Intent | None
-    diagnostics: tuple[Diagnostic, ...] = ()
+Lowered = tuple[Job | Intent | None, Sequence[Diagnostic]]
+"""What a document became, None if it cannot be a job or an intent; and what is to be said of it."""
 
 
 class Kind(Struct, frozen=True):
@@ -38,7 +33,9 @@ class Kind(Struct, frozen=True):
     Args:
         api_version: `group/version`.
         schema: Its JSON Schema: a file name in `schemas/`, or a path.
-        lower: Turns a document that its schema accepts into a job or an intent.
+        lower: Turns a document that its schema accepts into a job or an intent, but for what is
+            the same of all kinds.
+        annotations: Those of its documents that only this kind reads.
         pod_counts: The fields that are a number of Pods, and so are bounded before anything is
             built; a step `*` is each key of a mapping. Nothing is built from `maxReplicas`.
         pod_templates: Where its Pod templates stand; a step `*` is each key of a mapping
@@ -59,6 +56,7 @@ class Kind(Struct, frozen=True):
     lower: Callable[[Source], Lowered]
     summary: str
     pod_counts: tuple[ValuePath, ...]
+    annotations: Annotations = field(default_factory=dict)
     pod_templates: tuple[ValuePath, ...] = ()
     volumes: tuple[str, ...] = ()
     operator: Operator | None = None
@@ -66,6 +64,16 @@ class Kind(Struct, frozen=True):
     completed: tuple[str, ...] = ()
     managers: tuple[str, ...] = ()
     managed_by: ValuePath = MANAGED_BY
+
+    def lowered(self, source: Source) -> Lowered:
+        """The job or the intent of a document that its schema accepts."""
+        known = {**self.annotations, **OF_EVERY_JOB} if self.pod_templates else self.annotations
+        problems = [*check_annotations(source, known)]
+        value, notes = self.lower(source)
+        if isinstance(value, Job):
+            value, more = recovery.recovered(value, source)
+            problems += more
+        return value, [*problems, *notes]
 
     def other_manager(self, data: Any) -> str | None:
         """The controller that a document gives its job to, if it is another than the operator."""

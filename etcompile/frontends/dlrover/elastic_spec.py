@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.digest import sha256
-from etcompile.frontends.annotations import NNODES, annotation_value, annotations_of
+from etcompile.frontends.annotations import ANY, NNODES, Annotations, annotations_of, matching
 from etcompile.model import DLROVER_NEWEST, DLROVER_VERSION, Origin
 
 API_VERSION = "elastic.iml.github.io/v1alpha1"
@@ -25,13 +25,16 @@ MASTER = "dlrover-master"
 MASTER_PORT = 50001
 ALLREDUCE = "AllreduceStrategy"
 PARAMETER_SERVERS = "etcompile.dev/parameter-servers"
-ANNOTATIONS = (DLROVER_VERSION, PARAMETER_SERVERS, NNODES)
-"""Annotations of our prefix that an ElasticJob may have."""
 
 Version = tuple[int, int]
 """Major and minor: what decides what a master does (reference 0)."""
 _OLDEST: Version = (0, 3)
-_VERSION = re.compile(r"v?(?P<major>\d{1,3})\.(?P<minor>\d{1,3})(\.\d{1,3})?", re.ASCII)
+ANNOTATIONS: Annotations = {
+    DLROVER_VERSION: matching(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})?", "a version such as 0.6.1"),
+    PARAMETER_SERVERS: ANY,
+    NNODES: ANY,
+}
+"""Annotations of our prefix that an ElasticJob may have."""
 _IN_TAG = re.compile(r"(?:^|[-_])v?(0\.\d{1,3})(?:\.\d{1,3})?(?=$|[-_.])", re.ASCII)
 
 _CRASHING = ("app.kubernetes.io/name", "elasticjob")
@@ -132,10 +135,10 @@ def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:
     metadata = source.data["metadata"]
     annotated = annotations_of(source).get(DLROVER_VERSION)
     if annotated is not None:
-        if (match := _VERSION.fullmatch(annotated)) is None:
-            expected = "a version such as 0.6.1"
-            return DLROVER_NEWEST, [annotation_value(source, DLROVER_VERSION, expected)]
-        return max((int(match["major"]), int(match["minor"])), _OLDEST), []
+        if ANNOTATIONS[DLROVER_VERSION].read(annotated) is None:
+            return DLROVER_NEWEST, []
+        major, minor, *_ = annotated.removeprefix("v").split(".")
+        return max((int(major), int(minor)), _OLDEST), []
     for name in (MASTER, "worker"):
         template = source.data["spec"]["replicaSpecs"].get(name, {}).get("template", {})
         for container in template.get("spec", {}).get("containers", ()):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends import gang, restarts
-from etcompile.frontends.annotations import NNODES, annotations_of, unknown_annotations
+from etcompile.frontends import gang, recovery
+from etcompile.frontends.annotations import NNODES, annotations_of
 from etcompile.frontends.dlrover import allreduce, master, parameter_servers, replica_types
 from etcompile.frontends.dlrover.elastic_spec import (
     ALLREDUCE,
@@ -28,7 +28,7 @@ from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes, unused
 from etcompile.frontends.operators import DLROVER
 from etcompile.k8s.bookkeeping import LAST_APPLIED
-from etcompile.model import DLROVER_VERSION, Gang, Job, Origin, RunPolicy
+from etcompile.model import DLROVER_VERSION, Job, Origin, RunPolicy
 from etcompile.model.protocol import config_name
 
 _MAIN = "main"
@@ -36,28 +36,25 @@ _MAIN = "main"
 
 def lower(source: Source) -> Lowered:
     """The job of an ElasticJob that `schemas/ElasticJob.json` accepts."""
-    known = (*ANNOTATIONS, *gang.ANNOTATIONS, *restarts.ANNOTATIONS)
-    in_place, problems = restarts.by_annotation(source)
-    notes = [*unknown_annotations(source, known), *problems]
-    if in_place is not None:
+    notes = []
+    if recovery.restarts_in_place(source):
         # DLRover restarts in its own way (reference/dlrover.md 4).
-        advice = f"remove {restarts.RESTART}"
+        advice = f"remove {recovery.RESTART}"
         problem = "a replica that failed is followed by another Pod, as DLRover's master does it"
         if source.data["spec"].get("distributionStrategy") == ALLREDUCE:
             problem = "dlrover-run itself starts its processes again, in their container"
             advice += ", and say how often with dlrover-run --max_restarts"
-        notes.append(restarts.impossible(source, problem, advice))
+        notes.append(recovery.impossible(source, problem, advice))
     mains, problems = _mains(source)
     notes += problems
     if mains is None:
-        return Lowered(None, tuple(notes))
+        return None, notes
     version, problems = read_version(source)
     spec = Spec(source, version, mains)
     notes += [*problems, *_notes(spec)]
     if any(note.code in (codes.NO_PARAMETER_SERVERS, codes.NOBODY_TRAINS) for note in notes):
-        return Lowered(None, tuple(notes))
-    gang_of_job, problems = gang.by_annotation(source)
-    return Lowered(_job(spec, gang_of_job), (*notes, *problems))
+        return None, notes
+    return _job(spec), notes
 
 
 def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
@@ -79,7 +76,7 @@ def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
     return mains, []
 
 
-def _job(spec: Spec, gang_of_job: Gang) -> Job:
+def _job(spec: Spec) -> Job:
     strategy = allreduce if spec.is_allreduce else parameter_servers
     fields = strategy.described(spec)
     metadata, version = spec.source.data["metadata"], ".".join(map(str, spec.version))
@@ -116,7 +113,7 @@ def _job(spec: Spec, gang_of_job: Gang) -> Job:
         # Not `elasticjob`: an operator that runs dies of a Pod with that name and without an
         # owner (reference 7, defect d).
         app="dlrover",
-        gang=gang_of_job,
+        gang=gang.by_annotation(spec.source),
         **fields,
     )
 
@@ -177,6 +174,7 @@ KINDS = (
         schema="ElasticJob.json",
         lower=lower,
         summary="DLRover: elastic PyTorch, and TensorFlow with parameter servers",
+        annotations={**ANNOTATIONS, **gang.ANNOTATIONS, **recovery.ANNOTATIONS},
         pod_counts=(("spec", "replicaSpecs", "*", "replicas"),),
         pod_templates=(("spec", "replicaSpecs", "*", "template"),),
         completed=(MASTER,),

@@ -11,7 +11,7 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 from etcompile.frontends.dlrover import elastic_spec
-from etcompile.frontends.document_parts import heading
+from etcompile.frontends.document_parts import OF_INTENTS, heading
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import unused
 from etcompile.k8s.quantity import number
@@ -34,7 +34,7 @@ def lower(source: Source) -> Lowered:
     if name is None and owner is None:
         place = source.locate(("metadata",), key=True)
         problems.append(diagnose(codes.PLAN_WITHOUT_JOB, place, label=elastic_spec.JOB_LABEL))
-        return Lowered(None, tuple(problems))
+        return None, problems
     groups: Mapping[str, Any] = spec.get("replicaResourceSpecs", {})
     plan = ScalePlan(
         **fields,
@@ -54,7 +54,7 @@ def lower(source: Source) -> Lowered:
             {elastic_spec.JOB_LABEL: str(name or owner), _SCALE_TYPE: "manual"},
         ),
     )
-    return Lowered(plan, tuple(problems))
+    return plan, problems
 
 
 _UNREAD = ("createPods", "removePods", "psHosts")
@@ -130,5 +130,6 @@ KINDS = (
         lower,
         "DLRover: changes the replicas of an ElasticJob",
         pod_counts=(("spec", "replicaResourceSpecs", "*", "replicas"),),
+        annotations=OF_INTENTS,
     ),
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.frontends.document_parts import heading
+from etcompile.frontends.document_parts import OF_INTENTS, heading
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import no_effect
 from etcompile.model import Origin, ScaleIn, ScaleOut
@@ -23,11 +23,11 @@ _LABELS = {_ET_OPERATOR: "scaleout-name", _ETCOMPILE: "etcompile.dev/scale-out"}
 def lower_scale_out(source: Source) -> Lowered:
     """The intent of a ScaleOut that `schemas/ScaleOut.json` accepts."""
     if failed := _had_failed(source):
-        return Lowered(None, (failed,))
+        return None, (failed,)
     count, label = source.data["spec"]["toAdd"]["count"], _LABELS[source.data["apiVersion"]]
     fields, problems = heading(source)
     intent = ScaleOut(**fields, **_target(source), count=count, label=label)
-    return Lowered(intent, (*problems, *_notes(source)))
+    return intent, (*problems, *_notes(source))
 
 
 def lower_scale_in(source: Source) -> Lowered:
@@ -37,7 +37,7 @@ def lower_scale_in(source: Source) -> Lowered:
     1.3).
     """
     if failed := _had_failed(source):
-        return Lowered(None, (failed,))
+        return None, (failed,)
     wanted = source.data["spec"]["toDelete"]
     origin = Origin(source)
     pods = tuple(wanted.get("podNames") or ())
@@ -56,7 +56,7 @@ def lower_scale_in(source: Source) -> Lowered:
         notes.append(
             diagnose(codes.COUNT_IGNORED, origin.locate("spec", "toDelete", "count", key=True))
         )
-    return Lowered(intent, tuple(notes))
+    return intent, notes
 
 
 def _target(source: Source) -> dict[str, Any]:
@@ -93,7 +93,10 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
 _COUNT_IN: tuple[ValuePath, ...] = (("spec", "toDelete", "count"),)
 _COUNT_OUT: tuple[ValuePath, ...] = (("spec", "toAdd", "count"),)
 KINDS = tuple(
-    Kind(api_version, name, f"{folder}{name}.json", lower, f"{who}: {what} {job}", counts)
+    Kind(
+        *(api_version, name, f"{folder}{name}.json", lower, f"{who}: {what} {job}", counts),
+        OF_INTENTS,
+    )
     for api_version, folder, who, job in (
         (_ET_OPERATOR, "", "et-operator", "a TrainingJob"),
         (_ETCOMPILE, "etcompile/", "etcompile", "an elastic job"),

@@ -5,21 +5,19 @@ different here, and why, is listed in docs/differences.md. The document has pass
 so this module reads it without looking twice.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import structs
-
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.frontends import gang, hosts, restarts
+from etcompile.frontends import gang, hosts, recovery
 from etcompile.frontends.annotations import (
-    GATE_TIMEOUT,
-    annotation_value,
+    ANY,
+    GATED,
+    Annotations,
     annotations_of,
     gate_timeout,
-    unknown_annotations,
+    matching,
 )
 from etcompile.frontends.document_parts import (
     MOUNTED_HOME,
@@ -43,11 +41,17 @@ _GROUP = "kai.alibabacloud.com"
 _SUSPEND = "job-supervisor.kube-ai.io/job-suspended"
 _SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 - the name of an annotation
 _SSH_MOUNT_PATH = "etcompile.dev/ssh-mount-path"
-_ANNOTATIONS = (
-    *(_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, SSH_PORT, GATE_TIMEOUT),
-    *gang.ANNOTATIONS,
-    *restarts.ANNOTATIONS,
-)
+_ANNOTATIONS: Annotations = {
+    _SUSPEND: ANY,
+    _SSH_SECRET: matching(f"(?:{SECRET_NAME})?", "the name of a Secret"),
+    _SSH_MOUNT_PATH: matching(
+        MOUNTED_HOME, "a plain absolute path that the job does not use itself"
+    ),
+    SSH_PORT: ANY,
+    **GATED,
+    **gang.ANNOTATIONS,
+    **recovery.ANNOTATIONS,
+}
 
 _MOST_SLOTS = 2**31 - 1
 _GPU = "nvidia.com/gpu"
@@ -78,14 +82,7 @@ def lower(source: Source) -> Lowered:
         The job, with its workers as written (scale intents come later), and what is to be said
         about the document; no job if it contradicts itself.
     """
-    diagnostics = [*_dead_fields(source), *unknown_annotations(source, _ANNOTATIONS)]
-    for name, form, expected in (
-        (_SSH_SECRET, f"(?:{SECRET_NAME})?", "the name of a Secret"),
-        (_SSH_MOUNT_PATH, MOUNTED_HOME, "a plain absolute path that the job does not use itself"),
-    ):
-        text = annotations_of(source).get(name)
-        if text is not None and not re.fullmatch(form, text, re.ASCII):
-            diagnostics.append(annotation_value(source, name, expected))
+    diagnostics = [*_dead_fields(source)]
     templates = {}
     for role in ("launcher", "worker"):
         origin = model.Origin(source, (*_ROLES, role, "template"))
@@ -94,21 +91,15 @@ def lower(source: Source) -> Lowered:
         diagnostics += [*problems, *template_notes(origin, template, restart_policy="Never")]
         if main is not None:
             templates[role] = pod_template(origin, template, main)
-    timeout, problems = gate_timeout(source)
-    diagnostics += problems
     if len(templates) < 2:
-        return Lowered(None, tuple(diagnostics))
-    job, problems = _job(source, templates, timeout)
-    gang_of_job, gang_problems = gang.by_annotation(source)
-    in_place, in_place_problems = restarts.by_annotation(source)
-    diagnostics += [*problems, *gang_problems, *in_place_problems]
+        return None, diagnostics
+    job, problems = _job(source, templates)
     # Elastic Horovod goes on without a worker, so only its launcher needs to run again.
-    job = restarts.restarted(structs.replace(job, gang=gang_of_job), in_place, ("launcher",))
-    return Lowered(job, tuple(diagnostics))
+    return recovery.restarted(job, source, ("launcher",)), [*diagnostics, *problems]
 
 
 def _job(
-    source: Source, templates: Mapping[str, model.PodTemplate], timeout: int
+    source: Source, templates: Mapping[str, model.PodTemplate]
 ) -> tuple[model.Job, list[Diagnostic]]:
     metadata, spec = source.data["metadata"], source.data["spec"]
     name = metadata["name"]
@@ -131,7 +122,7 @@ def _job(
         api_version=API_VERSION,
         roles=(
             _worker(source, templates, slots, ssh=ssh, execs=execs),
-            _launcher(source, templates["launcher"], timeout, account, ssh=ssh, execs=execs),
+            _launcher(source, templates["launcher"], account, ssh=ssh, execs=execs),
         ),
         labels={"app": name},
         selector={"group-name": _GROUP, "training-job-name": name},
@@ -158,6 +149,7 @@ def _job(
         document=document,
         identity=_identity(document),
         origin=model.Origin(source),
+        gang=gang.by_annotation(source),
     )
     return job, problems
 
@@ -199,7 +191,6 @@ def _worker(
 def _launcher(
     source: Source,
     template: model.PodTemplate,
-    timeout: int,
     account: str | None,
     *,
     ssh: bool,
@@ -243,7 +234,7 @@ def _launcher(
                 hosts=f"{_HOSTFILE.path}/hostfile",
                 mounts=(_HOSTFILE, _CONFIG, *tools),
                 ssh=ssh,
-                timeout=timeout,
+                timeout=gate_timeout(source),
                 kubexec=hosts.KUBEXEC if execs else None,
             ),
             run_once=True,
@@ -343,6 +334,7 @@ KINDS = (
         schema="TrainingJob.json",
         lower=lower,
         summary="et-operator: elastic Horovod, DeepSpeed and MPI jobs",
+        annotations=_ANNOTATIONS,
         pod_counts=((*_ROLES, "*", "replicas"), (*_ROLES, "*", "minReplicas")),
         pod_templates=((*_ROLES, "launcher", "template"), (*_ROLES, "worker", "template")),
         volumes=(_HOSTFILE.volume, _CONFIG.volume, _KUBECTL.volume, _DEEPSPEED.volume),

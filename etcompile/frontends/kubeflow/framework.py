@@ -12,13 +12,13 @@ from msgspec import Struct, field, structs
 
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends import gang, restarts
-from etcompile.frontends.annotations import annotations_of, flag_errors, unknown_annotations
+from etcompile.frontends import gang, recovery
+from etcompile.frontends.annotations import FLAG, Annotations, annotations_of
 from etcompile.frontends.document_parts import clean_document, main_container, pod_template
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes, ttl_note
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
-from etcompile.frontends.restarts import TOGETHER
+from etcompile.frontends.recovery import TOGETHER
 from etcompile.model.protocol import config_name
 
 API_VERSION = "kubeflow.org/v1"
@@ -32,8 +32,6 @@ MASTER = {ROLE_LABEL: "master"}
 
 _SIDECAR_ENV = "etcompile.dev/sidecar-env"
 """Annotation: sidecars get the variables of the framework, too."""
-_FLAGS = (_SIDECAR_ENV, TOGETHER)
-_ANNOTATIONS = (*_FLAGS, *restarts.ANNOTATIONS)
 
 _MANAGER = f"{API_VERSION.partition('/')[0]}/training-operator"
 
@@ -51,7 +49,6 @@ class Framework(Struct, frozen=True):
         restart: The restartPolicy of a type that names none.
         restarts: The same of types that have another one.
         any_case: Types whose casing does not matter.
-        flags: Those of them that are "true" or "false".
         managers: Values of `managedBy` that mean the operator whose work this is.
         none: Types of which there are none, not one, where the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
@@ -69,8 +66,7 @@ class Framework(Struct, frozen=True):
     operator: str = ""
     schema: str = ""
     any_case: tuple[str, ...] = ()
-    annotations: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    annotations: Annotations = field(default_factory=dict)
     managers: tuple[str, ...] = (_MANAGER,)
     run_by: Operator = TRAINING_OPERATOR
     gangs: model.GangOperator = gang.TRAINING_OPERATOR
@@ -161,12 +157,15 @@ class Described(Struct, frozen=True):
 
 def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
     """The kind of a framework, for `KINDS`."""
+    own = {_SIDECAR_ENV: FLAG, TOGETHER: FLAG, **recovery.ANNOTATIONS, **gang.BEYOND_POLICY}
+    annotations = {**own, **framework.annotations}
     return Kind(
         api_version=framework.api_version,
         name=framework.kind,
         schema=framework.schema or f"{framework.kind}.json",
-        lower=lambda source: _lowered(framework, source, describe),
+        lower=lambda source: _lowered(framework, source, describe, annotations),
         summary=framework.summary,
+        annotations=annotations,
         pod_counts=(
             ("spec", framework.types, "*", "replicas"),
             ("spec", "elasticPolicy", "minReplicas"),
@@ -180,15 +179,14 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
 
 
 def _lowered(
-    framework: Framework, source: Source, describe: Callable[[Spec], Described]
+    framework: Framework,
+    source: Source,
+    describe: Callable[[Spec], Described],
+    annotations: Annotations,
 ) -> Lowered:
-    known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *framework.flags, *framework.annotations)
-    notes = [*unknown_annotations(source, known)]
-    notes += flag_errors(source, (*_FLAGS, *framework.flags))
-    replicas, problems = _replicas(framework, source)
-    notes += problems
+    replicas, notes = _replicas(framework, source)
     if replicas is None:
-        return Lowered(None, tuple(notes))
+        return None, notes
     spec = Spec(framework, source, replicas)
     described = describe(spec)
     notes += described.diagnostics
@@ -197,13 +195,9 @@ def _lowered(
         place = deciding[0].origin.locate("replicas")
         notes.append(diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where=deciding[0].type))
     notes += ttl_note(source, ("spec", "runPolicy", "ttlSecondsAfterFinished"))
-    gang_of_job, gang_problems = gang.by_policy(source, framework.gangs)
-    in_place, problems = restarts.by_annotation(source)
-    notes += [*gang_problems, *problems]
-    if in_place:
-        notes += restarts.contradiction(source, described.roles, described.each)
-    job = _job(spec, described, gang_of_job, clean_document(source, known))
-    return Lowered(restarts.restarted(job, in_place, described.each), tuple(notes))
+    notes += recovery.contradiction(source, described.roles, described.each)
+    job = _job(spec, described, clean_document(source, annotations))
+    return recovery.restarted(job, source, described.each), notes
 
 
 # Replica types ----------------------------------------------------------------------------------
@@ -365,9 +359,7 @@ def role(
     return structs.replace(own, **changes)
 
 
-def _job(
-    spec: Spec, described: Described, gang_of_job: model.Gang, document: dict[str, Any]
-) -> model.Job:
+def _job(spec: Spec, described: Described, document: dict[str, Any]) -> model.Job:
     # The identity is what the Pods are made of: not the policies that only a watcher reads, nor how
     # many replicas an elastic type has, whose Pods do not know. All others do, by their variables.
     bounded = {role.name for role in described.roles if role.bounds}
@@ -409,7 +401,7 @@ def _job(
         document=document,
         identity={"kind": document["kind"], "name": spec.name, "spec": fields},
         origin=model.Origin(spec.source),
-        gang=gang_of_job,
+        gang=gang.by_policy(spec.source, spec.framework.gangs),
         fixed=f"{elastic} is not set" if elastic else None,
     )
     return structs.replace(job, **described.changes)

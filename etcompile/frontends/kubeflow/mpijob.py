@@ -6,7 +6,7 @@ reference/training-operator-mpijob.md.
 from etcompile import model
 from etcompile.diagnostics import codes, diagnose
 from etcompile.frontends import hosts
-from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
+from etcompile.frontends.annotations import GATED, gate_timeout
 from etcompile.frontends.hosts import KUBECTL_PATH, KUBEXEC, KUBEXEC_FILE, launcher_access
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
@@ -26,7 +26,7 @@ FRAMEWORK = Framework(
     restart="Never",
     none=("Worker",),
     keeps_finalizers=False,
-    annotations=(GATE_TIMEOUT,),
+    annotations=GATED,
     volumes=(hosts.CONFIG.volume, _KUBECTL.volume),
 )
 
@@ -49,12 +49,12 @@ _INTEL = (
 
 def describe(spec: Spec) -> Described:
     """The roles, files and rights of an MPIJob."""
-    timeout, problems = gate_timeout(spec.source)
+    problems = []
     launcher, worker = spec.part("Launcher"), spec.of("Worker")
     # The launcher takes part in the work if it has a GPU of any vendor (reference 2).
     takes_part = any(map(gpus, launcher.template.spec["containers"]))
     access, account = launcher_access(spec.name, launcher.template, execs=True, into="worker")
-    roles = [_launcher(spec, launcher, timeout, account, takes_part=takes_part)]
+    roles = [_launcher(spec, launcher, account, takes_part=takes_part)]
     container = spec.fields.get("mainContainer")
     if worker:
         roles.insert(0, _worker(spec, worker, launcher, takes_part=takes_part))
@@ -104,9 +104,7 @@ def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool
     )
 
 
-def _launcher(
-    spec: Spec, replica: Replica, timeout: int, account: str | None, *, takes_part: bool
-) -> model.Role:
+def _launcher(spec: Spec, replica: Replica, account: str | None, *, takes_part: bool) -> model.Role:
     no_gpus = () if takes_part else hosts.NO_GPUS
     ours = hosts.unless_set(replica.template.main_container, *_INTEL, *_OURS)
     files = (KUBEXEC_FILE, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555))
@@ -129,7 +127,7 @@ def _launcher(
                 hosts=f"{SCRIPTS_PATH}/{hosts.PEERS}",
                 mounts=(_KUBECTL, hosts.CONFIG),
                 ssh=False,
-                timeout=timeout,
+                timeout=gate_timeout(spec.source),
                 kubexec=KUBEXEC,
                 file=hosts.PEERS,
             ),

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import hosts
-from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
+from etcompile.frontends.annotations import FLAG, GATED, gate_timeout
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.k8s.requests import gpus
@@ -40,33 +40,32 @@ FRAMEWORK = Framework(
     container="pytorch",
     port=Port("pytorchjob-port", 23456),
     restart="OnFailure",
-    annotations=(GATE_TIMEOUT,),
-    flags=(_GATED,),
+    annotations={_GATED: FLAG, **GATED},
     elastic="spec.elasticPolicy",
 )
 
 
 def describe(spec: Spec) -> Described:
     """The roles of a PyTorchJob."""
-    timeout, problems = gate_timeout(spec.source)
     gated = spec.of("Master") is not None and spec.annotation(_GATED) != "false"
     elastic = spec.fields.get("elasticPolicy") is not None
     # Who decides that the run is done (reference 5).
     success = Success(("worker",), "any" if elastic else "all")
     return Described(
-        roles=tuple(_role(spec, replica, timeout if gated else None) for replica in spec.replicas),
+        roles=tuple(_role(spec, replica, gated=gated) for replica in spec.replicas),
         success=Success(("master",)) if spec.of("Master") else success,
         changes={"host_lists": (hosts.peer_list("master"),)} if gated else {},
-        diagnostics=(*problems, *_problems(spec), *_no_rendezvous(spec)),
+        diagnostics=(*_problems(spec), *_no_rendezvous(spec)),
         # A rendezvous of torchrun has its own rounds: who comes back joins the next.
         each=tuple(replica.role for replica in spec.replicas) if elastic else None,
     )
 
 
-def _role(spec: Spec, replica: Replica, timeout: int | None) -> Role:
+def _role(spec: Spec, replica: Replica, *, gated: bool) -> Role:
     is_worker = replica.type == "Worker"
     changes: dict[str, Any] = {}
-    if is_worker and timeout is not None:
+    if is_worker and gated:
+        timeout = gate_timeout(spec.source)
         changes["additions"] = {"gate": hosts.peer_gate("master", timeout, "init-pytorch")}
     if is_worker and (elastic := spec.fields.get("elasticPolicy")) is not None:
         # A bound that is not there is as the other: a message names the one that is.

@@ -13,7 +13,7 @@ from msgspec import structs
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import gang, hosts
-from etcompile.frontends.annotations import GATE_TIMEOUT, annotation_value, gate_timeout
+from etcompile.frontends.annotations import ANY, GATED, gate_timeout, one_of
 from etcompile.frontends.document_parts import MOUNTED_HOME
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
@@ -40,7 +40,7 @@ FRAMEWORK = Framework(
     restarts={"Launcher": "OnFailure"},
     keeps_finalizers=False,
     api_version=API_VERSION,
-    annotations=(_LAUNCHER, SSH_PORT, GATE_TIMEOUT),
+    annotations={_LAUNCHER: one_of("job", "pod"), SSH_PORT: ANY, **GATED},
     managers=("kubeflow.org/mpi-operator",),
     run_by=MPI_OPERATOR,
     gangs=gang.MPI_OPERATOR,
@@ -50,9 +50,8 @@ FRAMEWORK = Framework(
 
 def describe(spec: Spec) -> Described:
     """The roles, files and keys of an MPIJob."""
-    timeout, problems = gate_timeout(spec.source)
     launcher, worker = spec.part("Launcher"), spec.of("Worker")
-    roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher, timeout))
+    roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher))
     line = "{name} slots={slots}" if _implementation(spec) == "OpenMPI" else "{name}:{slots}"
     slots = hosts.slots_per_worker(spec.fields)
     # The operator gives elastic Horovod no slots (reference 3.2), so that horovodrun needs
@@ -66,9 +65,7 @@ def describe(spec: Spec) -> Described:
         launcher=_takes_part(spec),
         slots=slots > 0 and not stated,
     )
-    credentials, ssh_problems = _credentials(spec, launcher, worker)
-    if spec.annotation(_LAUNCHER) not in (None, "job", "pod"):
-        problems.append(annotation_value(spec.source, _LAUNCHER, "job or pod"))
+    credentials, problems = _credentials(spec, launcher, worker)
     return Described(
         roles=roles,
         success=model.Success(("launcher",)),
@@ -82,7 +79,7 @@ def describe(spec: Spec) -> Described:
             "service": model.SharedService(spec.name),
             "names_namespace": "its host names contain it",
         },
-        diagnostics=(*problems, *ssh_problems),
+        diagnostics=tuple(problems),
         # Workers only serve it.
         each=("launcher",),
     )
@@ -158,13 +155,13 @@ def _worker(spec: Spec, replica: Replica) -> model.Role:
     )
 
 
-def _launcher(spec: Spec, replica: Replica, timeout: int) -> model.Role:
+def _launcher(spec: Spec, replica: Replica) -> model.Role:
     policy = spec.fields.get("runPolicy", {})
     batch = model.BatchJob(policy.get("backoffLimit"), policy.get("activeDeadlineSeconds"))
     plain = spec.annotation(_LAUNCHER) == "pod"
     gate = None
     if spec.of("Worker"):
-        peers = f"{SCRIPTS_PATH}/{hosts.PEERS}"
+        peers, timeout = f"{SCRIPTS_PATH}/{hosts.PEERS}", gate_timeout(spec.source)
         gate = model.Gate(("worker",), peers, (), ssh=True, timeout=timeout, file=hosts.PEERS)
     files = ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
     return _role(

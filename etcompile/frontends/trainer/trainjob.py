@@ -13,20 +13,21 @@ from msgspec import Struct, structs
 
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends import gang, restarts
+from etcompile.frontends import gang, recovery
 from etcompile.frontends.annotations import (
-    GATE_TIMEOUT,
+    ANY,
+    FLAG,
+    GATED,
     NNODES,
+    Annotations,
     annotations_of,
-    flag_errors,
     gate_timeout,
-    unknown_annotations,
 )
 from etcompile.frontends.document_parts import clean_document, main_container, pod_template
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import template_notes
 from etcompile.frontends.operators import TRAINER
-from etcompile.frontends.restarts import TOGETHER
+from etcompile.frontends.recovery import TOGETHER
 from etcompile.frontends.ssh_access import SSH_PORT
 from etcompile.frontends.trainer import elastic_nodes, policies
 from etcompile.frontends.trainer.merge import JOB_SET, RUNTIME, claims, step_of, trainers
@@ -34,14 +35,14 @@ from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
-ANNOTATIONS = (
-    TOGETHER,
-    SSH_PORT,
-    GATE_TIMEOUT,
-    NNODES,
-    *gang.ANNOTATIONS,
-    *restarts.ANNOTATIONS,
-)
+ANNOTATIONS: Annotations = {
+    TOGETHER: FLAG,
+    SSH_PORT: ANY,
+    **GATED,
+    NNODES: ANY,
+    **gang.ANNOTATIONS,
+    **recovery.ANNOTATIONS,
+}
 _JOB_SET_LABEL = "jobset.sigs.k8s.io"
 _REPLICATED_JOB = f"{_JOB_SET_LABEL}/replicatedjob-name"
 _JOB_KEY = f"{_JOB_SET_LABEL}/job-key"
@@ -84,16 +85,13 @@ class _Part(Struct, frozen=True):
 def lower(source: Source) -> Lowered:
     """The job of a TrainJob that its runtime is merged into; none of one without a runtime."""
     if RUNTIME not in source.data:
-        return Lowered(None)
+        return None, ()
     data, name = source.data, source.data["metadata"]["name"]
     runtime = data[RUNTIME]["spec"]
     job_set = runtime["template"]["spec"]
     jobs = job_set["replicatedJobs"]
-    notes = [*unknown_annotations(source, ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
+    notes: list[Diagnostic] = []
     trainer = next((jobs[place]["name"] for place in trainers(jobs)), None)
-    gang_of_job, gang_problems = gang.by_runtime(source, (RUNTIME, "spec"), trainer)
-    timeout, problems = gate_timeout(source)
-    notes += (*gang_problems, *problems)
     subdomain = policies.subdomain(data, runtime)
     parts = _parts(job_set, policies.coordinator(data, runtime))
     success = _success(job_set, parts)
@@ -106,7 +104,7 @@ def lower(source: Source) -> Lowered:
         notes += problems
     of_mpi, fields, problems = policies.with_mpi(source, runtime, roles)
     elastic = elastic_nodes.described(source, runtime, of_mpi, success, awaited)
-    gated, lists = _gated(parts, elastic.roles, timeout, runtime)
+    gated, lists = _gated(parts, elastic.roles, gate_timeout(source), runtime)
     notes += [*problems, *elastic.diagnostics]
     gates = {role.name: role.additions.gate for role in gated if role.additions.gate}
     if waiting := {name: gate.completed for name, gate in gates.items() if gate.completed}:
@@ -145,26 +143,24 @@ def lower(source: Source) -> Lowered:
         service=model.SharedService(subdomain, searched=False),
         host_lists=(*fields.pop("host_lists", ()), *lists),
         claims=claims(data, runtime),
-        gang=gang_of_job,
+        gang=gang.by_runtime(source, (RUNTIME, "spec"), trainer),
         names_namespace=_APART if apart else None,
         fixed=elastic.fixed,
         **fields,
     )
-    in_place, problems = restarts.by_annotation(source)
-    notes += problems
-    if in_place is None:
-        return Lowered(job, tuple(notes))
+    if not recovery.restarts_in_place(source):
+        return job, notes
     each = elastic_nodes.restarting_alone(runtime, gated)
-    notes += restarts.contradiction(source, gated, each)
+    notes += recovery.contradiction(source, gated, each)
     if each is None and len(gated) > 1:
         names = " and ".join(role.name for role in gated)
         problem = f"{names} would all run again together, also what has succeeded by then"
         advice = f"remove it, or let each node restart by itself: {NNODES} for torch"
-        notes.append(restarts.impossible(source, problem, advice))
+        notes.append(recovery.impossible(source, problem, advice))
     elif each == ():
         problem = "its runtime has no launcher, and the nodes of MPI only serve one"
-        notes.append(restarts.impossible(source, problem, "remove it"))
-    return Lowered(restarts.restarted(job, in_place, each), tuple(notes))
+        notes.append(recovery.impossible(source, problem, "remove it"))
+    return recovery.restarted(job, source, each), notes
 
 
 def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
@@ -386,6 +382,7 @@ KINDS = (
         schema="TrainJob.json",
         lower=lower,
         summary="Kubeflow Trainer v2: torch, JAX, XGBoost, MPI and plain jobs, with their runtimes",
+        annotations=ANNOTATIONS,
         pod_counts=(("spec", "trainer", "numNodes"),),
         pod_templates=((*JOB_SET, "replicatedJobs", "*", "template", "spec", "template"),),
         volumes=(policies.MPI_KEYS, policies.MPI_HOSTS.volume),
