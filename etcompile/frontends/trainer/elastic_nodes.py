@@ -5,18 +5,16 @@ Trainer has nothing of the kind: numNodes is immutable, and torchrun is told one
 told what Trainer tells them. Nodes that nobody tells their number scale as they are.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath
+from etcompile.diagnostics import Diagnostic, ValuePath
 from etcompile.frontends.annotations import NNODES, annotation_value, annotations_of
 from etcompile.frontends.notes import not_compiled
 from etcompile.frontends.rendezvous import arguments, node_range, options
-from etcompile.frontends.trainer import policies, torchtune
-from etcompile.frontends.trainer.merge import JOB_SET, trainers
-from etcompile.frontends.trainer.policies import LAUNCHER, NODE, PORT, RENDEZVOUS
+from etcompile.frontends.trainer.policies import RENDEZVOUS
+from etcompile.frontends.trainer.training import JOB_SET, LAUNCHER, NODE, PORT, Training, main_of
 from etcompile.launch.commands import least_workers
 from etcompile.model import Bounds, Env, Origin, Role, Success
 
@@ -43,63 +41,50 @@ class Described(Struct, frozen=True):
 
 
 def described(
-    source: Source,
-    runtime: Mapping[str, Any],
-    roles: tuple[Role, ...],
-    success: Success,
-    awaited: Collection[str],
+    training: Training, roles: tuple[Role, ...], success: Success, awaited: Collection[str]
 ) -> Described:
-    """A job's roles as they scale."""
-    policy = policies.policy(runtime)
-    jobs = runtime["template"]["spec"]["replicatedJobs"]
-    place, others = next(iter(trainers(jobs)), None), 0
+    """A job's roles as they scale.
+
+    Args:
+        awaited: Those that others wait for until they have succeeded.
+    """
+    source, policy, limits = training.job, training.policy, training.limits
+    name, others = next((training.jobs[place]["name"] for place in training.trainers), None), 0
     if policy == "mpi":
-        place = next((number for number, job in enumerate(jobs) if job["name"] == NODE), None)
-        others = int(policies.launcher_is_node(runtime))
-    name = None if place is None else jobs[place]["name"]
+        name, others = NODE, int(training.launcher_is_node)
     role = next((role for role in roles if role.name == name), None)
-    limits = policies.elastic(source.data)
+    count = _count(training, name)
     if NNODES not in annotations_of(source):
+        fixed = None
         if policy == "mpi":
-            fixed: str | None = f"the hostfile is written once, unless {NNODES} gives a range"
-        elif policy == "torch" and not _is_torchtune(source):
+            fixed = f"the hostfile is written once, unless {NNODES} gives a range"
+        elif policy == "torch" and not training.is_torchtune:
             fixed = f"{_FIXED}, unless {NNODES} gives a range"
-        else:
-            reason = _impossible(source, policy, role, success, 1, 2)
-            fixed = reason[0] if reason else None
-        if fixed is not None or place is None or role is None:
+        elif reason := _impossible(training, role, success, 1, 2):
+            fixed = reason[0]
+        if fixed is not None or role is None:
             return Described(roles, success, fixed)
-        bounds = Bounds(quorum=len(role.members), count=_count(source, place))
-        return Described(_with(roles, structs.replace(role, bounds=bounds)), success)
+        role = structs.replace(role, bounds=Bounds(quorum=len(role.members), count=count))
+        return Described(_with(roles, role), success)
     if limits is None:
         problem = annotation_value(source, NNODES, "like 2:4")
         return Described(roles, success, _FIXED, (problem,))
     low, high = limits[0] - others, limits[1] - others
-    if reason := _impossible(source, policy, role, success, low, high):
-        at = source.locate(_ANNOTATION, key=True)
+    if (reason := _impossible(training, role, success, low, high)) or role is None:
+        at, reason = source.locate(_ANNOTATION, key=True), reason or (_FIXED, "remove it")
         problem = not_compiled(at, f"annotation {NNODES}", *reason)
         return Described(roles, success, reason[0], (problem,))
-    if place is None or role is None:
-        return Described(roles, success, _FIXED)
     quorum = None
     if policy == "mpi":
-        launcher = next((role.template for role in roles if role.name == LAUNCHER), None)
-        main = launcher.main_container if launcher else {}
-        slots, nodes = policies.slots_of(source.data, runtime), len(role.members)
-        quorum = least_workers(main, nodes, slots, others=others, stated=low)
-    bounds = Bounds(
-        low,
-        high,
-        Origin(source, _ANNOTATION),
-        _LIMITS,
-        quorum=quorum,
-        count=_count(source, place),
-        others=others,
-    )
+        main = next((role.template.main_container for role in roles if role.name == LAUNCHER), {})
+        slots = training.slots(main_of(training.replicated_job(LAUNCHER)))
+        quorum = least_workers(main, len(role.members), slots, others=others, stated=low)
+    place = Origin(source, _ANNOTATION)
+    bounds = Bounds(low, high, place, _LIMITS, quorum=quorum, count=count, others=others)
     role = structs.replace(role, bounds=bounds)
     problems: tuple[Diagnostic, ...] = ()
     if policy == "torch":
-        role = _meeting(role, policies.subdomain(source.data, runtime))
+        role = _meeting(role, training.subdomain)
         problems = tuple(_misled(role, limits))
         # Who comes when the others have just finished finds nobody to train with.
         if {*success.roles} - {*awaited} == {role.name}:
@@ -107,36 +92,31 @@ def described(
     return Described(_with(roles, role), success, None, problems)
 
 
-def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple[str, ...] | None:
+def restarting_alone(training: Training, roles: Sequence[Role]) -> tuple[str, ...] | None:
     """The roles whose commands may run again each by itself, in the Pods that are there.
 
     Returns:
         The names of the roles; None if nodes go on only once all of them have begun anew.
     """
-    policy = policies.policy(runtime)
-    if policy == "mpi":  # nodes only serve it
+    if training.policy == "mpi":  # nodes only serve it
         return tuple(role.name for role in roles if role.name == LAUNCHER)
     if scaled := tuple(role.name for role in roles if role.bounds):
         return scaled
-    return tuple(role.name for role in roles) if policy is None else None
+    return tuple(role.name for role in roles) if training.policy is None else None
 
 
 def _impossible(
-    source: Source,
-    policy: str | None,
-    role: Role | None,
-    success: Success,
-    low: int,
-    high: int,
+    training: Training, role: Role | None, success: Success, low: int, high: int
 ) -> tuple[str, str] | None:
     """Why the nodes of a job cannot be as many as it asks for, and what to do."""
+    policy = training.policy
     anew = "remove it; another spec.trainer.numNodes is another run (etcompile.dev/run)"
     if policy == "mpi" and (role is None or low < 1):
         why = "the launcher is one of the nodes, and waits from the start for another one"
         return why, "have 2 nodes at least, in it and in spec.trainer.numNodes"
     if policy not in ("torch", "mpi", None):
         return f"{_TITLES.get(policy, policy)} tells every node how many there are", anew
-    if policy == "torch" and _is_torchtune(source):
+    if training.is_torchtune:
         return "Trainer completes tune run by the number of nodes", anew
     if role is None:
         return "no Job of its runtime is labelled as the trainer", "remove it"
@@ -146,17 +126,13 @@ def _impossible(
     return None
 
 
-def _is_torchtune(source: Source) -> bool:
-    command = source.data["spec"].get("trainer", {}).get("command")
-    return bool(command == torchtune.COMMAND)
-
-
-def _count(source: Source, place: int) -> tuple[str, Origin]:
+def _count(training: Training, name: str | None) -> tuple[str, Origin]:
     """What the number of nodes is called, and where it stands."""
+    place = [*(job["name"] for job in training.jobs), name].index(name)
+    own = "numNodes" in training.stated
+    title = "spec.trainer.numNodes" if own else "the numNodes of its runtime"
     path = (*JOB_SET, "replicatedJobs", place, "template", "spec", "parallelism")
-    own = "numNodes" in source.data["spec"].get("trainer", {})
-    name = "spec.trainer.numNodes" if own else "the numNodes of its runtime"
-    return name, Origin(source, path)
+    return title, training.runtime.at(*path)
 
 
 def _meeting(role: Role, subdomain: str) -> Role:

@@ -1,4 +1,4 @@
-"""What the policy of a runtime tells the nodes of a TrainJob: variables, ports, processes, slots.
+"""What the policy of a runtime tells the nodes of a TrainJob: variables, processes, keys, hosts.
 
 reference/trainer-v2.md 5.1, 5.3, 5.4, 5.6. Apart from the merge, which knows where they go.
 """
@@ -7,24 +7,25 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, Source
-from etcompile.frontends.annotations import NNODES
+from etcompile.diagnostics import Diagnostic
 from etcompile.frontends.hosts import CONFIG, DISCOVERY, HOSTFILE, HOSTS, config_files, discovery
-from etcompile.frontends.rendezvous import node_range
 from etcompile.frontends.ssh_access import kubeflow_ssh_keys, ssh_port
+from etcompile.frontends.trainer.training import (
+    INDEX,
+    LAUNCHER,
+    MAIN,
+    NODE,
+    PORT,
+    Training,
+    backoff_limit,
+    main_of,
+)
 from etcompile.k8s.quantity import number
 from etcompile.k8s.requests import gpus
 from etcompile.model import HostList, Mount, Role
 
-MAIN = "node"
-"""The container that trains."""
-NODE = "node"
-LAUNCHER = "launcher"
-"""The replicatedJobs that the policy mpi knows by their names."""
-INDEX = "batch.kubernetes.io/job-completion-index"
-PORT = 29500
 _OPEN_MPI = (
     "OMPI_MCA_orte_default_hostfile",
     "OMPI_MCA_orte_keep_fqdn_hostnames",
@@ -49,169 +50,62 @@ RESERVED: Mapping[str, tuple[str, ...]] = {
     "mpi": _OPEN_MPI,
 }
 """Variables that a policy sets and a TrainJob must not (reference 5.1, 5.4, 5.6)."""
-
 RENDEZVOUS = ("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")
 """Variables that tell torchrun where nodes meet that come and go."""
-
-_RESTARTS = "PET_MAX_RESTARTS"
-_BACKOFF_LIMIT = 6
-"""That of a Job without one."""
 
 _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 
 
-class NodeFacts(Struct, frozen=True):
-    """What the variables of the nodes of a job depend on.
+def processes(training: Training, container: Mapping[str, Any]) -> str:
+    """Processes per node: of all resources that it has, not only of the job's own (T5).
+
+    Trainer 2.0 and 2.1 take it from the runtime, too, and not only a number.
 
     Args:
-        container: The container that trains, with all its resources, JSON.
-        leader: The bare host name of the first.
-        elastic: The fewest and the most nodes there may be; None if their number stays.
-        failures: How many failures of its Pods their Job survives.
+        container: The container that trains, with all its resources.
     """
-
-    job: Mapping[str, Any]
-    spec: Mapping[str, Any]
-    container: Mapping[str, Any]
-    nodes: int
-    leader: str
-    elastic: tuple[int, int] | None = None
-    failures: int = 0
-
-    @property
-    def address(self) -> str:
-        """The host name of the first node."""
-        return f"{self.leader}.{subdomain(self.job, self.spec)}"
-
-    @property
-    def processes(self) -> str:
-        """Processes per node: of all resources that it has, not only of the job's own (T5).
-
-        Trainer 2.0 and 2.1 take it from the runtime, too, and not only a number.
-        """
-        stated = self.job["spec"].get("trainer", {}).get("numProcPerNode")
-        if stated is None:
-            stated = (self.spec.get("mlPolicy", {}).get("torch") or {}).get("numProcPerNode")
-        if stated not in (None, "auto", "cpu"):
-            return str(stated)
-        if stated != "cpu" and gpus(self.container):
-            return "auto"
-        for field in ("requests", "limits"):
-            amount = self.container.get("resources", {}).get(field, {}).get("cpu")
-            # A request of 0 is as good as none.
-            if amount is not None and (processors := number(amount)):
-                return str(max(math.ceil(processors), 1))
-        return "1"
+    stated = training.stated.get("numProcPerNode")
+    if stated is None:
+        stated = (training.ml_policy.get("torch") or {}).get("numProcPerNode")
+    if stated not in (None, "auto", "cpu"):
+        return str(stated)
+    if stated != "cpu" and gpus(container):
+        return "auto"
+    for field in ("requests", "limits"):
+        amount = container.get("resources", {}).get(field, {}).get("cpu")
+        # A request of 0 is as good as none.
+        if amount is not None and (processors := number(amount)):
+            return str(max(math.ceil(processors), 1))
+    return "1"
 
 
-def subdomain(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """The headless Service that host names end with (defect T11)."""
-    network = spec["template"]["spec"].get("network", {})
-    return str(network.get("subdomain") or job["metadata"]["name"])
-
-
-def coordinator(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
-    """The host name of the Pod that all others are told of, if there is one (reference 7.4)."""
-    if not (named := spec["template"]["spec"].get("coordinator")):
-        return None
-    pod = (named["replicatedJob"], named.get("jobIndex") or 0, named.get("podIndex") or 0)
-    return f"{job['metadata']['name']}-{'-'.join(map(str, pod))}.{subdomain(job, spec)}"
-
-
-def policy(spec: Mapping[str, Any]) -> str | None:
-    """The framework that a runtime tells its nodes of each other for, if it does."""
-    ml_policy = spec.get("mlPolicy", {})
-    return next((name for name in ("torch", "jax", "xgboost", "mpi") if name in ml_policy), None)
-
-
-def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The fewest and the most nodes that a job asks for, where their number may change.
-
-    Returns:
-        The two; None if it asks for nothing that can be read.
-    """
-    stated = (job["metadata"].get("annotations") or {}).get(NNODES)
-    return node_range(stated) if isinstance(stated, str) else None
-
-
-def backoff_limit(spec: Mapping[str, Any]) -> int:
-    """How many failures of its Pods a Job survives."""
-    stated = spec.get("backoffLimit")
-    return _BACKOFF_LIMIT if stated is None else int(stated)
-
-
-def replicated_job(spec: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """The replicatedJob of this name, JSON, if a runtime has it."""
-    jobs: Sequence[Mapping[str, Any]] = spec["template"]["spec"]["replicatedJobs"]
-    return next((replicated for replicated in jobs if replicated["name"] == name), None)
-
-
-def main_of(replicated: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The container of a replicatedJob that trains, JSON; empty if it has none."""
-    if replicated is None:
-        return {}
-    containers = replicated["template"]["spec"]["template"]["spec"]["containers"]
-    return next((container for container in containers if container["name"] == MAIN), {})
-
-
-def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The targets of `envInjection`: containers that are told of the nodes, too."""
-    torch = spec.get("mlPolicy", {}).get("torch") or {}
-    targets: Sequence[Mapping[str, Any]] = torch.get("envInjection", {}).get("targets") or ()
-    return targets
-
-
-def ready_port(pod: Mapping[str, Any]) -> int | None:
-    """The port by which a Pod is known to be ready: the one that a readiness probe tries."""
-    for container in pod["containers"]:
-        named = {port.get("name"): port["containerPort"] for port in container.get("ports", ())}
-        for kind in ("tcpSocket", "httpGet", "grpc"):
-            port = container.get("readinessProbe", {}).get(kind, {}).get("port")
-            port = named.get(port, port)
-            if isinstance(port, int):
-                return port
-    return None
-
-
-def mpi(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The policy of MPI, if the runtime has it."""
-    policy: Mapping[str, Any] | None = spec.get("mlPolicy", {}).get("mpi")
-    return policy
-
-
-def launcher_is_node(spec: Mapping[str, Any]) -> bool:
-    """Whether the launcher of a runtime of MPI is one of the nodes."""
-    takes_part = bool((mpi(spec) or {}).get("runLauncherAsNode"))
-    return takes_part and replicated_job(spec, LAUNCHER) is not None
-
-
-def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[str, Any]) -> int:
-    """Processes that MPI starts on a host (reference 5.6)."""
-    if (stated := job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
-        return int(stated)
-    own = (mpi(spec) or {}).get("numProcPerNode") or 1
-    return max(gpus(container), 1) if own == 1 else int(own)
-
-
-def node_variables(facts: NodeFacts) -> Iterator[dict[str, Any]]:
+def node_variables(training: Training, container: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The variables by which nodes find each other (reference 5.1, 5.3, 5.4).
 
     Nodes that come and go meet at the first one, unless the runtime or the job names another
     place; torchrun does not read the address of a master then. It starts the processes of a node
     that has lost another one again as often as their Job survives failures, instead of never.
+
+    Args:
+        container: The container that trains, with all its resources.
     """
-    values: dict[str, Any]
-    nodes, first = facts.nodes, facts.address
-    match policy(facts.spec):
+    leader, first = training.trainers[0], training.first_host
+    nodes = training.nodes
+    values: dict[str, Any] = {}
+    match training.policy:
         case "torch":
-            count = ":".join(map(str, facts.elastic or (nodes,)))
-            addresses = (count, facts.processes, _RANK, first, str(PORT))
+            count = ":".join(map(str, training.limits or (nodes,)))
+            addresses = (count, processes(training, container), _RANK, first, str(PORT))
             values = dict(zip(RESERVED["torch"], addresses, strict=True))
-            if facts.elastic:
-                own = (facts.container, facts.job["spec"].get("trainer", {}))
-                stated = {entry["name"] for owner in own for entry in owner.get("env", ())}
-                meets = ("c10d", f"{first}:{PORT}", str(facts.failures))
-                ours = zip((*RENDEZVOUS, _RESTARTS), meets, strict=True)
+            if training.limits:
+                owners = (container, training.stated)
+                stated = {entry["name"] for owner in owners for entry in owner.get("env", ())}
+                failures = str(backoff_limit(training.jobs[leader]))
+                names, meets = (
+                    (*RENDEZVOUS, "PET_MAX_RESTARTS"),
+                    ("c10d", f"{first}:{PORT}", failures),
+                )
+                ours = zip(names, meets, strict=True)
                 values |= {name: value for name, value in ours if name not in stated}
         case "jax":
             values = {
@@ -220,22 +114,18 @@ def node_variables(facts: NodeFacts) -> Iterator[dict[str, Any]]:
                 "JAX_COORDINATOR_ADDRESS": f"{first}:{PORT}",
             }
         case "xgboost":
-            workers = str(nodes * max(gpus(facts.container), 1))
+            workers = str(nodes * max(gpus(container), 1))
             values = dict(zip(RESERVED["xgboost"], (first, str(PORT), _RANK, workers), strict=True))
-        case _:
-            values = {}
     for variable, value in values.items():
         yield {"name": variable, "value" if isinstance(value, str) else "valueFrom": value}
 
 
 def launcher_variables(slots: int, ssh: str, stated: Collection[str]) -> Iterator[dict[str, Any]]:
     """What Open MPI is told on the launcher, version 5 under the names that it reads (T2)."""
-    values = (HOSTFILE, "true", str(slots), ssh)
-    for name, value in zip(_OPEN_MPI, values, strict=True):
+    for name, value in zip(_OPEN_MPI, (HOSTFILE, "true", str(slots), ssh), strict=True):
         yield {"name": name, "value": value}
     # With true, PRRTE takes the launcher's own line of the hostfile for another host.
-    values = (HOSTFILE, "false", str(slots), ssh)
-    for name, value in zip(_OPEN_MPI_5, values, strict=True):
+    for name, value in zip(_OPEN_MPI_5, (HOSTFILE, "false", str(slots), ssh), strict=True):
         if name not in stated:
             yield {"name": name, "value": value}
 
@@ -250,7 +140,7 @@ _SSH_HOME = "/root/.ssh"
 
 
 def with_mpi(
-    source: Source, runtime: Mapping[str, Any], roles: Sequence[Role]
+    training: Training, roles: Sequence[Role]
 ) -> tuple[tuple[Role, ...], dict[str, Any], list[Diagnostic]]:
     """The policy's part of a job.
 
@@ -258,15 +148,15 @@ def with_mpi(
         All roles, the launcher with what the policy adds to it; fields of the job; and what is to
         be said about the port of ssh.
     """
-    if (policy := mpi(runtime)) is None:
+    if (policy := training.mpi) is None:
         return tuple(roles), {}, []
     reached = {role.name: role for role in roles if role.name in (NODE, LAUNCHER)}
     launcher, node = reached.get(LAUNCHER), reached.get(NODE)
-    is_host = {NODE, LAUNCHER} if launcher_is_node(runtime) else {NODE}
-    names = tuple(name for name in reached if name in is_host)
-    changes = elastic(source.data) is not None
+    names = tuple(name for name in reached if name == NODE or training.launcher_is_node)
+    changes = training.limits is not None
     lists = [HostList(_HOSTFILE, names, "{host} slots={slots}", live=changes)]
-    fields: dict[str, Any] = {"host_lists": lists, "slots": slots_of(source.data, runtime)}
+    slots = training.slots(main_of(training.replicated_job(LAUNCHER)))
+    fields: dict[str, Any] = {"host_lists": lists, "slots": slots}
     if changes:  # by a script elastic Horovod finds hosts
         lists.append(HostList(HOSTS, names, "{host}:{slots}"))
         fields["files"] = (discovery(),)
@@ -277,12 +167,12 @@ def with_mpi(
     problems: list[Diagnostic] = []
     if launcher is not None:
         template = node.template if node is not None else None
-        port, problems = ssh_port(source, launcher.template, template, serves=False)
+        port, problems = ssh_port(training.job, launcher.template, template, serves=False)
     path = str(policy.get("sshAuthMountPath") or _SSH_HOME)
     # Root's ssh refuses a private key that its group may read.
     private = 0o600 if path.rstrip("/") == _SSH_HOME else 0o640
     fields["credentials"] = kubeflow_ssh_keys(
-        f"{source.data['metadata']['name']}-mpi-ssh-auth",
+        f"{training.name}-mpi-ssh-auth",
         path,
         port,
         MPI_KEYS,
@@ -302,9 +192,3 @@ def with_mpi(
         own = structs.replace(launcher, additions=additions)
         roles = [own if role is launcher else role for role in roles]
     return tuple(roles), fields, problems
-
-
-def slots_of(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> int:
-    """Processes that the launcher starts on each host."""
-    main = main_of(replicated_job(runtime, LAUNCHER))
-    return slots(job, runtime, main)

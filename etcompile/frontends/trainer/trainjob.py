@@ -30,8 +30,19 @@ from etcompile.frontends.operators import TRAINER
 from etcompile.frontends.recovery import TOGETHER
 from etcompile.frontends.ssh_access import SSH_PORT
 from etcompile.frontends.trainer import elastic_nodes, policies
-from etcompile.frontends.trainer.merge import JOB_SET, RUNTIME, claims, step_of, trainers
-from etcompile.frontends.trainer.policies import INDEX, LAUNCHER, MAIN, NODE
+from etcompile.frontends.trainer.training import (
+    INDEX,
+    JOB_SET,
+    LAUNCHER,
+    MAIN,
+    NODE,
+    POD,
+    RUNTIME,
+    Training,
+    backoff_limit,
+    ready_port,
+    step_of,
+)
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
@@ -86,25 +97,22 @@ def lower(source: Source) -> Lowered:
     """The job of a TrainJob that its runtime is merged into; none of one without a runtime."""
     if RUNTIME not in source.data:
         return None, ()
-    data, name = source.data, source.data["metadata"]["name"]
-    runtime = data[RUNTIME]["spec"]
-    job_set = runtime["template"]["spec"]
-    jobs = job_set["replicatedJobs"]
-    notes: list[Diagnostic] = []
-    trainer = next((jobs[place]["name"] for place in trainers(jobs)), None)
-    subdomain = policies.subdomain(data, runtime)
-    parts = _parts(job_set, policies.coordinator(data, runtime))
+    data, training = source.data, Training(source, model.Origin(source, (RUNTIME,)))
+    name, job_set = training.name, training.job_set
+    trainer = next((training.jobs[place]["name"] for place in training.trainers), None)
+    parts = _parts(job_set, training.coordinator)
     success = _success(job_set, parts)
     awaited = {name for part in parts for name in part.waits_for("Complete")}
     awaited = {part.role for part in parts if part.replicated["name"] in awaited}
     roles: list[model.Role] = []
+    notes: list[Diagnostic] = []
     for part in parts:
-        role, problems = _role(source, part, ends=part.role in {*success.roles, *awaited})
+        role, problems = _role(training, part, ends=part.role in {*success.roles, *awaited})
         roles.append(role)
         notes += problems
-    of_mpi, fields, problems = policies.with_mpi(source, runtime, roles)
-    elastic = elastic_nodes.described(source, runtime, of_mpi, success, awaited)
-    gated, lists = _gated(parts, elastic.roles, gate_timeout(source), runtime)
+    of_mpi, fields, problems = policies.with_mpi(training, roles)
+    elastic = elastic_nodes.described(training, of_mpi, success, awaited)
+    gated, lists = _gated(parts, elastic.roles, training)
     notes += [*problems, *elastic.diagnostics]
     gates = {role.name: role.additions.gate for role in gated if role.additions.gate}
     if waiting := {name: gate.completed for name, gate in gates.items() if gate.completed}:
@@ -137,12 +145,20 @@ def lower(source: Source) -> Lowered:
         ),
         config_name=config_name(name),
         document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
-        identity=_identity(name, gated, subdomain, parts),
+        identity=_identity(training, gated, parts),
         origin=model.Origin(source),
         # Host names are written with the Service's name, so that they need no search domain.
-        service=model.SharedService(subdomain, searched=False),
+        service=model.SharedService(training.subdomain, searched=False),
         host_lists=(*fields.pop("host_lists", ()), *lists),
-        claims=claims(data, runtime),
+        claims=tuple(
+            model.Claim(
+                name=training.claim_name(template),
+                spec=template.get("spec", {}),
+                labels=template["metadata"].get("labels", {}),
+                annotations=template["metadata"].get("annotations", {}),
+            )
+            for template in training.claims
+        ),
         gang=gang.by_runtime(source, (RUNTIME, "spec"), trainer),
         names_namespace=_APART if apart else None,
         fixed=elastic.fixed,
@@ -150,7 +166,7 @@ def lower(source: Source) -> Lowered:
     )
     if not recovery.restarts_in_place(source):
         return job, notes
-    each = elastic_nodes.restarting_alone(runtime, gated)
+    each = elastic_nodes.restarting_alone(training, gated)
     notes += recovery.contradiction(source, gated, each)
     if each is None and len(gated) > 1:
         names = " and ".join(role.name for role in gated)
@@ -216,11 +232,10 @@ def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> model.Succes
     return model.Success(tuple(roles), "any" if any_of else "all")
 
 
-def _role(source: Source, part: _Part, *, ends: bool) -> tuple[model.Role, list[Diagnostic]]:
+def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, list[Diagnostic]]:
     """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4)."""
-    path = (*JOB_SET, "replicatedJobs", part.place, "template", "spec", "template")
-    origin, metadata = model.Origin(source, path), source.data["metadata"]
-    job, name = metadata["name"], part.replicated["name"]
+    origin = training.runtime.at(*JOB_SET, "replicatedJobs", part.place, *POD[:-1])
+    job, name = training.name, part.replicated["name"]
     spec = part.replicated["template"]["spec"]
     template, pod_spec = spec["template"], spec["template"]["spec"]
     restart = pod_spec.get("restartPolicy") or "OnFailure"
@@ -233,10 +248,11 @@ def _role(source: Source, part: _Part, *, ends: bool) -> tuple[model.Role, list[
         main, problems = main_container(origin, template)
     numbers, own, noted = part.numbers, {}, {}
     # The domain that the Job has for itself: a label of nodes.
-    holders = (part.replicated["template"], source.data[RUNTIME]["spec"]["template"])
+    holders = (part.replicated["template"], training.spec["template"])
     stated = (holder.get("metadata", {}).get("annotations", {}).get(TOPOLOGY) for holder in holders)
     if (topology := next((name for name in stated if name is not None), None)) is not None:
-        text = f"{metadata.get('namespace') or 'default'}/{stem}".encode()
+        namespace = training.job.data["metadata"].get("namespace") or "default"
+        text = f"{namespace}/{stem}".encode()
         key = hashlib.sha1(text, usedforsecurity=False).hexdigest()
         # JobSet's number, or a class, whose number is not known.
         named = str(pod_spec.get("priorityClassName") or "")[:63].rstrip("-.")
@@ -256,7 +272,7 @@ def _role(source: Source, part: _Part, *, ends: bool) -> tuple[model.Role, list[
         # Of several Jobs of a replicatedJob each finds its own Pods.
         index = f"{_JOB_SET_LABEL}/job-index"
         common[index] = part.numbers[index]
-    deadlines = (spec.get(_DEADLINE), source.data["spec"].get(_DEADLINE))
+    deadlines = (spec.get(_DEADLINE), training.job.data["spec"].get(_DEADLINE))
     role = model.Role(
         name=part.role,
         naming=model.Naming(stem=stem),
@@ -279,7 +295,7 @@ def _role(source: Source, part: _Part, *, ends: bool) -> tuple[model.Role, list[
             comes_back="when-gone",
             deadline=min((seconds for seconds in deadlines if seconds is not None), default=None),
             serves=not ends,
-            failures=policies.backoff_limit(spec),
+            failures=backoff_limit(part.replicated),
         ),
     )
     return role, [*problems, *template_notes(origin, template, restart_policy=restart)]
@@ -308,14 +324,13 @@ def _exclusive(spec: Mapping[str, Any], topology: str, key: str, priority: str) 
 
 
 def _gated(
-    parts: Sequence[_Part], roles: Sequence[model.Role], timeout: int, runtime: Mapping[str, Any]
+    parts: Sequence[_Part], roles: Sequence[model.Role], training: Training
 ) -> tuple[tuple[model.Role, ...], list[model.HostList]]:
     """The roles with what they wait for, and the lists of hosts that they read (`dependsOn`)."""
-    is_mpi = policies.mpi(runtime) is not None
     gated: list[model.Role] = []
     lists: list[model.HostList] = []
-    for part, role in zip(parts, roles, strict=True):
-        others = [*zip(parts, roles, strict=True)]
+    others = [*zip(parts, roles, strict=True)]
+    for part, role in others:
         ready, complete = (
             [other for of, other in others if of.replicated["name"] in part.waits_for(status)]
             for status in ("Ready", "Complete")
@@ -325,22 +340,21 @@ def _gated(
             continue
         # A launcher that starts processes on its own host, by its name in the hostfile, waits for
         # that name, too (defect T18).
-        itself = is_mpi and role.name == LAUNCHER and policies.launcher_is_node(runtime)
-        itself = itself and bool(ready)
+        itself = bool(ready) and role.name == LAUNCHER and training.launcher_is_node
         key = f"hosts-of-{role.name}" if ready else ""
         names = tuple(other.name for other in ready)
         if ready:
             listed = (*names, role.name) if itself else names
             lists.append(model.HostList(key, listed, "{host}", live=False))
-        ssh = is_mpi and NODE in names
+        ssh = training.mpi is not None and NODE in names
         # The same for all of them: `unsupported` has looked.
-        ports = (policies.ready_port(other.template.spec) for other in ready)
+        ports = (ready_port(other.template.spec) for other in ready)
         gate = model.Gate(
             roles=names,
             hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
             mounts=(),
             ssh=ssh,
-            timeout=timeout,
+            timeout=gate_timeout(training.job),
             name="wait-for-workers" if ready else "wait-for-jobs",
             file=key or None,
             port=None if ssh else next((port for port in ports if port is not None), None),
@@ -353,7 +367,7 @@ def _gated(
 
 
 def _identity(
-    name: str, roles: Sequence[model.Role], subdomain: str, parts: Sequence[_Part]
+    training: Training, roles: Sequence[model.Role], parts: Sequence[_Part]
 ) -> dict[str, Any]:
     """What the job's Pods are made of, without what only a watcher reads.
 
@@ -361,8 +375,8 @@ def _identity(
     """
     return {
         "kind": "TrainJob",
-        "name": name,
-        "subdomain": subdomain,
+        "name": training.name,
+        "subdomain": training.subdomain,
         "jobs": [
             {
                 "name": role.naming.stem,
@@ -384,7 +398,7 @@ KINDS = (
         summary="Kubeflow Trainer v2: torch, JAX, XGBoost, MPI and plain jobs, with their runtimes",
         annotations=ANNOTATIONS,
         pod_counts=(("spec", "trainer", "numNodes"),),
-        pod_templates=((*JOB_SET, "replicatedJobs", "*", "template", "spec", "template"),),
+        pod_templates=((RUNTIME, *JOB_SET, "replicatedJobs", "*", *POD[:-1]),),
         volumes=(policies.MPI_KEYS, policies.MPI_HOSTS.volume),
         managed_by=("spec", "managedBy"),
         managers=("trainer.kubeflow.org/trainjob-controller",),

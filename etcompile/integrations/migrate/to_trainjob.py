@@ -21,8 +21,8 @@ from etcompile.emit import to_yaml
 from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.kubeflow import jaxjob, pytorchjob, xgboostjob
 from etcompile.frontends.kubeflow.framework import Framework
-from etcompile.frontends.trainer.merge import node_counts
-from etcompile.frontends.trainer.policies import INDEX, MAIN, PORT, RESERVED
+from etcompile.frontends.trainer.policies import RESERVED
+from etcompile.frontends.trainer.training import INDEX, MAIN, PORT
 from etcompile.frontends.trainer.trainjob import ANNOTATIONS
 from etcompile.integrations.migrate.migration import Migrated
 from etcompile.k8s.path import dotted
@@ -133,7 +133,7 @@ def _to_trainjob(document: Document, options: Options) -> Migrated:
                 return Migrated({}, (_refusal(document, (*path, field, index, "name"), reason),))
     diagnostics = [*_losses(job)]
     train_job, runtime = _converted(job)
-    ((count, _),) = node_counts(train_job, runtime["spec"])
+    count = train_job["spec"]["trainer"]["numNodes"]
     rest = f"-{MAIN}-0-{max(count, 1) - 1}{_SUFFIX}"
     most = _LONGEST_POD - len(rest)
     if len(job.name) > most:
