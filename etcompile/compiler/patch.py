@@ -13,7 +13,7 @@ from etcompile.compiler.lower import is_skipped
 from etcompile.compiler.olderapis import in_current_version
 from etcompile.compiler.runtimes import is_runtime, named_runtimes, with_runtimes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.frontends.operators import DLROVER
+from etcompile.frontends.kind import DLROVER
 from etcompile.k8s.objects import is_namespaced
 from etcompile.load import Document
 from etcompile.model import DLROVER_VERSION

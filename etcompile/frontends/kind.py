@@ -1,6 +1,7 @@
-"""What a frontend has to say about a kind so that the pipeline can read it.
+"""What a frontend says of a kind, so that the pipeline can read it, and of who runs it elsewhere.
 
-Apart from the frontends, so that they share one shape and the pipeline needs no other.
+Of operators only what a hand-over has to know: how a job is taken from its operator follows from
+that, so that `etcompile migrate` needs no edit for a new kind.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,9 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
-from etcompile.frontends import recovery
-from etcompile.frontends.annotations import OF_EVERY_JOB, Annotations, check_annotations
-from etcompile.frontends.operators import Operator
+from etcompile.frontends.annotations import OF_EVERY_JOB, Annotations, check_annotations, recovered
 from etcompile.k8s.path import value_at
 from etcompile.model import Intent, Job
 
@@ -23,6 +22,34 @@ MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 
 Lowered = tuple[Job | Intent | None, Sequence[Diagnostic]]
 """What a document became, None if it cannot be a job or an intent; and what is to be said of it."""
+
+
+class Operator(Struct, frozen=True):
+    """The operator that runs jobs of a kind.
+
+    Args:
+        namespace: Where its own manifests install it.
+        deployment: The Deployment of that installation.
+        skips_deleted: It leaves a job alone once that is being deleted, so that it need not be
+            stopped while its objects lose their owner.
+        workers: Where the status lists the workers that run, by name; none if the spec says it.
+        scalers: Kinds of its API group that scale a job and are left over when the job goes.
+        makes: What it makes of a job besides Pods, Services, ConfigMaps, Jobs, rights and
+            autoscalers: API versions and kinds.
+        generates_names: Its Pods have names that end at random: none can become what is rendered,
+            so that a run ends where it is, and another begins.
+        lost: What nobody does any more for a run that goes on without it, besides its policies.
+    """
+
+    name: str
+    namespace: str
+    deployment: str
+    skips_deleted: bool = False
+    workers: ValuePath = ()
+    scalers: tuple[str, ...] = ()
+    makes: tuple[tuple[str, str], ...] = ()
+    generates_names: bool = False
+    lost: tuple[str, ...] = ()
 
 
 class Kind(Struct, frozen=True):
@@ -71,7 +98,7 @@ class Kind(Struct, frozen=True):
         problems = [*check_annotations(source, known)]
         value, notes = self.lower(source)
         if isinstance(value, Job):
-            value, more = recovery.recovered(value, source)
+            value, more = recovered(value, source)
             problems += more
         return value, [*problems, *notes]
 
@@ -125,3 +152,47 @@ def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:
     keys = range(len(value)) if isinstance(value, list) else value
     for key in keys if isinstance(value, list | Mapping) else ():
         yield (*path[:star], key, *path[star + 1 :])
+
+
+ET_OPERATOR = Operator(
+    name="et-operator",
+    namespace="kube-ai",
+    deployment="et-operator",
+    skips_deleted=True,
+    workers=("status", "targetWorkers"),
+    scalers=("ScaleOut", "ScaleIn"),
+    lost=("nobody rewrites the launcher's host file: a lost worker stays on it",),
+)
+
+TRAINING_OPERATOR = Operator(
+    name="Training Operator",
+    namespace="kubeflow",
+    deployment="training-operator",
+    skips_deleted=True,
+)
+
+MPI_OPERATOR = Operator(
+    name="MPI Operator",
+    namespace="mpi-operator",
+    deployment="mpi-operator",
+    skips_deleted=True,  # reference/mpi-operator-v2.md 5, step 1
+    lost=("nobody repairs the host file in the job's ConfigMap",),
+)
+
+DLROVER = Operator(
+    name="DLRover operator",
+    namespace="dlrover",
+    deployment="dlrover-controller-manager",
+    scalers=("ScalePlan",),
+    lost=(
+        "nothing follows a worker that fails: its master makes no Pods without the custom resource",
+    ),
+)
+
+TRAINER = Operator(
+    name="Kubeflow Trainer",
+    namespace="kubeflow-system",
+    deployment="kubeflow-trainer-controller-manager",
+    makes=(("jobset.x-k8s.io/v1alpha2", "JobSet"), ("v1", "PersistentVolumeClaim")),
+    generates_names=True,  # reference/trainer-v2.md 7.4
+)

@@ -1,6 +1,6 @@
 """What frontends say of a field: that it changes nothing, is replaced, or is not compiled."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
@@ -36,6 +36,22 @@ def not_compiled(place: Location, where: str, reason: str, advice: str) -> Diagn
     return diagnose(codes.NOT_COMPILED, place, where=where, reason=reason, advice=advice)
 
 
+def overwritten(
+    place: Location, where: str, name: object, reason: str, advice: str = "remove it"
+) -> Diagnostic:
+    """A warning for a value that the job replaces."""
+    facts = {"where": where, "name": name, "reason": reason}
+    return diagnose(codes.OVERWRITTEN, place, **facts, advice=advice)
+
+
+def no_such_container(
+    place: Location, kind: str, container: str, containers: Iterable[Mapping[str, Any]]
+) -> Diagnostic:
+    """An error for a container that a kind needs, and a Pod template does not have."""
+    names = ", ".join(other["name"] for other in containers)
+    return diagnose(codes.NO_SUCH_CONTAINER, place, kind=kind, container=container, names=names)
+
+
 def ttl_note(source: Source, path: ValuePath) -> Iterator[Diagnostic]:
     """A warning for `ttlSecondsAfterFinished`, which works only where no tool syncs Git."""
     reason = "what deletes itself would be created again, and run again"
@@ -67,14 +83,10 @@ def template_notes(
     ]
     own = template["spec"].get("restartPolicy", restart_policy)
     if own != restart_policy:
-        notes.append(
-            diagnose(
-                codes.OVERWRITTEN,
-                origin.locate("spec", "restartPolicy"),
-                where="template.spec.restartPolicy",
-                name=own,
-                reason=f"the job's Pods have {restart_policy}",
-                advice="restartPolicy beside the template says which failures are replaced",
-            )
+        place, reason = (
+            origin.locate("spec", "restartPolicy"),
+            f"the job's Pods have {restart_policy}",
         )
+        advice = "restartPolicy beside the template says which failures are replaced"
+        notes.append(overwritten(place, "template.spec.restartPolicy", own, reason, advice))
     return notes

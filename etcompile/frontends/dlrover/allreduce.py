@@ -18,7 +18,7 @@ from etcompile.frontends.annotations import (
     annotation_value,
     unused_annotation,
 )
-from etcompile.frontends.dlrover import master, replica_types
+from etcompile.frontends.dlrover import elastic_pods
 from etcompile.frontends.dlrover.elastic_spec import MASTER, MASTER_PORT, PARAMETER_SERVERS, Spec
 from etcompile.frontends.notes import no_effect
 from etcompile.frontends.rendezvous import Rendezvous, parsed, rendezvous, runs_agent
@@ -73,14 +73,14 @@ def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
     command = (
         # Without a number of nodes there is nothing to prime it with.
         *(("sh", f"{SCRIPTS_PATH}/{_START}") if meeting else ()),
-        *master.PROGRAM,
+        *elastic_pods.PROGRAM,
         *("--platform", "local"),
         *("--job_name", spec.name),
         *("--node_num", str(max(spec.replicas("worker"), 1))),
         *("--port", str(MASTER_PORT)),
-        *master.command_options(spec, local=True),
+        *elastic_pods.command_options(spec, local=True),
     )
-    return master.role(
+    return elastic_pods.master_role(
         spec,
         command,
         account=None,
@@ -95,7 +95,7 @@ def _master(spec: Spec, meeting: Rendezvous | None) -> Role:
 
 def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
     count = spec.replicas("worker")
-    env = tuple(replica_types.variables(spec, "worker", count, master=True))
+    env = tuple(elastic_pods.variables(spec, "worker", count, master=True))
     # Until somebody is behind the master's address, agents may find no route and give up.
     gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, "wait-for-master", MASTER_PORT)
     bounds = Bounds(quorum=count)
@@ -104,8 +104,8 @@ def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
         bounds = Bounds(meeting.minimum, meeting.maximum, place, _LIMITS)
     # Upstream never follows a worker that ran out of memory, and says nothing (defect 14): it would
     # do so again. Here the run fails if too few are left.
-    relaunch = replica_types.relaunch(spec, budget=True, never=("OOMKilled", 247), joint=True)
-    return replica_types.role(
+    relaunch = elastic_pods.relaunch(spec, budget=True, never=("OOMKilled", 247), joint=True)
+    return elastic_pods.role(
         spec, "worker", count, env, gate=gate, bounds=bounds, relaunch=relaunch
     )
 
@@ -152,7 +152,7 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
         yield from no_effect(spec.source, ("spec", field), reason)
     if spec.types["worker"].get("autoScale"):
         reason = "with AllreduceStrategy DLRover looks for free nodes and always finds none"
-        yield from replica_types.unused_fields(spec, "worker", {"autoScale": reason})
+        yield from elastic_pods.unused_fields(spec, "worker", {"autoScale": reason})
     if spec.annotation(PARAMETER_SERVERS) is not None:
         reason = "this job has no parameter servers"
         yield unused_annotation(spec.source, PARAMETER_SERVERS, reason, "")

@@ -13,6 +13,7 @@ from msgspec import Struct
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.digest import sha256
 from etcompile.frontends.annotations import ANY, NNODES, Annotations, annotations_of, matching
+from etcompile.frontends.notes import overwritten
 from etcompile.model import DLROVER_NEWEST, DLROVER_VERSION, Origin
 
 API_VERSION = "elastic.iml.github.io/v1alpha1"
@@ -162,6 +163,4 @@ def crash_notes(origin: Origin, metadata: Mapping[str, Any]) -> Iterator[Diagnos
     name, value = _CRASHING
     if metadata.get("labels", {}).get(name) == value:
         reason = "on a Pod without an owner it makes a DLRover operator that still runs crash"
-        facts = {"where": "label", "name": f"{name}: {value}", "reason": reason}
-        place = origin.locate("labels", name)
-        yield diagnose(codes.OVERWRITTEN, place, **facts, advice="remove it")
+        yield overwritten(origin.locate("labels", name), "label", f"{name}: {value}", reason)

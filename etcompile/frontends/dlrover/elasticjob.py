@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends import gang, recovery
+from etcompile.frontends import annotations, gang
 from etcompile.frontends.annotations import NNODES, annotations_of
-from etcompile.frontends.dlrover import allreduce, master, parameter_servers, replica_types
+from etcompile.frontends.dlrover import allreduce, elastic_pods, parameter_servers
 from etcompile.frontends.dlrover.elastic_spec import (
     ALLREDUCE,
     ANNOTATIONS,
@@ -22,29 +22,25 @@ from etcompile.frontends.dlrover.elastic_spec import (
     crash_notes,
     read_version,
 )
-from etcompile.frontends.dlrover.replica_types import UNREAD_OF_TYPE
 from etcompile.frontends.document_parts import MAIN_CONTAINER, clean_document
-from etcompile.frontends.kind import Kind, Lowered
-from etcompile.frontends.notes import template_notes, unused
-from etcompile.frontends.operators import DLROVER
+from etcompile.frontends.kind import DLROVER, Kind, Lowered
+from etcompile.frontends.notes import no_such_container, template_notes, unused
 from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.model import DLROVER_VERSION, Job, Origin, RunPolicy
 from etcompile.model.protocol import config_name
-
-_MAIN = "main"
 
 
 def lower(source: Source) -> Lowered:
     """The job of an ElasticJob that `schemas/ElasticJob.json` accepts."""
     notes = []
-    if recovery.restarts_in_place(source):
+    if annotations.restarts_in_place(source):
         # DLRover restarts in its own way (reference/dlrover.md 4).
-        advice = f"remove {recovery.RESTART}"
+        advice = f"remove {annotations.RESTART}"
         problem = "a replica that failed is followed by another Pod, as DLRover's master does it"
         if source.data["spec"].get("distributionStrategy") == ALLREDUCE:
             problem = "dlrover-run itself starts its processes again, in their container"
             advice += ", and say how often with dlrover-run --max_restarts"
-        notes.append(recovery.impossible(source, problem, advice))
+        notes.append(annotations.impossible(source, problem, advice))
     mains, problems = _mains(source)
     notes += problems
     if mains is None:
@@ -66,13 +62,13 @@ def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
     mains: dict[str, str] = {}
     for name, fields in source.data["spec"]["replicaSpecs"].items():
         template = fields["template"]
-        names = [container["name"] for container in template["spec"]["containers"]]
-        annotations = template.get("metadata", {}).get("annotations", {})
-        mains[name] = annotations.get(MAIN_CONTAINER, _MAIN if len(names) > 1 else names[0])
-        if mains[name] not in names:
-            path = ("spec", "replicaSpecs", name, "template", "spec", "containers")
-            facts = {"kind": "ElasticJob", "container": mains[name], "names": ", ".join(names)}
-            return None, [diagnose(codes.NO_SUCH_CONTAINER, source.locate(path), **facts)]
+        containers = template["spec"]["containers"]
+        named = template.get("metadata", {}).get("annotations", {}).get(MAIN_CONTAINER)
+        default = "main" if len(containers) > 1 else containers[0]["name"]
+        mains[name] = default if named is None else named
+        if all(container["name"] != mains[name] for container in containers):
+            place = source.locate(("spec", "replicaSpecs", name, "template", "spec", "containers"))
+            return None, [no_such_container(place, "ElasticJob", mains[name], containers)]
     return mains, []
 
 
@@ -120,7 +116,7 @@ def _job(spec: Spec) -> Job:
 
 def _identity(spec: Spec, version: str) -> dict[str, Any]:
     """What the job's Pods are made of; their number too, because `NODE_NUM` says it."""
-    policies = ("restartCount", *UNREAD_OF_TYPE, "template")
+    policies = ("restartCount", *elastic_pods.UNREAD_OF_TYPE, "template")
     types = {
         name: {
             **{k: v for k, v in fields.items() if k not in policies},
@@ -129,7 +125,7 @@ def _identity(spec: Spec, version: str) -> dict[str, Any]:
         for name, fields in spec.types.items()
     }
     fields = {k: v for k, v in spec.fields.items() if k != "suspend"}
-    names = (PARAMETER_SERVERS, NNODES, *master.ANNOTATIONS)
+    names = (PARAMETER_SERVERS, NNODES, *elastic_pods.ANNOTATIONS)
     annotations = annotations_of(spec.source)
     return {
         "kind": "ElasticJob",
@@ -141,7 +137,7 @@ def _identity(spec: Spec, version: str) -> dict[str, Any]:
 
 
 def _notes(spec: Spec) -> Iterator[Diagnostic]:
-    yield from replica_types.notes(spec)
+    yield from elastic_pods.notes(spec)
     for name, fields in spec.types.items():
         if name == MASTER:
             continue
@@ -156,7 +152,7 @@ def _notes(spec: Spec) -> Iterator[Diagnostic]:
             yield unused(place, where, reason, "restartCount says how often")
     yield from (allreduce if spec.is_allreduce else parameter_servers).notes(spec)
     if spec.is_allreduce or not parameter_servers.is_static(spec):
-        yield from master.notes(spec, local=spec.is_allreduce)
+        yield from elastic_pods.master_notes(spec, local=spec.is_allreduce)
     # Upstream's master ends a job without workers within seconds.
     empty = not spec.replicas("worker")
     if not spec.is_allreduce and "ps" in spec.types:
@@ -174,7 +170,7 @@ KINDS = (
         schema="ElasticJob.json",
         lower=lower,
         summary="DLRover: elastic PyTorch, and TensorFlow with parameter servers",
-        annotations={**ANNOTATIONS, **gang.ANNOTATIONS, **recovery.ANNOTATIONS},
+        annotations={**ANNOTATIONS, **gang.ANNOTATIONS, **annotations.OF_RESTARTS},
         pod_counts=(("spec", "replicaSpecs", "*", "replicas"),),
         pod_templates=(("spec", "replicaSpecs", "*", "template"),),
         completed=(MASTER,),

@@ -13,7 +13,8 @@ from typing import Any
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends.annotations import NNODES, annotation_value, unused_annotation
-from etcompile.frontends.dlrover import master, replica_types
+from etcompile.frontends.dlrover import elastic_pods
+from etcompile.frontends.dlrover.elastic_pods import PORTS, UNREAD, UNREAD_OF_TYPE
 from etcompile.frontends.dlrover.elastic_spec import (
     API_VERSION,
     MASTER,
@@ -21,8 +22,7 @@ from etcompile.frontends.dlrover.elastic_spec import (
     PARAMETER_SERVERS,
     Spec,
 )
-from etcompile.frontends.dlrover.replica_types import PORTS, UNREAD, UNREAD_OF_TYPE
-from etcompile.frontends.notes import no_effect, unused
+from etcompile.frontends.notes import no_effect, overwritten, unused
 from etcompile.k8s.quantity import number
 from etcompile.launch.commands import command_words
 
@@ -67,18 +67,20 @@ def described(spec: Spec) -> dict[str, Any]:
     # Only up to 0.5 a master reads ScalePlans that people write (reference 5).
     plans = spec.version <= _LAST_WITH_PLANS
     command = (
-        *master.PROGRAM,
+        *elastic_pods.PROGRAM,
         *("--platform", "pyk8s"),
         # Known when the Pod is there: Kubernetes fills it in.
         *("--namespace", "$(POD_NAMESPACE)"),
         *("--job_name", spec.name),
         *("--port", str(MASTER_PORT)),
-        *master.command_options(spec, local=False),
+        *elastic_pods.command_options(spec, local=False),
     )
     env = (model.Env("POD_NAMESPACE", field="metadata.namespace"),)
     account = f"{spec.name}-{MASTER}"
     # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
-    role = master.role(spec, command, account=account, env=env, run_once=True, restart="ExitCode")
+    role = elastic_pods.master_role(
+        spec, command, account=account, env=env, run_once=True, restart="ExitCode"
+    )
     return {
         "roles": (role,),
         "access": _access(spec, plans=plans),
@@ -121,7 +123,7 @@ def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> mode
     config = json.dumps({"cluster": cluster, "task": {"type": name, "index": "#"}})
     before, after = config.rsplit('"#"', 1)
     env = (
-        *replica_types.variables(spec, name, count, master=False),
+        *elastic_pods.variables(spec, name, count, master=False),
         model.IndexedEnv("TF_CONFIG", (before, after), rank=True),
     )
     # A chief that is not written down is a worker.
@@ -130,9 +132,9 @@ def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> mode
         like = "master" if name == "chief" and "master" in spec.types else "worker"
     always = spec.types["worker"]["template"]["spec"].get("restartPolicy") == "Always"
     never = () if always else _FATAL
-    relaunch = replica_types.relaunch(spec, budget=False, never=never, memory=2)
+    relaunch = elastic_pods.relaunch(spec, budget=False, never=never, memory=2)
     serves = name in ("ps", "evaluator")
-    return replica_types.role(
+    return elastic_pods.role(
         spec, name, count, env, like=like, run_once=not serves, serves=serves, relaunch=relaunch
     )
 
@@ -230,7 +232,7 @@ def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
     for name in _SCALED:
         if spec.types[name].get("autoScale"):
             reason = "no master scales the Pods"
-            yield from replica_types.unused_fields(spec, name, {"autoScale": reason})
+            yield from elastic_pods.unused_fields(spec, name, {"autoScale": reason})
     path = ("spec", "replicaSpecs", MASTER)
     yield from no_effect(spec.source, path, "there is no master", where=MASTER)
     if not spec.replicas("ps"):
@@ -268,5 +270,4 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
             if str(request) != str(limit):
                 place = at.locate("resources", "limits", resource)
                 reason = f"DLRover's master makes it the request, {request}"
-                facts = {"where": f"limit of {resource}", "name": limit, "reason": reason}
-                yield diagnose(codes.OVERWRITTEN, place, **facts, advice="")
+                yield overwritten(place, f"limit of {resource}", limit, reason, "")

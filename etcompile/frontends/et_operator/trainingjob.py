@@ -10,24 +10,16 @@ from typing import Any
 
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.frontends import gang, hosts, recovery
-from etcompile.frontends.annotations import (
-    ANY,
-    GATED,
-    Annotations,
-    annotations_of,
-    gate_timeout,
-    matching,
-)
+from etcompile.frontends import annotations, gang, hosts
+from etcompile.frontends.annotations import ANY, GATED, annotations_of, matching
 from etcompile.frontends.document_parts import (
     MOUNTED_HOME,
     clean_document,
     main_container,
     pod_template,
 )
-from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.kind import ET_OPERATOR, Kind, Lowered
 from etcompile.frontends.notes import template_notes, unused
-from etcompile.frontends.operators import ET_OPERATOR
 from etcompile.frontends.ssh_access import SSH_PORT, ssh_port
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.quantity import number
@@ -41,7 +33,7 @@ _GROUP = "kai.alibabacloud.com"
 _SUSPEND = "job-supervisor.kube-ai.io/job-suspended"
 _SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 - the name of an annotation
 _SSH_MOUNT_PATH = "etcompile.dev/ssh-mount-path"
-_ANNOTATIONS: Annotations = {
+_ANNOTATIONS = {
     _SUSPEND: ANY,
     _SSH_SECRET: matching(f"(?:{SECRET_NAME})?", "the name of a Secret"),
     _SSH_MOUNT_PATH: matching(
@@ -50,7 +42,7 @@ _ANNOTATIONS: Annotations = {
     SSH_PORT: ANY,
     **GATED,
     **gang.ANNOTATIONS,
-    **recovery.ANNOTATIONS,
+    **annotations.OF_RESTARTS,
 }
 
 _MOST_SLOTS = 2**31 - 1
@@ -95,7 +87,7 @@ def lower(source: Source) -> Lowered:
         return None, diagnostics
     job, problems = _job(source, templates)
     # Elastic Horovod goes on without a worker, so only its launcher needs to run again.
-    return recovery.restarted(job, source, ("launcher",)), [*diagnostics, *problems]
+    return annotations.restarted(job, source, ("launcher",)), [*diagnostics, *problems]
 
 
 def _job(
@@ -234,7 +226,7 @@ def _launcher(
                 hosts=f"{_HOSTFILE.path}/hostfile",
                 mounts=(_HOSTFILE, _CONFIG, *tools),
                 ssh=ssh,
-                timeout=gate_timeout(source),
+                timeout=annotations.gate_timeout(source),
                 kubexec=hosts.KUBEXEC if execs else None,
             ),
             run_once=True,

@@ -12,13 +12,11 @@ from msgspec import Struct, field, structs
 
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends import gang, recovery
-from etcompile.frontends.annotations import FLAG, Annotations, annotations_of
+from etcompile.frontends import annotations, gang
+from etcompile.frontends.annotations import FLAG, TOGETHER, Annotations, annotations_of
 from etcompile.frontends.document_parts import clean_document, main_container, pod_template
-from etcompile.frontends.kind import Kind, Lowered
-from etcompile.frontends.notes import template_notes, ttl_note
-from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
-from etcompile.frontends.recovery import TOGETHER
+from etcompile.frontends.kind import TRAINING_OPERATOR, Kind, Lowered, Operator
+from etcompile.frontends.notes import no_such_container, template_notes, ttl_note
 from etcompile.model.protocol import config_name
 
 API_VERSION = "kubeflow.org/v1"
@@ -157,15 +155,15 @@ class Described(Struct, frozen=True):
 
 def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
     """The kind of a framework, for `KINDS`."""
-    own = {_SIDECAR_ENV: FLAG, TOGETHER: FLAG, **recovery.ANNOTATIONS, **gang.BEYOND_POLICY}
-    annotations = {**own, **framework.annotations}
+    own = {_SIDECAR_ENV: FLAG, TOGETHER: FLAG, **annotations.OF_RESTARTS, **gang.BEYOND_POLICY}
+    known = {**own, **framework.annotations}
     return Kind(
         api_version=framework.api_version,
         name=framework.kind,
         schema=framework.schema or f"{framework.kind}.json",
-        lower=lambda source: _lowered(framework, source, describe, annotations),
+        lower=lambda source: _lowered(framework, source, describe, known),
         summary=framework.summary,
-        annotations=annotations,
+        annotations=known,
         pod_counts=(
             ("spec", framework.types, "*", "replicas"),
             ("spec", "elasticPolicy", "minReplicas"),
@@ -182,7 +180,7 @@ def _lowered(
     framework: Framework,
     source: Source,
     describe: Callable[[Spec], Described],
-    annotations: Annotations,
+    known: Annotations,
 ) -> Lowered:
     replicas, notes = _replicas(framework, source)
     if replicas is None:
@@ -195,9 +193,9 @@ def _lowered(
         place = deciding[0].origin.locate("replicas")
         notes.append(diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where=deciding[0].type))
     notes += ttl_note(source, ("spec", "runPolicy", "ttlSecondsAfterFinished"))
-    notes += recovery.contradiction(source, described.roles, described.each)
-    job = _job(spec, described, clean_document(source, annotations))
-    return recovery.restarted(job, source, described.each), notes
+    notes += annotations.contradiction(source, described.roles, described.each)
+    job = _job(spec, described, clean_document(source, known))
+    return annotations.restarted(job, source, described.each), notes
 
 
 # Replica types ----------------------------------------------------------------------------------
@@ -207,24 +205,21 @@ def _replicas(
     framework: Framework, source: Source
 ) -> tuple[tuple[Replica, ...] | None, list[Diagnostic]]:
     path, specs = ("spec", framework.types), source.data["spec"][framework.types]
+    canonical = {name.lower(): name for name in framework.any_case}
     keys: dict[str, str] = {}
     problems: list[Diagnostic] = []
-    canonical = {name.lower(): name for name in framework.any_case}
     for key in specs:
         name = canonical.get(key.lower(), key)
         if (first := keys.setdefault(name, key)) != key:
             place = source.locate((*path, key), key=True)
             problems.append(diagnose(codes.REPLICA_TYPE_TWICE, place, name=key, first=first))
-    replicas = []
-    for name in framework.roles:
-        if name in keys:
-            origin = model.Origin(source, (*path, keys[name]))
-            replica, notes = _replica(framework, name, origin, specs[keys[name]])
-            problems += notes
-            if replica is not None:
-                replicas.append(replica)
-    complete = len(replicas) == len(keys) == len(specs)
-    return (tuple(replicas) if complete else None), problems
+    replicas: list[Replica] = []
+    for name in (name for name in framework.roles if name in keys):
+        origin = model.Origin(source, (*path, keys[name]))
+        replica, notes = _replica(framework, name, origin, specs[keys[name]])
+        problems += notes
+        replicas += [replica] if replica else []
+    return (tuple(replicas) if len(replicas) == len(specs) else None), problems
 
 
 def _replica(
@@ -235,11 +230,9 @@ def _replica(
     main = framework.container
     if main is None:
         main, problems = main_container(place, template)
-    names = [container["name"] for container in template["spec"]["containers"]]
-    if main is not None and main not in names:
-        where = place.locate("spec", "containers")
-        facts = {"kind": framework.kind, "container": main, "names": ", ".join(names)}
-        return None, [diagnose(codes.NO_SUCH_CONTAINER, where, **facts)]
+    elif all(container["name"] != main for container in template["spec"]["containers"]):
+        where, containers = place.locate("spec", "containers"), template["spec"]["containers"]
+        return None, [no_such_container(where, framework.kind, main, containers)]
     restart = str(fields.get("restartPolicy") or framework.restarts.get(name, framework.restart))
     keeps = framework.keeps_finalizers
     problems += template_notes(
@@ -329,14 +322,6 @@ def role(
     # 68 years are as good as none; Kubernetes takes 1 to 2^31 - 1.
     deadline = spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")
     deadline = None if deadline is None or deadline >= 2**31 else max(int(deadline), 1)
-    added: dict[str, Any] = {"env": tuple(env), "main_ports": replica.missing, "run_once": True}
-    recovered = {
-        "restart": replica.restart,
-        "pod_restart": pod_restart(replica.restart),
-        # A missing index is created again, whatever the policy (reference 2.3).
-        "comes_back": "when-gone",
-        "deadline": deadline,
-    }
     own = model.Role(
         name=replica.role,
         naming=model.Naming(stem=f"{spec.name}-{replica.role}"),
@@ -351,12 +336,25 @@ def role(
         origin=replica.origin,
         ports=replica.ports,
         additions=model.PodAdditions(
+            env=tuple(env),
             env_everywhere=spec.annotation(_SIDECAR_ENV) == "true",
-            **{**added, **(additions or {})},
+            main_ports=replica.missing,
+            run_once=True,
         ),
-        recovery=model.Recovery(**{**recovered, **(recovery or {})}),
+        recovery=model.Recovery(
+            restart=replica.restart,
+            pod_restart=pod_restart(replica.restart),
+            # A missing index is created again, whatever the policy (reference 2.3).
+            comes_back="when-gone",
+            deadline=deadline,
+        ),
     )
-    return structs.replace(own, **changes)
+    return structs.replace(
+        own,
+        additions=structs.replace(own.additions, **(additions or {})),
+        recovery=structs.replace(own.recovery, **(recovery or {})),
+        **changes,
+    )
 
 
 def _job(spec: Spec, described: Described, document: dict[str, Any]) -> model.Job:

@@ -4,12 +4,12 @@ reference/training-operator-mpijob.md.
 """
 
 from etcompile import model
-from etcompile.diagnostics import codes, diagnose
 from etcompile.frontends import hosts
 from etcompile.frontends.annotations import GATED, gate_timeout
 from etcompile.frontends.hosts import KUBECTL_PATH, KUBEXEC, KUBEXEC_FILE, launcher_access
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
+from etcompile.frontends.notes import no_such_container
 from etcompile.k8s.requests import gpus
 from etcompile.launch.commands import discovers_hosts, least_workers
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
@@ -58,12 +58,11 @@ def describe(spec: Spec) -> Described:
     container = spec.fields.get("mainContainer")
     if worker:
         roles.insert(0, _worker(spec, worker, launcher, takes_part=takes_part))
-        names = [container["name"] for container in worker.template.spec["containers"]]
-        if container and container not in names:
+        containers = worker.template.spec["containers"]
+        if container and all(other["name"] != container for other in containers):
             place = spec.source.locate(("spec", "mainContainer"))
-            facts = {"kind": "MPIJob", "container": container, "names": ", ".join(names)}
-            problems.append(diagnose(codes.NO_SUCH_CONTAINER, place, **facts))
-        elif len(names) > 1:
+            problems.append(no_such_container(place, "MPIJob", container, containers))
+        elif len(containers) > 1:
             container = container or worker.template.main
     return Described(
         roles=tuple(roles),

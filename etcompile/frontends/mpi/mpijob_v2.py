@@ -15,9 +15,9 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import gang, hosts
 from etcompile.frontends.annotations import ANY, GATED, gate_timeout, one_of
 from etcompile.frontends.document_parts import MOUNTED_HOME
+from etcompile.frontends.kind import MPI_OPERATOR
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
-from etcompile.frontends.operators import MPI_OPERATOR
 from etcompile.frontends.ssh_access import SSH_PORT, kubeflow_ssh_keys, ssh_arguments, ssh_port
 from etcompile.launch.commands import least_workers
 from etcompile.model.protocol import SCRIPTS_PATH, config_name

@@ -14,7 +14,14 @@ from etcompile.frontends.annotations import NNODES, annotation_value, annotation
 from etcompile.frontends.notes import not_compiled
 from etcompile.frontends.rendezvous import arguments, node_range, options
 from etcompile.frontends.trainer.policies import RENDEZVOUS
-from etcompile.frontends.trainer.training import JOB_SET, LAUNCHER, NODE, PORT, Training, main_of
+from etcompile.frontends.trainer.training_run import (
+    JOB_SET,
+    LAUNCHER,
+    NODE,
+    PORT,
+    Training,
+    main_of,
+)
 from etcompile.launch.commands import least_workers
 from etcompile.model import Bounds, Env, Origin, Role, Success
 

@@ -13,7 +13,7 @@ from typing import Any
 from etcompile.diagnostics import Source, ValuePath
 from etcompile.frontends.ssh_access import ssh_arguments
 from etcompile.frontends.trainer import policies, torchtune
-from etcompile.frontends.trainer.training import (
+from etcompile.frontends.trainer.training_run import (
     INDEX,
     INITIALIZERS,
     JOB_SET,

@@ -12,7 +12,7 @@ from msgspec import structs
 from etcompile.diagnostics import Diagnostic
 from etcompile.frontends.hosts import CONFIG, DISCOVERY, HOSTFILE, HOSTS, config_files, discovery
 from etcompile.frontends.ssh_access import kubeflow_ssh_keys, ssh_port
-from etcompile.frontends.trainer.training import (
+from etcompile.frontends.trainer.training_run import (
     INDEX,
     LAUNCHER,
     MAIN,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.frontends.trainer.policies import processes
-from etcompile.frontends.trainer.training import PORT, TUNE, Training
+from etcompile.frontends.trainer.training_run import PORT, TUNE, Training
 from etcompile.k8s.requests import gpus
 
 _MODELS = ("llama3_2/1B", "llama3_2/3B", "llama3_3/70B", "qwen2_5/1.5B")

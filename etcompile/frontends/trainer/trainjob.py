@@ -13,24 +13,14 @@ from msgspec import Struct, structs
 
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends import gang, recovery
-from etcompile.frontends.annotations import (
-    ANY,
-    FLAG,
-    GATED,
-    NNODES,
-    Annotations,
-    annotations_of,
-    gate_timeout,
-)
+from etcompile.frontends import annotations, gang
+from etcompile.frontends.annotations import FLAG, NNODES, TOGETHER, annotations_of
 from etcompile.frontends.document_parts import clean_document, main_container, pod_template
-from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.kind import TRAINER, Kind, Lowered
 from etcompile.frontends.notes import template_notes
-from etcompile.frontends.operators import TRAINER
-from etcompile.frontends.recovery import TOGETHER
 from etcompile.frontends.ssh_access import SSH_PORT
 from etcompile.frontends.trainer import elastic_nodes, policies
-from etcompile.frontends.trainer.training import (
+from etcompile.frontends.trainer.training_run import (
     INDEX,
     JOB_SET,
     LAUNCHER,
@@ -46,13 +36,13 @@ from etcompile.frontends.trainer.training import (
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
-ANNOTATIONS: Annotations = {
+ANNOTATIONS = {
     TOGETHER: FLAG,
-    SSH_PORT: ANY,
-    **GATED,
-    NNODES: ANY,
+    SSH_PORT: annotations.ANY,
+    **annotations.GATED,
+    NNODES: annotations.ANY,
     **gang.ANNOTATIONS,
-    **recovery.ANNOTATIONS,
+    **annotations.OF_RESTARTS,
 }
 _JOB_SET_LABEL = "jobset.sigs.k8s.io"
 _REPLICATED_JOB = f"{_JOB_SET_LABEL}/replicatedjob-name"
@@ -164,19 +154,19 @@ def lower(source: Source) -> Lowered:
         fixed=elastic.fixed,
         **fields,
     )
-    if not recovery.restarts_in_place(source):
+    if not annotations.restarts_in_place(source):
         return job, notes
     each = elastic_nodes.restarting_alone(training, gated)
-    notes += recovery.contradiction(source, gated, each)
+    notes += annotations.contradiction(source, gated, each)
     if each is None and len(gated) > 1:
         names = " and ".join(role.name for role in gated)
         problem = f"{names} would all run again together, also what has succeeded by then"
         advice = f"remove it, or let each node restart by itself: {NNODES} for torch"
-        notes.append(recovery.impossible(source, problem, advice))
+        notes.append(annotations.impossible(source, problem, advice))
     elif each == ():
         problem = "its runtime has no launcher, and the nodes of MPI only serve one"
-        notes.append(recovery.impossible(source, problem, "remove it"))
-    return recovery.restarted(job, source, each), notes
+        notes.append(annotations.impossible(source, problem, "remove it"))
+    return annotations.restarted(job, source, each), notes
 
 
 def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
@@ -246,7 +236,7 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
     main = next((known for known in (MAIN, step_of(part.replicated)) if known in names), None)
     if main is None:
         main, problems = main_container(origin, template)
-    numbers, own, noted = part.numbers, {}, {}
+    numbers, own, domain = part.numbers, {}, {}
     # The domain that the Job has for itself: a label of nodes.
     holders = (part.replicated["template"], training.spec["template"])
     stated = (holder.get("metadata", {}).get("annotations", {}).get(TOPOLOGY) for holder in holders)
@@ -259,10 +249,10 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
         priority = str(pod_spec.get("priority") or _SYSTEM.get(named, named) or 0)
         pod_spec = _exclusive(pod_spec, topology, key, priority)
         numbers = {**numbers, _JOB_KEY: key}
-        own, noted = {_PRIORITY: priority}, {TOPOLOGY: topology}
-    annotations = {
+        own, domain = {_PRIORITY: priority}, {TOPOLOGY: topology}
+    noted = {
         **template.get("metadata", {}).get("annotations", {}),
-        **noted,
+        **domain,
         f"{_JOB_SET_LABEL}/jobset-name": job,
         _REPLICATED_JOB: name,
         **numbers,
@@ -283,9 +273,7 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
             annotated=True,
         ),
         members=tuple(model.Member(index) for index in range(spec["parallelism"])),
-        template=pod_template(
-            origin, template, main or names[0], annotations=annotations, spec=pod_spec
-        ),
+        template=pod_template(origin, template, main or names[0], annotations=noted, spec=pod_spec),
         origin=origin,
         additions=model.PodAdditions(run_once=ends),
         recovery=model.Recovery(
@@ -354,7 +342,7 @@ def _gated(
             hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
             mounts=(),
             ssh=ssh,
-            timeout=gate_timeout(training.job),
+            timeout=annotations.gate_timeout(training.job),
             name="wait-for-workers" if ready else "wait-for-jobs",
             file=key or None,
             port=None if ssh else next((port for port in ports if port is not None), None),

@@ -9,12 +9,12 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends.gang import VOLCANO_QUEUE
-from etcompile.frontends.notes import no_effect, not_compiled, ttl_note, unused
+from etcompile.frontends.notes import no_effect, no_such_container, not_compiled, ttl_note, unused
 from etcompile.frontends.trainer import torchtune
 from etcompile.frontends.trainer.merge import with_resources
 from etcompile.frontends.trainer.policies import RESERVED
 from etcompile.frontends.trainer.runtime_patches import OVERRIDES, renamed
-from etcompile.frontends.trainer.training import (
+from etcompile.frontends.trainer.training_run import (
     INITIALIZERS,
     JOB_SET,
     LAUNCHER,
@@ -244,10 +244,8 @@ def _of_replicated_job(training: Training, number: int) -> Iterator[Diagnostic]:
             place = origin.locate("template", "spec", field, key=True)
             yield not_compiled(place, f"{field} of the Job", why, "remove it")
     pod, at = value_at(replicated, POD), origin.at(*POD)
-    containers = [container["name"] for container in pod["containers"]]
-    if needed and needed not in containers:
-        facts = {"kind": "TrainJob", "container": needed, "names": ", ".join(containers)}
-        yield diagnose(codes.NO_SUCH_CONTAINER, at.locate("containers"), **facts)
+    if needed and all(container["name"] != needed for container in pod["containers"]):
+        yield no_such_container(at.locate("containers"), "TrainJob", needed, pod["containers"])
     if (restart := pod.get("restartPolicy")) not in (None, "OnFailure", "Never"):
         why, where = "Pods of a Job have OnFailure or Never", f"restartPolicy {restart}"
         yield not_compiled(at.locate("restartPolicy"), where, why, "write OnFailure")

@@ -22,7 +22,7 @@ from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.kubeflow import jaxjob, pytorchjob, xgboostjob
 from etcompile.frontends.kubeflow.framework import Framework
 from etcompile.frontends.trainer.policies import RESERVED
-from etcompile.frontends.trainer.training import INDEX, MAIN, PORT
+from etcompile.frontends.trainer.training_run import INDEX, MAIN, PORT
 from etcompile.frontends.trainer.trainjob import ANNOTATIONS
 from etcompile.integrations.migrate.migration import Migrated
 from etcompile.k8s.path import dotted

@@ -1,0 +1,409 @@
+"""The Pods of an ElasticJob as roles: what they are called, carry and know (reference 3).
+
+Those of a type are the same for workers that meet at a master and for parameter servers without
+one; what only one of the strategies has is added there. The master is one Pod behind one Service,
+started again where it ends too early. Its template is made of what the job says of it and of what
+the operator would fill in (reference/dlrover.md 2.2, 2.3). Annotations become separate words of its
+command, never a shell's.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from etcompile import model
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.frontends.annotations import annotation_value, unused_annotation
+from etcompile.frontends.dlrover.elastic_spec import (
+    INDEX_LABEL,
+    JOB_LABEL,
+    MASTER,
+    MASTER_PORT,
+    TYPE_LABEL,
+    Spec,
+    Version,
+    crash_notes,
+    pod_labels,
+)
+from etcompile.frontends.document_parts import pod_template
+from etcompile.frontends.notes import no_effect, overwritten, unused
+from etcompile.k8s.bookkeeping import PREFIXES
+
+PORTS = {"ps": 2222, "chief": 3333, "worker": 3333, "evaluator": 3333}
+"""The port of a type's Services."""
+_RELAUNCHES, _MOST_RELAUNCHES = 3, 5
+_PENDING = 900
+"""Seconds: a constant of the master's, whatever `pending_timeout` says (reference 4.3)."""
+_TOLERANCE: dict[str, Literal["any", "minimum", "never"]] = {
+    "-1": "never",
+    "0": "never",
+    "1": "minimum",
+    "2": "any",
+}
+"""What `pending_fail_strategy` says: disabled, skip, necessary, all."""
+_KILLED = (137, 143)
+"""Exit codes of who was killed, which is nobody's fault (reference 4.2)."""
+
+
+def role(
+    spec: Spec,
+    name: str,
+    count: int,
+    env: Sequence[model.Variable],
+    *,
+    like: str = "",
+    gate: model.Gate | None = None,
+    run_once: bool = True,
+    bounds: model.Bounds | None = None,
+    **recovery: Any,
+) -> model.Role:
+    """A type's role.
+
+    Args:
+        name: The key of the type in `replicaSpecs`: `worker`, `ps`, `chief`, `evaluator`.
+        env: The variables of its main container (`variables`).
+        like: The type whose template it has, if not its own.
+        recovery: Fields of `Recovery` that the strategy decides.
+    """
+    own = like or name
+    priority = None
+    # The master gives `high` to one Pod more than the share says; here it is the share
+    # (reference 3.3).
+    if share := str(spec.types[own].get("priority") or ""):
+        if share in ("high", "low"):
+            priority = model.Priority(count, share, share)
+        else:
+            priority = model.Priority(round(count * float(share)), "high", "low")
+    return model.Role(
+        name=name,
+        naming=model.Naming(stem=spec.pod_stem(name), stable_address=True),
+        labels=model.RoleLabels(
+            common={TYPE_LABEL: name},
+            objects={"app": "dlrover"},
+            index=INDEX_LABEL,
+            rank="elasticjob.dlrover/rank-index",
+            relaunch="elasticjob.dlrover/relaunch-count",
+        ),
+        members=tuple(model.Member(index) for index in range(count)),
+        template=_template(spec, own),
+        origin=spec.origin(own),
+        ports=(model.Port("grpc", PORTS[name]),),
+        additions=model.PodAdditions(
+            env=tuple(env), run_once=run_once, priority=priority, gate=gate
+        ),
+        recovery=model.Recovery(restart="OnFailure", **recovery),
+        bounds=bounds,
+    )
+
+
+def _template(spec: Spec, name: str) -> model.PodTemplate:
+    """A type's template, whose main container has each request for a limit, where it has no limit.
+
+    DLRover's master makes limits of all requests (reference 3.3): quotas count them, and a
+    namespace's default limit may be below the request. A limit that is written down stays
+    (defect 1).
+    """
+    template, main = spec.types[name]["template"], spec.main(name)
+    pod = template["spec"]
+    resources = main.get("resources") or {}
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if requests.keys() - limits.keys():
+        limited = {**main, "resources": {**resources, "limits": {**requests, **limits}}}
+        containers = [limited if other is main else other for other in pod["containers"]]
+        pod = {**pod, "containers": containers}
+    labels = pod_labels(template.get("metadata", {}).get("labels", {}))
+    origin = spec.origin(name).at("template")
+    return pod_template(origin, template, spec.mains[name], labels=labels, spec=pod)
+
+
+def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[model.Variable]:
+    """The variables of a type's main container, in upstream's order (reference 3.2).
+
+    `JOB_UID` is not among them: only a cluster knows it, and agents do without.
+    """
+    # As the document says it, and not as scaling leaves it: running Pods must not change.
+    nodes = str(spec.replicas("worker") or count)
+    yield model.Env("POD_IP", field="status.podIP")
+    yield model.Env("NODE_IP", field="status.hostIP")
+    yield model.Env("ELASTIC_JOB_NAME", spec.name)
+    yield model.Env("GRPC_ENABLE_FORK_SUPPORT", "false")
+    yield model.Env("NODE_TYPE", name)
+    yield model.IndexedEnv("NODE_ID", ("", ""))
+    yield model.Env("NODE_NUM", nodes)
+    yield model.IndexedEnv("NODE_RANK", ("", ""), rank=True)
+    if spec.is_allreduce:
+        yield model.Env("WORLD_SIZE", nodes)
+        yield model.IndexedEnv("RANK", ("", ""), rank=True)
+    yield model.Env("WORKER_TYPE", name)
+    yield model.IndexedEnv("WORKER_ID", ("", ""))
+    yield model.Env("WORKER_NUM", nodes)
+    yield model.IndexedEnv("WORKER_RANK", ("", ""), rank=True)
+    if master:
+        yield model.Env("DLROVER_MASTER_ADDR", f"{spec.master_service}:{MASTER_PORT}")
+        if spec.version >= (0, 5):
+            yield model.Env("DLROVER_MASTER_SERVICE_TYPE", option(spec, "service_type", "grpc"))
+        if spec.version >= (0, 7):
+            mode = option(spec, "training_elastic_mode", "base")
+            yield model.Env("DLROVER_TRAINING_ELASTIC_MODE", mode)
+    yield model.Env("POD_NAME", field="metadata.name")
+    if master and spec.version >= (0, 7):
+        yield model.Env("DLROVER_EXTENSION_DYNAMIC_FAILOVER", "")
+    yield model.Env("MONITOR_ENABLED", "true")
+
+
+def relaunch(spec: Spec, *, budget: bool, **own: Any) -> model.Relaunch:
+    """How failed replicas are followed (reference 4.2, 4.3); `own` is what the strategy decides."""
+    stated = spec.types["worker"].get("restartCount")
+    count = _RELAUNCHES if stated is None else int(stated)
+    return model.Relaunch(
+        limit=min(count, _MOST_RELAUNCHES),
+        free=_KILLED,
+        # Upstream ends a job at this number of failed nodes; here it may still have them.
+        budget=max(spec.replicas("worker"), count) - 1 if budget else None,
+        pending=_PENDING,
+        tolerance=_TOLERANCE[option(spec, "pending_fail_strategy", "1")],
+        **own,
+    )
+
+
+# What changes nothing, or replaces something ------------------------------------------------------
+
+UNREAD = {
+    "brainService": "DLRover does not tell its master since 0.5",
+    "envs": "no program of DLRover reads it",
+    "enableElasticScheduling": "no program of DLRover reads it",
+    "enableDynamicSharding": "no program of DLRover reads it",
+}
+"""Fields of an ElasticJob that change nothing, and why (reference 1.1)."""
+UNREAD_OF_TYPE = {
+    "restartPolicy": "no program of DLRover reads it",
+    "restartTimeout": "DLRover parses it and never uses it",
+    "criticalNodes": "no definition of the kind has it, so the API server drops it",
+    "BatchScheduler": "only an unfinished program of DLRover reads it",
+}
+_UNREAD_OF_MASTER = {
+    "replicas": "there is always one master",
+    "restartCount": "its Pod starts a master again that has ended",
+    "autoScale": "a master is not scaled",
+    "priority": "only Pods that a master makes have one",
+}
+
+
+def notes(spec: Spec) -> Iterator[Diagnostic]:
+    """Warnings about fields that change nothing, and about priorities."""
+    for field, reason in UNREAD.items():
+        advice = "write the variables into the templates" if field == "envs" else "remove it"
+        yield from no_effect(spec.source, ("spec", field), reason, advice)
+    for name, fields in spec.types.items():
+        dead = {**UNREAD_OF_TYPE, **(_UNREAD_OF_MASTER if name == MASTER else {})}
+        yield from unused_fields(spec, name, dead)
+        priority = fields.get("priority")
+        if name == MASTER or not priority:
+            continue
+        origin = spec.origin(name)
+        named = f"a PriorityClass named {priority}"
+        classes = named if priority in ("high", "low") else "PriorityClasses named high and low"
+        place = origin.locate("priority")
+        yield diagnose(codes.PRIORITY_CLASS, place, where=f"{name}.priority", names=classes)
+        if own := fields["template"]["spec"].get("priorityClassName"):
+            place = origin.locate("template", "spec", "priorityClassName")
+            reason = f"{name}.priority says {priority}"
+            yield overwritten(place, "priorityClassName", own, reason, "remove one of the two")
+
+
+def unused_fields(spec: Spec, name: str, dead: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """A warning for each of these fields that a type has, with the reason."""
+    for field, reason in dead.items():
+        path = ("spec", "replicaSpecs", name, field)
+        yield from no_effect(spec.source, path, reason, where=f"{name}.{field}")
+
+
+# The master --------------------------------------------------------------------------------------
+
+PROGRAM = ("python", "-m", "dlrover.python.master.main")
+_OWN_LABELS = (JOB_LABEL, TYPE_LABEL, INDEX_LABEL)
+_RESOURCES = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
+
+
+class Option(Struct, frozen=True):
+    """An annotation of the job that its master takes as an option (reference 2.2).
+
+    Args:
+        since: The version that forwards it first.
+        form: What it may be, as a regular expression.
+        local: Whether a master that makes no Pods cares.
+        dead: Why it changes nothing, if nothing reads it.
+    """
+
+    name: str
+    since: Version
+    form: str
+    expected: str
+    local: bool = False
+    dead: str = ""
+
+
+_OPTIONS = (
+    Option("pending_timeout", (0, 5), r"\d{1,9}", "seconds", dead="no master reads it"),
+    Option("pending_fail_strategy", (0, 5), r"-1|0|1|2", "-1, 0, 1 or 2"),
+    Option("service_type", (0, 5), r"grpc|http", "grpc or http", local=True),
+    Option("pre_check_ops", (0, 5), r"\[.*\]", "a list of checks, [(MODULE, CLASS, BOOLEAN)]"),
+    Option("pre_check_bypass", (0, 5), r".*", "anything", dead="the master has no such option"),
+    Option("training_elastic_mode", (0, 7), r"base|ucp", "base or ucp", local=True),
+    Option("enable_dashboard", (0, 7), r"(?i)true|false", "true or false", local=True),
+    Option("dashboard_port", (0, 7), r"[1-9]\d{0,4}", "a port number", local=True),
+)
+ANNOTATIONS = tuple(option.name for option in _OPTIONS)
+_NOT_FORWARDED = (
+    *("hang_detection", "hang_downtime", "max_hang_downtime", "xpu_type"),
+    *("task_process_timeout", "dynamic_failover_extension", "group-affinity"),
+)
+"""Options of the master that its documentation promises as annotations."""
+
+
+def option(spec: Spec, name: str, default: str) -> str:
+    """The value of an annotation that this version of DLRover forwards; else the default."""
+    known = next(option for option in _OPTIONS if option.name == name)
+    text = spec.annotation(name)
+    if text is None or spec.version < known.since or not re.fullmatch(known.form, text, re.ASCII):
+        return default
+    return text
+
+
+def command_options(spec: Spec, *, local: bool) -> Iterator[str]:
+    """What the annotations add to the master's command."""
+    for known in _OPTIONS:
+        value = option(spec, known.name, "")
+        if value and not known.dead and (known.local or not local):
+            yield from (f"--{known.name}", value)
+
+
+def master_notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
+    """What is wrong with what the job says of its master, and what of it changes nothing."""
+    for known in _OPTIONS:
+        text = spec.annotation(known.name)
+        if text is None:
+            continue
+        reason = known.dead
+        if spec.version < known.since:
+            reason = "DLRover {}.{} forwards it first".format(*known.since)
+        elif local and not known.local:
+            reason = reason or "the master makes no Pods here"
+            if known.name == "pending_fail_strategy":
+                reason = ""  # the watcher reads it
+        if reason:
+            yield unused_annotation(spec.source, known.name, reason)
+        elif not re.fullmatch(known.form, text, re.ASCII):
+            yield annotation_value(spec.source, known.name, known.expected)
+    for name in _NOT_FORWARDED:
+        if spec.annotation(name) is not None:
+            reason = "no version of the operator tells its master"
+            yield unused_annotation(spec.source, name, reason)
+    metadata = spec.source.data["metadata"]
+    yield from crash_notes(model.Origin(spec.source, ("metadata",)), metadata)
+    for label in _OWN_LABELS:
+        if label in metadata.get("labels", {}):
+            at = spec.source.locate(("metadata", "labels", label), key=True)
+            reason = "on the master's Pod it would hide the master from its own Service"
+            yield unused(at, f"label {label}", reason)
+    if MASTER not in spec.types:
+        return
+    origin, template = spec.origin(MASTER).at("template"), spec.types[MASTER]["template"]
+    yield from crash_notes(origin.at("metadata"), template.get("metadata", {}))
+    place, main = spec.main_place(MASTER), spec.main(MASTER)
+    for field in ("command", "args"):
+        if main.get(field):
+            at = origin.locate("spec", "containers", place, field, key=True)
+            reason = "it would be another master than the one that the job needs"
+            yield overwritten(at, field, main["name"], reason)
+
+
+def master_role(
+    spec: Spec,
+    command: Sequence[str],
+    *,
+    account: str | None,
+    env: Sequence[model.Variable] = (),
+    scripts: tuple[str, ...] = (),
+    run_once: bool = False,
+    **recovery: Any,
+) -> model.Role:
+    """The master's role.
+
+    Args:
+        account: The ServiceAccount with which it talks to the API; None for none at all.
+        env: Its variables besides POD_IP.
+        recovery: Fields of `Recovery` that the strategy decides.
+    """
+    numbered = spec.version >= (0, 5)
+    service, pod = spec.master_service, spec.master_pod_stem
+    service_type = option(spec, "service_type", "grpc")
+    # Only where it is not the usual one: the client that primes the master must know it, too.
+    kind = (
+        [model.Env("DLROVER_MASTER_SERVICE_TYPE", service_type)] if service_type != "grpc" else []
+    )
+    return model.Role(
+        name=MASTER,
+        naming=model.Naming(
+            stem=service,
+            pod_stem=None if pod == service else pod,
+            service=service,
+            stable_address=True,
+        ),
+        labels=model.RoleLabels(common={TYPE_LABEL: MASTER}, index=INDEX_LABEL),
+        members=(model.Member(0 if numbered else None),),
+        template=_master_template(spec, command, token=account is not None),
+        origin=spec.origin(MASTER),
+        ports=(model.Port("grpc", MASTER_PORT),),
+        additions=model.PodAdditions(
+            env=(model.Env("POD_IP", field="status.podIP"), *env, *kind),
+            service_account=account,
+            scripts=scripts,
+            run_once=run_once,
+        ),
+        # Upstream's operator takes a master that is deleted for one that failed (defect c).
+        recovery=model.Recovery(comes_back="when-gone", **recovery),
+    )
+
+
+def _master_template(spec: Spec, command: Sequence[str], *, token: bool) -> model.PodTemplate:
+    """The master's template: the job's own, with what it leaves out.
+
+    The operator filled it in up to 0.3 and takes it as it is since, so that upstream's own
+    examples are refused by the API server (reference 7, defect 5).
+    """
+    own: Mapping[str, Any] = spec.types.get(MASTER, {}).get("template", {"spec": {}})
+    containers = own["spec"].get("containers", [{"name": "main"}])
+    name = spec.mains.get(MASTER, "main")
+    main = next(container for container in containers if container["name"] == name)
+    probe = {"tcpSocket": {"port": MASTER_PORT}, "periodSeconds": 2}
+    completed = {
+        **main,
+        "image": main.get("image") or spec.main("worker").get("image", ""),
+        "imagePullPolicy": main.get("imagePullPolicy", "IfNotPresent"),
+        "command": [*command],
+        "resources": main.get("resources") or {"requests": _RESOURCES, "limits": _RESOURCES},
+        "readinessProbe": main.get("readinessProbe", probe),
+    }
+    completed.pop("args", None)
+    pod = {**({} if token else {"automountServiceAccountToken": False}), **own["spec"]}
+    pod["containers"] = [completed if other is main else other for other in containers]
+    # As the operator copies them, but for those by which its Service finds it (defect 22).
+    copied = {
+        field: {
+            key: value
+            for key, value in spec.source.data["metadata"].get(field, {}).items()
+            if not key.startswith(PREFIXES) and not (field == "labels" and key in _OWN_LABELS)
+        }
+        for field in ("labels", "annotations")
+    }
+    metadata = own.get("metadata", {})
+    return model.PodTemplate(
+        labels=pod_labels({**metadata.get("labels", {}), **copied["labels"]}),
+        annotations={**metadata.get("annotations", {}), **copied["annotations"]},
+        spec=pod,
+        main=name,
+        origin=spec.origin(MASTER).at(*(["template"] if MASTER in spec.types else [])),
+    )
