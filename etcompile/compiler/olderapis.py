@@ -5,7 +5,8 @@ mpi-operator before their kinds became `kubeflow.org/v1`. A document of one is r
 with a warning; its schema refuses the fields that there are no more.
 
 Older operators, and tools that still write for them, have the run policy's fields directly under
-`spec`. The Training Operator's API drops them there. Here they are moved, with a warning.
+`spec`. The Training Operator's API drops them there. Here they are moved, with a warning. So are the
+overrides of Trainer 2.0 and 2.1.
 """
 
 import functools
@@ -19,7 +20,7 @@ from etcompile.check.document_rules import schema_rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.diagnostics.diagnostic import Fix, Replace
 from etcompile.frontends import Kind
-from etcompile.k8s.path import mapping_at
+from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document
 from etcompile.load.loader import relocated
 
@@ -110,6 +111,51 @@ def placed(document: Document, kind: Kind) -> Placed:
         for name in names
     ]
     return Placed(relocated(document, data, sources), tuple(changes), (warning,))
+
+
+_OVERRIDES = ("podTemplateOverrides", "podSpecOverrides")
+"""What a TrainJob's `runtimePatches` were called in Trainer 2.1 and in 2.0. Files have them still;
+the API server of a later Trainer drops them, and strict clients refuse them (reference 2; T23)."""
+
+
+def with_runtime_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
+    """A TrainJob with its overrides as patches of the Jobs that they name, and a warning of that.
+
+    It stays as it is if no patch can say them: of all Jobs, or beside patches.
+    """
+    spec = mapping_at(job.data, ("spec",))
+    name = next((name for name in _OVERRIDES if name in spec), "")
+    if not isinstance(spec.get(name), list) or "runtimePatches" in spec:
+        return job, []
+    overrides, patches = ("spec", name), ("spec", "runtimePatches")
+    values = []
+    sources: dict[ValuePath, ValuePath] = {patches: overrides}
+    for number, override in enumerate(spec[name]):
+        targets = value_at(override, ("targetJobs",))
+        listed = targets if isinstance(targets, list) else ()
+        jobs = [value_at(target, ("name",)) for target in listed]
+        if not jobs or not all(isinstance(target, str) for target in jobs):
+            return job, []
+        pod = {field: value for field, value in override.items() if field != "targetJobs"}
+        template = {"spec": pod} if name == "podSpecOverrides" else pod
+        entries = [
+            {"name": target, "template": {"spec": {"template": template}}} for target in jobs
+        ]
+        replicated = {"template": {"spec": {"replicatedJobs": entries}}}
+        manager = f"trainer.kubeflow.org/{name.lower()}-{number}"
+        values.append({"manager": manager, "trainingRuntimeSpec": replicated})
+        below = (*patches, number, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        sources[(*patches, number)] = (*overrides, number)
+        for place in range(len(jobs)):
+            own = (*below, place, "template", "spec", "template")
+            sources[(*own, "spec") if name == "podSpecOverrides" else own] = (*overrides, number)
+            sources[(*below, place, "name")] = (*overrides, number, "targetJobs", place, "name")
+    left = {field: value for field, value in spec.items() if field != name}
+    data = {**job.data, "spec": {**left, "runtimePatches": values}}
+    advice = "write it as spec.runtimePatches"
+    at = job.locate(overrides, key=True)
+    warning = diagnose(codes.FORMER_TRAINER, at, field=f"spec.{name}", advice=advice)
+    return relocated(job, data, sources), [warning]
 
 
 @functools.cache

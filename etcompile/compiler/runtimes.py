@@ -14,6 +14,7 @@ from etcompile import data
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import Template, findings, schema_faults
 from etcompile.check.faults import Fault
+from etcompile.compiler.olderapis import with_runtime_patches
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.notes import not_compiled, unused
 from etcompile.k8s.path import mapping_at, mappings_of, value_at
@@ -111,12 +112,7 @@ def _with_runtime(
     # Few inputs have one.
     from etcompile.frontends.trainer import merge, runtime_patches, unsupported  # noqa: PLC0415
 
-    job, problems = document, []
-    if (renewed := runtime_patches.with_patches(document)) is not None:
-        # The overrides of Trainer 2.0 and 2.1 as patches, and a warning of them.
-        current, warning = renewed
-        job = structs.replace(document, data=current.value, origin=current, path=())
-        problems.append(warning)
+    job, problems = with_runtime_patches(document)
     runtime, refusals = _runtime_of(job, runtimes)
     problems += refusals
     if (

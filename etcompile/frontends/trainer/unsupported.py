@@ -13,7 +13,6 @@ from etcompile.frontends.notes import no_effect, no_such_container, not_compiled
 from etcompile.frontends.trainer import torchtune
 from etcompile.frontends.trainer.merge import with_resources
 from etcompile.frontends.trainer.policies import RESERVED
-from etcompile.frontends.trainer.runtime_patches import OVERRIDES, renamed
 from etcompile.frontends.trainer.training_run import (
     INITIALIZERS,
     JOB_SET,
@@ -50,7 +49,7 @@ _OF_JOB: Sequence[tuple[ValuePath, str, str]] = (
             "it is for all Jobs of the runtime, or has patches beside it",
             "name the Jobs in targetJobs, or write patches of spec.runtimePatches alone",
         )
-        for field in OVERRIDES
+        for field in ("podTemplateOverrides", "podSpecOverrides")
     ),
     (
         ("spec", "trainer", "resourcesPerNode", "claims"),
@@ -132,10 +131,14 @@ def _old(training: Training) -> Iterator[Diagnostic]:
         yield diagnose(codes.DEPRECATED_RUNTIME, place, **facts)
     if "numProcPerNode" in (training.ml_policy.get("torch") or {}):
         advice = "write a number into spec.trainer.numProcPerNode of each TrainJob; auto needs none"
-        yield renamed(runtime, ("spec", "mlPolicy", "torch", "numProcPerNode"), advice)
+        place = runtime.locate(("spec", "mlPolicy", "torch", "numProcPerNode"), key=True)
+        field = "spec.mlPolicy.torch.numProcPerNode"
+        yield diagnose(codes.FORMER_TRAINER, place, field=field, advice=advice)
     if isinstance(training.stated.get("numProcPerNode"), str):
         advice = "leave it out, or write a number"
-        yield renamed(job, ("spec", "trainer", "numProcPerNode"), advice)
+        place = job.locate(("spec", "trainer", "numProcPerNode"), key=True)
+        field = "spec.trainer.numProcPerNode"
+        yield diagnose(codes.FORMER_TRAINER, place, field=field, advice=advice)
 
 
 def _idle_fields(training: Training) -> Iterator[Diagnostic]:
