@@ -5,8 +5,8 @@ mpi-operator before their kinds became `kubeflow.org/v1`. A document of one is r
 with a warning; its schema refuses the fields that there are no more.
 
 Older operators, and tools that still write for them, have the run policy's fields directly under
-`spec`. The Training Operator's API drops them there. Here they are moved, with a warning. So are the
-overrides of Trainer 2.0 and 2.1.
+`spec`. The Training Operator's API drops them there. Here they are moved, with a warning, and with
+them what Trainer 2.0 and 2.1 called overrides.
 """
 
 import functools

@@ -20,7 +20,8 @@ __all__ = ["Kind", "find", "kinds", "kinds_of", "meant_version", "served_version
 @functools.cache
 def kinds() -> tuple[Kind, ...]:
     """All kinds, in the order of their API version and name."""
-    return tuple(sorted(_in_modules(_modules()), key=lambda kind: (kind.api_version, kind.name)))
+    modules = dict.fromkeys(module for modules in _modules().values() for module in modules)
+    return tuple(sorted(_in_modules(modules), key=lambda kind: (kind.api_version, kind.name)))
 
 
 def find(api_version: str | None, name: str | None) -> Kind | None:
@@ -65,37 +66,21 @@ def kinds_of(group: str) -> tuple[str, ...]:
     return tuple(sorted({k.name for k in kinds() if _group(k.api_version) == group}))
 
 
-def _named(name: str) -> tuple[Kind, ...]:
+def _named(name: str) -> list[Kind]:
     """The kinds of that name, of whatever API version."""
-    stem = name.lower()
-    # Anybody's names are not kept: a watcher reads them for months.
-    return tuple(kind for kind in _of(stem) if kind.name == name) if stem in _stems() else ()
+    return [kind for kind in _in_modules(_modules().get(name.lower(), ())) if kind.name == name]
 
 
 @functools.cache
-def _of(stem: str) -> tuple[Kind, ...]:
-    return tuple(_in_modules(_stems()[stem]))
-
-
-@functools.cache
-def _stems() -> Mapping[str, Sequence[str]]:
-    """The modules by each word of their names."""
-    stems: dict[str, list[str]] = {}
-    for module in _modules():
-        for stem in module.rpartition(".")[2].split("_"):
-            stems.setdefault(stem, []).append(module)
-    return stems
-
-
-@functools.cache
-def _modules() -> tuple[str, ...]:
-    """The modules of all packages here, `kubeflow.tfjob`; none of them is imported for that."""
+def _modules() -> Mapping[str, Sequence[str]]:
+    """The modules of all packages here, by each word of their names; none is imported for that."""
+    modules: dict[str, list[str]] = {}
     packages = [package.name for package in pkgutil.iter_modules(__path__) if package.ispkg]
-    return tuple(
-        f"{package}.{module.name}"
-        for package in sorted(packages)
-        for module in pkgutil.iter_modules([f"{path}/{package}" for path in __path__])
-    )
+    for package in sorted(packages):
+        for module in pkgutil.iter_modules([f"{path}/{package}" for path in __path__]):
+            for word in module.name.split("_"):
+                modules.setdefault(word, []).append(f"{package}.{module.name}")
+    return modules
 
 
 def _in_modules(names: Iterable[str]) -> list[Kind]:

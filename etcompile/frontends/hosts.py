@@ -37,8 +37,6 @@ def peer_gate(role: str, timeout: int, name: str, port: int | None = None) -> mo
     return model.Gate(
         roles=(role,),
         hosts=f"{SCRIPTS_PATH}/{PEERS}",
-        mounts=(),
-        ssh=False,
         timeout=timeout,
         name=name,
         file=PEERS,

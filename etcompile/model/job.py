@@ -189,9 +189,9 @@ class Gate(Struct, frozen=True):
 
     roles: tuple[str, ...]
     hosts: str
-    mounts: tuple[Mount, ...]
-    ssh: bool
     timeout: int
+    mounts: tuple[Mount, ...] = ()
+    ssh: bool = False
     kubexec: str | None = None
     name: str = "wait-for-workers"
     file: str | None = None

@@ -76,7 +76,7 @@ def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "__init__.py").write_text("")
     (package / "ringjob.py").write_text(MODULE.format(schema=str(schema)))
     monkeypatch.setattr(frontends, "__path__", [*frontends.__path__, str(tmp_path)])
-    caches = (frontends.kinds, frontends._modules, frontends._stems, frontends._of)  # noqa: SLF001
+    caches = (frontends.kinds, frontends._modules)  # noqa: SLF001
     for cache in caches:
         cache.cache_clear()
     yield

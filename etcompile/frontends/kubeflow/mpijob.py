@@ -125,7 +125,6 @@ def _launcher(spec: Spec, replica: Replica, account: str | None, *, takes_part: 
                 roles=("worker",),
                 hosts=f"{SCRIPTS_PATH}/{hosts.PEERS}",
                 mounts=(_KUBECTL, hosts.CONFIG),
-                ssh=False,
                 timeout=gate_timeout(spec.source),
                 kubexec=KUBEXEC,
                 file=hosts.PEERS,

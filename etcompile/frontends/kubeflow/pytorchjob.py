@@ -90,12 +90,9 @@ def _role(spec: Spec, replica: Replica, *, gated: bool) -> Role:
 def _range(spec: Spec) -> tuple[int, int]:
     """The fewest and the most nodes: one stands for both, none for the workers (reference 1.3)."""
     elastic, worker = spec.fields.get("elasticPolicy") or {}, spec.of("Worker")
-    replicas = worker.replicas if worker else 0
-    low: int | None = elastic.get("minReplicas")
-    high: int | None = elastic.get("maxReplicas")
-    if low is None:
-        low = replicas if high is None else high
-    return low, low if high is None else high
+    limits = [elastic.get("minReplicas"), elastic.get("maxReplicas")]
+    named = [limit for limit in limits if limit is not None] or [worker.replicas if worker else 0]
+    return named[0], named[-1]
 
 
 # Variables --------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def _launcher(spec: Spec, replica: Replica) -> model.Role:
     gate = None
     if spec.of("Worker"):
         peers, timeout = f"{SCRIPTS_PATH}/{hosts.PEERS}", gate_timeout(spec.source)
-        gate = model.Gate(("worker",), peers, (), ssh=True, timeout=timeout, file=hosts.PEERS)
+        gate = model.Gate(("worker",), peers, timeout, ssh=True, file=hosts.PEERS)
     files = ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
     return _role(
         spec,

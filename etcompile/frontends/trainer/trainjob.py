@@ -340,7 +340,6 @@ def _gated(
         gate = model.Gate(
             roles=names,
             hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
-            mounts=(),
             ssh=ssh,
             timeout=annotations.gate_timeout(training.job),
             name="wait-for-workers" if ready else "wait-for-jobs",
