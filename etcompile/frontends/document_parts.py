@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import ANY, OF_EVERY_JOB, PREFIX, annotations_of
 from etcompile.model import Origin, PodTemplate
@@ -17,6 +19,39 @@ MOUNTED_HOME = (
 )
 """A path that keys can be mounted at: not ours, no dots that lead elsewhere, nothing a shell
 minds."""
+
+
+class JobDocument(Struct, frozen=True):
+    """The document of a job."""
+
+    source: Source
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self.source.data["metadata"]["name"])
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The document's `spec`."""
+        fields: Mapping[str, Any] = self.source.data["spec"]
+        return fields
+
+    def annotation(self, name: str) -> str | None:
+        """One of its annotations."""
+        return annotations_of(self.source).get(name)
+
+    @property
+    def of_job(self) -> dict[str, Any]:
+        """The fields of a `Job` that are the same for all kinds."""
+        data = self.source.data
+        return {
+            "name": self.name,
+            "namespace": data["metadata"].get("namespace"),
+            "kind": data["kind"],
+            "api_version": data["apiVersion"],
+            "origin": Origin(self.source),
+        }
 
 
 def main_container(
@@ -76,8 +111,6 @@ def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]
         "spec": data["spec"],
     }
 
-
-# Scale intents ------------------------------------------------------------------------------------
 
 _SEQUENCE = f"{PREFIX}sequence"
 OF_INTENTS = {_SEQUENCE: ANY}

@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.digest import sha256
 from etcompile.frontends.annotations import ANY, NNODES, Annotations, annotations_of, matching
+from etcompile.frontends.document_parts import JobDocument
 from etcompile.frontends.notes import overwritten
 from etcompile.model import DLROVER_NEWEST, DLROVER_VERSION, Origin
 
@@ -43,27 +42,15 @@ _CRASHING = ("app.kubernetes.io/name", "elasticjob")
 _LONGEST_SERVICE = 63
 
 
-class Spec(Struct, frozen=True):
+class Spec(JobDocument, frozen=True):
     """An ElasticJob, read.
 
     Args:
         version: Of the DLRover whose operator the job is written for: major and minor.
     """
 
-    source: Source
     version: Version
     mains: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return str(self.source.data["metadata"]["name"])
-
-    @property
-    def fields(self) -> Mapping[str, Any]:
-        """The document's `spec`."""
-        fields: Mapping[str, Any] = self.source.data["spec"]
-        return fields
 
     @property
     def types(self) -> Mapping[str, Mapping[str, Any]]:
@@ -121,10 +108,6 @@ class Spec(Struct, frozen=True):
         containers = self.types[name]["template"]["spec"]["containers"]
         container: Mapping[str, Any] = containers[self.main_place(name)]
         return container
-
-    def annotation(self, name: str) -> str | None:
-        """One of the document's annotations."""
-        return annotations_of(self.source).get(name)
 
 
 def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:

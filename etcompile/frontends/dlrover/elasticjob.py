@@ -26,7 +26,7 @@ from etcompile.frontends.document_parts import MAIN_CONTAINER, clean_document
 from etcompile.frontends.kind import DLROVER, Kind, Lowered
 from etcompile.frontends.notes import no_such_container, template_notes, unused
 from etcompile.k8s.bookkeeping import LAST_APPLIED
-from etcompile.model import DLROVER_VERSION, Job, Origin, RunPolicy
+from etcompile.model import DLROVER_VERSION, Job, RunPolicy
 from etcompile.model.protocol import config_name
 
 
@@ -85,10 +85,7 @@ def _job(spec: Spec) -> Job:
     annotations.setdefault(DLROVER_VERSION, version)
     document["metadata"]["annotations"] = annotations
     return Job(
-        name=spec.name,
-        namespace=metadata.get("namespace"),
-        kind="ElasticJob",
-        api_version=API_VERSION,
+        **spec.of_job,
         selector={JOB_LABEL: spec.name},
         run=RunPolicy(
             restart="Never",
@@ -105,7 +102,6 @@ def _job(spec: Spec) -> Job:
         config_name=config_name(spec.name),
         document=document,
         identity=_identity(spec, version),
-        origin=Origin(spec.source),
         # Not `elasticjob`: an operator that runs dies of a Pod with that name and without an
         # owner (reference 7, defect d).
         app="dlrover",

@@ -14,6 +14,7 @@ from etcompile.frontends import annotations, gang, hosts
 from etcompile.frontends.annotations import ANY, GATED, annotations_of, matching
 from etcompile.frontends.document_parts import (
     MOUNTED_HOME,
+    JobDocument,
     clean_document,
     main_container,
     pod_template,
@@ -93,8 +94,8 @@ def lower(source: Source) -> Lowered:
 def _job(
     source: Source, templates: Mapping[str, model.PodTemplate]
 ) -> tuple[model.Job, list[Diagnostic]]:
-    metadata, spec = source.data["metadata"], source.data["spec"]
-    name = metadata["name"]
+    read, spec = JobDocument(source), source.data["spec"]
+    name = read.name
     mode = spec.get("launcherAttachMode")
     ssh, execs = mode in (None, "ssh"), mode == "kubexec"
     slots, problems = _slots(spec, templates["worker"])
@@ -108,10 +109,7 @@ def _job(
     hostfile = f"{_HOSTFILE.path}/hostfile"
     discovery = {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile}
     job = model.Job(
-        name=name,
-        namespace=metadata.get("namespace"),
-        kind="TrainingJob",
-        api_version=API_VERSION,
+        **read.of_job,
         roles=(
             _worker(source, templates, slots, ssh=ssh, execs=execs),
             _launcher(source, templates["launcher"], account, ssh=ssh, execs=execs),
@@ -123,7 +121,7 @@ def _job(
             backoff_limit=spec.get("backoffLimit", 6),
             clean_pods=spec.get("cleanPodPolicy", "Running") or "None",
             success=model.Success(("launcher",)),
-            suspended=annotations_of(source).get(_SUSPEND) == "true",
+            suspended=read.annotation(_SUSPEND) == "true",
             keeps=("launcher",),
         ),
         config_name=config_name(name, of_operator=True),
@@ -140,7 +138,6 @@ def _job(
         credentials=credentials,
         document=document,
         identity=_identity(document),
-        origin=model.Origin(source),
         gang=gang.by_annotation(source),
     )
     return job, problems

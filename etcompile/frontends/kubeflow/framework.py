@@ -13,8 +13,13 @@ from msgspec import Struct, field, structs
 from etcompile import model
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends import annotations, gang
-from etcompile.frontends.annotations import FLAG, TOGETHER, Annotations, annotations_of
-from etcompile.frontends.document_parts import clean_document, main_container, pod_template
+from etcompile.frontends.annotations import FLAG, TOGETHER, Annotations
+from etcompile.frontends.document_parts import (
+    JobDocument,
+    clean_document,
+    main_container,
+    pod_template,
+)
 from etcompile.frontends.kind import TRAINING_OPERATOR, Kind, Lowered, Operator
 from etcompile.frontends.notes import no_such_container, template_notes, ttl_note
 from etcompile.model.protocol import config_name
@@ -96,23 +101,11 @@ class Replica(Struct, frozen=True):
     missing: tuple[model.Port, ...] = ()
 
 
-class Spec(Struct, frozen=True):
+class Spec(JobDocument, frozen=True):
     """A document of one of these kinds, read; its replicas are in the kind's order."""
 
     framework: Framework
-    source: Source
     replicas: tuple[Replica, ...]
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return str(self.source.data["metadata"]["name"])
-
-    @property
-    def fields(self) -> Mapping[str, Any]:
-        """The document's `spec`."""
-        fields: Mapping[str, Any] = self.source.data["spec"]
-        return fields
 
     @property
     def total(self) -> int:
@@ -130,10 +123,6 @@ class Spec(Struct, frozen=True):
     def host(self, role: str, index: int) -> str:
         """The bare name of a replica's host."""
         return f"{self.name}-{role}-{index}"
-
-    def annotation(self, name: str) -> str | None:
-        """One of the document's annotations."""
-        return annotations_of(self.source).get(name)
 
 
 class Described(Struct, frozen=True):
@@ -185,7 +174,7 @@ def _lowered(
     replicas, notes = _replicas(framework, source)
     if replicas is None:
         return None, notes
-    spec = Spec(framework, source, replicas)
+    spec = Spec(source, framework, replicas)
     described = describe(spec)
     notes += described.diagnostics
     deciding = [replica for replica in replicas if replica.role in described.success.roles]
@@ -388,17 +377,13 @@ def _job(spec: Spec, described: Described, document: dict[str, Any]) -> model.Jo
     elastic = spec.framework.elastic
     operator = spec.framework.operator or f"{spec.framework.kind.lower()}-controller"
     job = model.Job(
-        name=spec.name,
-        namespace=spec.source.data["metadata"].get("namespace"),
-        kind=spec.framework.kind,
-        api_version=spec.framework.api_version,
+        **spec.of_job,
         roles=described.roles,
         selector={OPERATOR_LABEL: operator, JOB_LABEL: spec.name},
         run=run,
         config_name=config_name(spec.name),
         document=document,
         identity={"kind": document["kind"], "name": spec.name, "spec": fields},
-        origin=model.Origin(spec.source),
         gang=gang.by_policy(spec.source, spec.framework.gangs),
         fixed=f"{elastic} is not set" if elastic else None,
     )

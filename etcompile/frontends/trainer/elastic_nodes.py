@@ -55,7 +55,7 @@ def described(
     Args:
         awaited: Those that others wait for until they have succeeded.
     """
-    source, policy, limits = training.job, training.policy, training.limits
+    source, policy, limits = training.source, training.policy, training.limits
     name, others = next((training.jobs[place]["name"] for place in training.trainers), None), 0
     if policy == "mpi":
         name, others = NODE, int(training.launcher_is_node)

@@ -56,7 +56,7 @@ def merged(job: Source, runtime: Source) -> Traced:
 
 def with_resources(container: Traced, training: Training) -> Traced:
     """A container with what a job asks for; its own without mlPolicy (reference 4, step 5)."""
-    job = Traced(training.job.data, training.job)
+    job = Traced(training.source.data, training.source)
     wanted = job.at(("spec", "trainer", "resourcesPerNode"))
     if wanted is None or not wanted.value or "mlPolicy" not in training.spec:
         return container
@@ -68,7 +68,7 @@ class _Merge:
     """What a TrainJob changes of the replicatedJobs of its runtime."""
 
     def __init__(self, training: Training) -> None:
-        self._training, self._job = training, training.job
+        self._training, self._job = training, training.source
         self._counts, self._trained = training.counts, training.trainers
         self._variables = self._variables_of(training.stated, ("spec", "trainer"))
         self._main: Mapping[str, Any] = {}

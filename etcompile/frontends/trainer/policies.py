@@ -167,7 +167,7 @@ def with_mpi(
     problems: list[Diagnostic] = []
     if launcher is not None:
         template = node.template if node is not None else None
-        port, problems = ssh_port(training.job, launcher.template, template, serves=False)
+        port, problems = ssh_port(training.source, launcher.template, template, serves=False)
     path = str(policy.get("sshAuthMountPath") or _SSH_HOME)
     # Root's ssh refuses a private key that its group may read.
     private = 0o600 if path.rstrip("/") == _SSH_HOME else 0o640

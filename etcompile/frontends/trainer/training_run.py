@@ -7,10 +7,9 @@ its own, or already part of the job (`merge`).
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
-from etcompile.diagnostics import Source, ValuePath
-from etcompile.frontends.annotations import NNODES, annotations_of
+from etcompile.diagnostics import ValuePath
+from etcompile.frontends.annotations import NNODES
+from etcompile.frontends.document_parts import JobDocument
 from etcompile.frontends.rendezvous import node_range
 from etcompile.k8s.path import value_at
 from etcompile.k8s.requests import gpus
@@ -42,20 +41,14 @@ TUNE = ["tune", "run"]
 """The command of a TrainJob that Trainer completes."""
 
 
-class Training(Struct, frozen=True):
+class Training(JobDocument, frozen=True):
     """A TrainJob and its runtime.
 
     Args:
         runtime: Where the runtime begins.
     """
 
-    job: Source
     runtime: Origin
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return str(self.job.data["metadata"]["name"])
 
     @property
     def runtime_name(self) -> str:
@@ -66,7 +59,7 @@ class Training(Struct, frozen=True):
     @property
     def stated(self) -> Mapping[str, Any]:
         """What the job says of its nodes: `spec.trainer`."""
-        stated: Mapping[str, Any] = self.job.data["spec"].get("trainer", {})
+        stated: Mapping[str, Any] = self.fields.get("trainer", {})
         return stated
 
     @property
@@ -134,7 +127,7 @@ class Training(Struct, frozen=True):
     @property
     def limits(self) -> tuple[int, int] | None:
         """The fewest and the most nodes that the job asks for; None if nothing that can be read."""
-        stated = annotations_of(self.job).get(NNODES)
+        stated = self.annotation(NNODES)
         return node_range(stated) if isinstance(stated, str) else None
 
     @property

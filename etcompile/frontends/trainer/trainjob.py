@@ -114,10 +114,7 @@ def lower(source: Source) -> Lowered:
     max_restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
     apart = any(_JOB_KEY in role.labels.pods for role in gated)
     job = model.Job(
-        name=name,
-        namespace=data["metadata"].get("namespace"),
-        kind="TrainJob",
-        api_version=API_VERSION,
+        **training.of_job,
         roles=gated,
         selector={f"{_JOB_SET_LABEL}/jobset-name": name},
         run=model.RunPolicy(
@@ -136,7 +133,6 @@ def lower(source: Source) -> Lowered:
         config_name=config_name(name),
         document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
         identity=_identity(training, gated, parts),
-        origin=model.Origin(source),
         # Host names are written with the Service's name, so that they need no search domain.
         service=model.SharedService(training.subdomain, searched=False),
         host_lists=(*fields.pop("host_lists", ()), *lists),
@@ -241,7 +237,7 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
     holders = (part.replicated["template"], training.spec["template"])
     stated = (holder.get("metadata", {}).get("annotations", {}).get(TOPOLOGY) for holder in holders)
     if (topology := next((name for name in stated if name is not None), None)) is not None:
-        namespace = training.job.data["metadata"].get("namespace") or "default"
+        namespace = training.source.data["metadata"].get("namespace") or "default"
         text = f"{namespace}/{stem}".encode()
         key = hashlib.sha1(text, usedforsecurity=False).hexdigest()
         # JobSet's number, or a class, whose number is not known.
@@ -262,7 +258,7 @@ def _role(training: Training, part: _Part, *, ends: bool) -> tuple[model.Role, l
         # Of several Jobs of a replicatedJob each finds its own Pods.
         index = f"{_JOB_SET_LABEL}/job-index"
         common[index] = part.numbers[index]
-    deadlines = (spec.get(_DEADLINE), training.job.data["spec"].get(_DEADLINE))
+    deadlines = (spec.get(_DEADLINE), training.fields.get(_DEADLINE))
     role = model.Role(
         name=part.role,
         naming=model.Naming(stem=stem),
@@ -341,7 +337,7 @@ def _gated(
             roles=names,
             hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
             ssh=ssh,
-            timeout=annotations.gate_timeout(training.job),
+            timeout=annotations.gate_timeout(training.source),
             name="wait-for-workers" if ready else "wait-for-jobs",
             file=key or None,
             port=None if ssh else next((port for port in ports if port is not None), None),

@@ -123,7 +123,7 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
 
 def _old(training: Training) -> Iterator[Diagnostic]:
     """A runtime that its label calls deprecated (reference 3), and what only 2.0 and 2.1 take."""
-    job, runtime = training.job, training.runtime.source
+    job, runtime = training.source, training.runtime.source
     metadata = runtime.data["metadata"]
     if (metadata.get("labels") or {}).get("trainer.kubeflow.org/support") == "deprecated":
         facts = {"kind": runtime.data["kind"], "name": metadata["name"]}
@@ -142,7 +142,7 @@ def _old(training: Training) -> Iterator[Diagnostic]:
 
 
 def _idle_fields(training: Training) -> Iterator[Diagnostic]:
-    job, runtime, spec = training.job, training.runtime.source, training.spec
+    job, runtime, spec = training.source, training.runtime.source, training.spec
     if "mlPolicy" not in spec:
         reason = "the runtime has no mlPolicy: Trainer ignores it there"
         path: ValuePath = ("spec", "trainer", "resourcesPerNode")
@@ -355,9 +355,9 @@ def _initializers(training: Training) -> Iterator[Diagnostic]:
         if step_of(replicated) not in INITIALIZERS.values()
         for volume in _shared_volumes(training, replicated)
     }
-    origin = Origin(training.job, ("spec", "initializer"))
+    origin = Origin(training.source, ("spec", "initializer"))
     for field, step in INITIALIZERS.items():
-        if (wanted := value_at(training.job.data, (*origin.path, field))) is None:
+        if (wanted := value_at(training.source.data, (*origin.path, field))) is None:
             continue
         place, where = origin.locate(field, key=True), f"spec.initializer.{field}"
         replicated = next((other for other in training.jobs if step_of(other) == step), None)
@@ -400,7 +400,7 @@ def _trainer(training: Training) -> Iterator[Diagnostic]:
     advice = "give the template of one of its replicatedJobs that label"
     for field in training.stated:
         if field not in read:
-            place = training.job.locate(("spec", "trainer", field), key=True)
+            place = training.source.locate(("spec", "trainer", field), key=True)
             yield not_compiled(place, f"spec.trainer.{field}", why, advice)
 
 
@@ -427,7 +427,7 @@ def _success(training: Training) -> Iterator[Diagnostic]:
 
 def _mpi(training: Training) -> Iterator[Diagnostic]:
     """What a runtime's policy wants of a job (reference 5.1, 5.4, 5.6), and MPI of its Jobs."""
-    origin, mpi = Origin(training.job, ("spec", "trainer")), training.mpi
+    origin, mpi = Origin(training.source, ("spec", "trainer")), training.mpi
     processes = training.stated.get("numProcPerNode")
     if mpi is not None and isinstance(processes, str):
         where, advice = f"numProcPerNode: {processes}", "write a number, or leave it out"
@@ -454,8 +454,8 @@ def _torchtune(training: Training) -> Iterator[Diagnostic]:
     if not training.is_torchtune or not training.trainers:
         return
     if container := main_of(training.jobs[training.trainers[0]]):
-        container = with_resources(Traced(container, training.job), training).value
+        container = with_resources(Traced(container, training.source), training).value
         for field, why in torchtune.problems(training, container):
-            place = training.job.locate(("spec", "trainer", field))
+            place = training.source.locate(("spec", "trainer", field))
             advice = "write the whole command to decide yourself"
             yield not_compiled(place, f"{field} of tune run", why, advice)
