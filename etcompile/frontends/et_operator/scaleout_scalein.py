@@ -5,10 +5,7 @@ files say; which workers they mean is decided when intents are folded over their
 et-operator's index rules live (reference/et-operator.md 5).
 """
 
-from collections.abc import Iterator
-from typing import Any
-
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.diagnostics import Source, codes, diagnose
 from etcompile.frontends.document_parts import OF_INTENTS, heading
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.notes import no_effect
@@ -20,89 +17,59 @@ _LABELS = {_ET_OPERATOR: "scaleout-name", _ETCOMPILE: "etcompile.dev/scale-out"}
 """The label that the workers of a ScaleOut carry its name under."""
 
 
-def lower_scale_out(source: Source) -> Lowered:
-    """The intent of a ScaleOut that `schemas/ScaleOut.json` accepts."""
-    if failed := _had_failed(source):
-        return None, (failed,)
-    count, label = source.data["spec"]["toAdd"]["count"], _LABELS[source.data["apiVersion"]]
-    fields, problems = heading(source)
-    intent = ScaleOut(**fields, **_target(source), count=count, label=label)
-    return intent, (*problems, *_notes(source))
-
-
-def lower_scale_in(source: Source) -> Lowered:
-    """The intent of a ScaleIn that `schemas/ScaleIn.json` accepts.
-
-    Names win over a count; an empty list of names counts as none (reference/et-operator.md
-    1.3).
-    """
-    if failed := _had_failed(source):
-        return None, (failed,)
-    wanted = source.data["spec"]["toDelete"]
-    origin = Origin(source)
-    pods = tuple(wanted.get("podNames") or ())
-    fields, notes = heading(source)
-    intent = ScaleIn(
-        **fields,
-        **_target(source),
-        count=None if pods else wanted["count"],
-        pods=pods,
-        pod_origins={
-            pod: origin.at("spec", "toDelete", "podNames", place) for place, pod in enumerate(pods)
-        },
-    )
-    notes += _notes(source)
-    if pods and "count" in wanted:
-        notes.append(
-            diagnose(codes.COUNT_IGNORED, origin.locate("spec", "toDelete", "count", key=True))
-        )
-    return intent, notes
-
-
-def _target(source: Source) -> dict[str, Any]:
-    selector = source.data["spec"]["selector"]
-    own = (_ET_OPERATOR, "TrainingJob")
-    kind = (selector.get("apiVersion"), selector["kind"]) if "kind" in selector else own
-    return {"job": selector["name"], "of": kind}
-
-
-def _had_failed(source: Source) -> Diagnostic | None:
-    if source.data.get("status", {}).get("phase") != "ScaleFailed":
-        return None
-    metadata = source.data["metadata"]
-    name = metadata.get("name") or metadata.get("generateName")
-    place = source.locate(("status", "phase"))
-    return diagnose(codes.INTENT_HAD_FAILED, place, intent=f"{source.data['kind']} {name}")
-
-
-_DEAD = {
+_UNREAD = {
     "backoffLimit": "no operator has ever read it",
     "timeout": "nothing waits at compile time; a worker joins the host list when it is ready",
     "env": "it is the environment of a script, and scripts are not run",
 }
+"""Fields that change nothing, and why."""
 
 
-def _notes(source: Source) -> Iterator[Diagnostic]:
-    spec: dict[str, Any] = source.data["spec"]
-    for field, reason in _DEAD.items():
-        yield from no_effect(source, ("spec", field), reason)
+def lower(source: Source) -> Lowered:
+    """The intent of a document that `schemas/ScaleOut.json` or `schemas/ScaleIn.json` accepts.
+
+    Names of workers win over a count; an empty list of names counts as none
+    (reference/et-operator.md 1.3).
+    """
+    data, spec = source.data, source.data["spec"]
+    fields, notes = heading(source)
+    if data.get("status", {}).get("phase") == "ScaleFailed":
+        place = source.locate(("status", "phase"))
+        intent = f"{data['kind']} {fields['name']}"
+        return None, [diagnose(codes.INTENT_HAD_FAILED, place, intent=intent)]
+    for field, reason in _UNREAD.items():
+        notes += no_effect(source, ("spec", field), reason)
     if spec.get("script"):
-        yield diagnose(codes.SCRIPT_NOT_RUN, source.locate(("spec", "script")), where="spec.script")
+        place = source.locate(("spec", "script"))
+        notes.append(diagnose(codes.SCRIPT_NOT_RUN, place, where="spec.script"))
+    selector = spec["selector"]
+    own = (_ET_OPERATOR, "TrainingJob")
+    fields["of"] = (selector.get("apiVersion"), selector["kind"]) if "kind" in selector else own
+    fields["job"] = selector["name"]
+    if data["kind"] == "ScaleOut":
+        count, label = spec["toAdd"]["count"], _LABELS[data["apiVersion"]]
+        return ScaleOut(**fields, count=count, label=label), notes
+    wanted, origin = spec["toDelete"], Origin(source, ("spec", "toDelete"))
+    pods = tuple(wanted.get("podNames") or ())
+    origins = {pod: origin.at("podNames", place) for place, pod in enumerate(pods)}
+    if pods and "count" in wanted:
+        notes.append(diagnose(codes.COUNT_IGNORED, origin.locate("count", key=True)))
+    count = None if pods else wanted["count"]
+    return ScaleIn(**fields, count=count, pods=pods, pod_origins=origins), notes
 
 
-_COUNT_IN: tuple[ValuePath, ...] = (("spec", "toDelete", "count"),)
-_COUNT_OUT: tuple[ValuePath, ...] = (("spec", "toAdd", "count"),)
 KINDS = tuple(
     Kind(
-        *(api_version, name, f"{folder}{name}.json", lower, f"{who}: {what} {job}", counts),
-        OF_INTENTS,
+        *(api_version, name, f"{folder}{name}.json", lower, f"{who}: {what} {job}"),
+        pod_counts=(("spec", field, "count"),),
+        annotations=OF_INTENTS,
     )
     for api_version, folder, who, job in (
         (_ET_OPERATOR, "", "et-operator", "a TrainingJob"),
         (_ETCOMPILE, "etcompile/", "etcompile", "an elastic job"),
     )
-    for name, lower, what, counts in (
-        ("ScaleIn", lower_scale_in, "removes workers of", _COUNT_IN),
-        ("ScaleOut", lower_scale_out, "adds workers to", _COUNT_OUT),
+    for name, what, field in (
+        ("ScaleIn", "removes workers of", "toDelete"),
+        ("ScaleOut", "adds workers to", "toAdd"),
     )
 )
