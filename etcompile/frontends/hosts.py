@@ -10,8 +10,6 @@ from typing import Any
 from etcompile import model
 from etcompile.model.protocol import HOSTS_PATH, SCRIPTS_PATH
 
-# Host lists and gates ---------------------------------------------------------------------------
-
 CONFIG = model.Mount("mpi-job-config", "/etc/mpi")
 HOSTFILE = f"{CONFIG.path}/hostfile"
 DISCOVERY = "discover_hosts.sh"
@@ -86,8 +84,6 @@ def slots_per_worker(spec: Mapping[str, Any]) -> int:
     slots = spec.get("slotsPerWorker")
     return 1 if slots is None else int(slots)
 
-
-# By kubectl exec --------------------------------------------------------------------------------
 
 KUBEXEC = "/etc/mpi/kubexec.sh"
 KUBEXEC_FILE = ("kubexec.sh", 0o555)

@@ -57,22 +57,20 @@ def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
     if words is None:
         return None
     flags = dict(options(words))
-    nodes = flags.get("nnodes") or _variable(container, "PET_NNODES")
-    if "auto_config" in flags:
-        nodes = "$NODE_NUM"
-    sizes = parsed(nodes or "1:1", workers)
-    unit = flags.get("node_unit") or _variable(container, "PET_NODE_UNIT") or "1"
-    multiple = whole_number(unit)
-    if sizes is None or not multiple:
+    values = {env["name"]: env.get("value") for env in reversed(container.get("env", ()))}
+    nodes = flags.get("nnodes") or values.get("PET_NNODES") or "1:1"
+    sizes = parsed("$NODE_NUM" if "auto_config" in flags else nodes, workers)
+    unit = whole_number(flags.get("node_unit") or values.get("PET_NODE_UNIT") or "1")
+    if sizes is None or not unit:
         return None
-    settings = dict(
-        pair.split("=", 1) for pair in flags.get("rdzv_conf", "").split(",") if "=" in pair
-    )
+    pairs = (pair.partition("=") for pair in flags.get("rdzv_conf", "").split(","))
+    seconds = {name: whole_number(value) for name, _, value in pairs}
+    lastcall, join = seconds.get("lastcall_timeout"), seconds.get("join_timeout")
     return Rendezvous(
         *sizes,
-        multiple,
-        _seconds(settings.get("lastcall_timeout"), _LASTCALL),
-        _seconds(settings.get("join_timeout"), _JOIN),
+        unit,
+        _LASTCALL if lastcall is None else lastcall,
+        _JOIN if join is None else join,
     )
 
 
@@ -110,13 +108,3 @@ def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         if word.startswith("--"):
             flag, equals, value = word[2:].partition("=")
             yield flag.replace("-", "_"), value if equals else following
-
-
-def _variable(container: Mapping[str, Any], name: str) -> str | None:
-    values = (env.get("value") for env in container.get("env", ()) if env["name"] == name)
-    return next(values, None)
-
-
-def _seconds(text: str | None, default: int) -> int:
-    seconds = whole_number(text or "")
-    return default if seconds is None else seconds

@@ -139,9 +139,6 @@ def _role(spec: Spec, name: str, count: int, cluster: Mapping[str, Any]) -> mode
     )
 
 
-# With DLRover's master ----------------------------------------------------------------------------
-
-
 def _access(spec: Spec, *, plans: bool) -> model.ClusterAccess:
     """What the master needs in its namespace, and nothing else (reference 2.5)."""
     name = f"{spec.name}-{MASTER}"
@@ -198,9 +195,6 @@ def _custom_resource(spec: Spec) -> model.CustomResource:
         types[name]["template"] = {**template, "spec": pod}
     fields |= {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": types}
     return model.CustomResource(API_VERSION, "ElasticJob", spec.name, fields)
-
-
-# What is wrong, and what changes nothing ----------------------------------------------------------
 
 
 def notes(spec: Spec) -> Iterator[Diagnostic]:

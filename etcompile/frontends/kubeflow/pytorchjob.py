@@ -95,9 +95,6 @@ def _range(spec: Spec) -> tuple[int, int]:
     return named[0], named[-1]
 
 
-# Variables --------------------------------------------------------------------------------------
-
-
 def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
     """The variables of reference 1, in its order."""
     elastic = spec.fields.get("elasticPolicy")
@@ -155,9 +152,6 @@ def _addresses(spec: Spec, replica: Replica) -> Iterator[Variable]:
     yield Env("WORLD_SIZE", str(world), default=default)
     yield IndexedEnv("RANK", ("", ""), before, default)
     yield IndexedEnv("PET_NODE_RANK", ("", ""), before, default)
-
-
-# What is wrong ----------------------------------------------------------------------------------
 
 
 def _problems(spec: Spec) -> Iterator[Diagnostic]:

@@ -228,9 +228,6 @@ def _with_variables(container: Traced, more: Sequence[Traced]) -> Traced:
     return container.with_changes({"env": env.with_items(variables.values())})
 
 
-# Claims -------------------------------------------------------------------------------------------
-
-
 def _with_claims(jobs: list[Traced], training: Training) -> list[Traced]:
     """The replicatedJobs with a volume for each claim that one of their containers mounts.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.notes import no_effect, not_compiled, unused
+from etcompile.frontends.trainer.training_run import JOB_SET, POD
 from etcompile.k8s.listkeys import POD_LISTS, key_values
 from etcompile.k8s.path import dotted, mapping_at, value_at
 from etcompile.k8s.strategic import merged
@@ -38,7 +39,7 @@ def patched(job: Source, runtime: Source) -> Source:
     if not _patches(job):
         return runtime
     value = Traced(runtime.data, runtime)
-    jobs = (*_TEMPLATE, "spec", "replicatedJobs")
+    jobs = (*JOB_SET, "replicatedJobs")
     names = [replicated["name"] for replicated in value_at(runtime.data, jobs)]
     for number in range(len(_patches(job))):
         patch = Traced(job.data, job).at((*_PATCHES, number, *_PATCHED))
@@ -94,23 +95,23 @@ def _duplicates(
 
 
 def _misfits(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """Jobs that the runtime does not have, containers that a patch may not add, or set env of."""
     jobs = {
-        replicated["name"]: replicated["template"]["spec"]["template"]["spec"]
-        for replicated in runtime.data["spec"]["template"]["spec"]["replicatedJobs"]
+        replicated["name"]: value_at(replicated, POD)
+        for replicated in value_at(runtime.data, (*JOB_SET, "replicatedJobs"))
     }
     for number, patch in enumerate(_patches(job)):
         origin = Origin(job, (*_PATCHES, number, *_PATCHED, "spec", "replicatedJobs"))
         entries = value_at(patch, (*_PATCHED, "spec", "replicatedJobs")) or ()
         for place, entry in enumerate(entries):
-            there = origin.at(place)
             if entry["name"] not in jobs:
                 # Trainer would add one without containers (defect T22).
                 why = f"the runtime has none of this name, only {', '.join(jobs)}"
                 where = f"patch of replicatedJob '{entry['name']}'"
-                yield not_compiled(there.locate("name"), where, why, "name one of these")
+                at = origin.locate(place, "name")
+                yield not_compiled(at, where, why, "name one of these")
                 continue
-            below = ("template", "spec", "template", "spec")
-            yield from _of_pod(there.at(*below), mapping_at(entry, below), jobs[entry["name"]])
+            yield from _of_pod(origin.at(place, *POD), mapping_at(entry, POD), jobs[entry["name"]])
 
 
 def notes(job: Source) -> Iterator[Diagnostic]:
