@@ -30,16 +30,9 @@ def peer_list(role: str) -> model.HostList:
     return model.HostList(PEERS, (role,), "{host}", live=False)
 
 
-def peer_gate(role: str, timeout: int, name: str, port: int | None = None) -> model.Gate:
-    """What waits for the hosts of `peer_list`."""
-    return model.Gate(
-        roles=(role,),
-        hosts=f"{SCRIPTS_PATH}/{PEERS}",
-        timeout=timeout,
-        name=name,
-        file=PEERS,
-        port=port,
-    )
+def peer_gate(role: str, timeout: int, **fields: Any) -> model.Gate:
+    """What waits for the hosts of `peer_list`; `fields` of the gate are the kind's own."""
+    return model.Gate((role,), f"{SCRIPTS_PATH}/{PEERS}", timeout, file=PEERS, **fields)
 
 
 def mpi_host_lists(

@@ -38,14 +38,7 @@ def described(spec: Spec) -> dict[str, Any]:
     least = meeting.minimum if meeting and meeting.minimum < count else None
     files: tuple[ConfigFile, ...] = ()
     if meeting:
-        values = {
-            "port": MASTER_PORT,
-            "minimum": meeting.minimum,
-            "maximum": meeting.maximum,
-            "lastcall": meeting.lastcall,
-            "unit": meeting.unit,
-            "join": meeting.join,
-        }
+        values = {"port": MASTER_PORT, **structs.asdict(meeting)}
         start = ConfigFile(_START, _START, {"prime": f"{SCRIPTS_PATH}/{_PRIME}"})
         files = (start, ConfigFile(_PRIME, _PRIME, values))
     return {
@@ -97,7 +90,8 @@ def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
     count = spec.replicas("worker")
     env = tuple(elastic_pods.variables(spec, "worker", count, master=True))
     # Until somebody is behind the master's address, agents may find no route and give up.
-    gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, "wait-for-master", MASTER_PORT)
+    more = {"name": "wait-for-master", "port": MASTER_PORT}
+    gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, **more)
     bounds = Bounds(quorum=count)
     if meeting:
         place = Origin(spec.source, _command_path(spec))

@@ -12,7 +12,7 @@ from etcompile.frontends.kubeflow.framework import Described, Framework, Replica
 from etcompile.frontends.notes import no_such_container
 from etcompile.k8s.requests import gpus
 from etcompile.launch.commands import discovers_hosts, least_workers
-from etcompile.model.protocol import SCRIPTS_PATH, config_name
+from etcompile.model.protocol import config_name
 
 _KUBECTL = model.Mount("mpi-job-kubectl", KUBECTL_PATH)
 
@@ -104,7 +104,7 @@ def _worker(spec: Spec, replica: Replica, launcher: Replica, *, takes_part: bool
 
 
 def _launcher(spec: Spec, replica: Replica, account: str | None, *, takes_part: bool) -> model.Role:
-    no_gpus = () if takes_part else hosts.NO_GPUS
+    no_gpus, mounts = () if takes_part else hosts.NO_GPUS, (_KUBECTL, hosts.CONFIG)
     ours = hosts.unless_set(replica.template.main_container, *_INTEL, *_OURS)
     files = (KUBEXEC_FILE, ("hostfile", 0o444), (hosts.DISCOVERY, 0o555))
     labels = model.RoleLabels(common={framework.TYPE_LABEL: replica.role}, pods=framework.MASTER)
@@ -117,17 +117,12 @@ def _launcher(spec: Spec, replica: Replica, account: str | None, *, takes_part: 
                 model.Volume(_KUBECTL.volume),
                 hosts.config_files(hosts.CONFIG.volume, *files),
             ),
-            "mounts": (_KUBECTL, hosts.CONFIG),
+            "mounts": mounts,
             "reads_hosts": True,
             "scripts": (hosts.HOSTS,),
             "setup": (hosts.kubectl_delivery(_KUBECTL.volume, _DELIVERY_RESOURCES),),
-            "gate": model.Gate(
-                roles=("worker",),
-                hosts=f"{SCRIPTS_PATH}/{hosts.PEERS}",
-                mounts=(_KUBECTL, hosts.CONFIG),
-                timeout=gate_timeout(spec.source),
-                kubexec=KUBEXEC,
-                file=hosts.PEERS,
+            "gate": hosts.peer_gate(
+                "worker", gate_timeout(spec.source), mounts=mounts, kubexec=KUBEXEC
             ),
             "service_account": account,
         },

@@ -66,7 +66,7 @@ def _role(spec: Spec, replica: Replica, *, gated: bool) -> Role:
     changes: dict[str, Any] = {}
     if is_worker and gated:
         timeout = gate_timeout(spec.source)
-        changes["additions"] = {"gate": hosts.peer_gate("master", timeout, "init-pytorch")}
+        changes["additions"] = {"gate": hosts.peer_gate("master", timeout, name="init-pytorch")}
     if is_worker and (elastic := spec.fields.get("elasticPolicy")) is not None:
         # A bound that is not there is as the other: a message names the one that is.
         both = ("minReplicas", "maxReplicas")

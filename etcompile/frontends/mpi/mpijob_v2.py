@@ -20,7 +20,7 @@ from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.ssh_access import SSH_PORT, kubeflow_ssh_keys, ssh_arguments, ssh_port
 from etcompile.launch.commands import least_workers
-from etcompile.model.protocol import SCRIPTS_PATH, config_name
+from etcompile.model.protocol import config_name
 
 API_VERSION = "kubeflow.org/v2beta1"
 _LAUNCHER = "etcompile.dev/launcher"
@@ -161,8 +161,7 @@ def _launcher(spec: Spec, replica: Replica) -> model.Role:
     plain = spec.annotation(_LAUNCHER) == "pod"
     gate = None
     if spec.of("Worker"):
-        peers, timeout = f"{SCRIPTS_PATH}/{hosts.PEERS}", gate_timeout(spec.source)
-        gate = model.Gate(("worker",), peers, timeout, ssh=True, file=hosts.PEERS)
+        gate = hosts.peer_gate("worker", gate_timeout(spec.source), ssh=True)
     files = ("hostfile", 0o444), (hosts.DISCOVERY, 0o555)
     return _role(
         spec,

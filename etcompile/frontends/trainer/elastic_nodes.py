@@ -166,22 +166,23 @@ def _meeting(role: Role, subdomain: str) -> Role:
 
 def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
     """What tells torchrun something else than the annotation does."""
-    main = role.template.main_container
-    place = role.template.main_origin
-    variables = {entry["name"]: number for number, entry in enumerate(main.get("env", ()))}
-    values = {entry["name"]: entry.get("value") or "" for entry in main.get("env", ())}
+    main, place = role.template.main_container, role.template.main_origin
     backend, endpoint = RENDEZVOUS
-    named = values.get(backend, "")
+    env = {
+        entry["name"]: (n, entry.get("value") or "") for n, entry in enumerate(main.get("env", ()))
+    }
+    number, named = env.get(backend, (0, ""))
     if named == "static" or (named.startswith("etcd") and role.anchored):
         why = "it takes no nodes that come later"
         if named != "static":
             why = f"node 0 does not serve {named}"
         advice = f"leave it out for c10d, or name another place in {endpoint}"
-        at = place.locate("env", variables[backend], "value")
+        at = place.locate("env", number, "value")
         yield not_compiled(at, f"variable {backend} {named}", why, advice)
-    if role.anchored and _SETTINGS in values and not values[_SETTINGS]:
+    number, settings = env.get(_SETTINGS, (0, _HOLDS))
+    if role.anchored and not settings:
         why = "its value is not known, and node 0 is told there that it holds the rendezvous"
-        at = place.locate("env", variables[_SETTINGS], key=True)
+        at = place.locate("env", number, key=True)
         yield not_compiled(at, f"variable {_SETTINGS}", why, "write the value")
     words = arguments(main, *_TORCHRUN)
     field = "command" if main.get("command") else "args"

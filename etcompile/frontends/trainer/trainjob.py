@@ -171,9 +171,7 @@ def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
     more = {} if coordinator is None else {"coordinator": coordinator}
     count = [replicated.get("replicas") or 1 for replicated in jobs]
     groups = [str(replicated.get("groupName") or "default") for replicated in jobs]
-    group_sizes: dict[str, int] = {}
-    for group, replicas in zip(groups, count, strict=True):
-        group_sizes[group] = group_sizes.get(group, 0) + replicas
+    sizes = [*zip(groups, count, strict=True)]
     seen: dict[str, int] = {}
     parts = []
     for place, replicated in enumerate(jobs):
@@ -186,7 +184,7 @@ def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
                 "job-index": number,
                 "job-global-index": sum(count[:place]) + number,
                 "group-name": group,
-                "group-replicas": group_sizes[group],
+                "group-replicas": sum(size for other, size in sizes if other == group),
                 "job-group-index": seen.get(group, 0),
                 **more,
             }
