@@ -57,14 +57,10 @@ class JobDocument(Struct, frozen=True):
 def main_container(
     origin: Origin, template: Mapping[str, Any]
 ) -> tuple[str | None, list[Diagnostic]]:
-    """The container that does the work; the others are sidecars.
+    """The name of the container that does the work; the others are sidecars.
 
-    It is the one that the template's annotation `kubectl.kubernetes.io/default-container`
-    names, else the first. et-operator always takes the first (reference/et-operator.md 6,
-    defect 42).
-
-    Returns:
-        The container's name, None if the annotation names no container, and the diagnostics.
+    It is the one that `MAIN_CONTAINER` names, None if that names none; else the first. et-operator
+    always takes the first (reference/et-operator.md 6, defect 42).
     """
     containers: Sequence[Mapping[str, Any]] = template["spec"]["containers"]
     names = [container["name"] for container in containers]

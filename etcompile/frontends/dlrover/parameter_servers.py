@@ -143,26 +143,21 @@ def _access(spec: Spec, *, plans: bool) -> model.ClusterAccess:
     """What the master needs in its namespace, and nothing else (reference 2.5)."""
     name = f"{spec.name}-{MASTER}"
     group = API_VERSION.partition("/")[0]
+    # Where an owner that blocks a deletion needs a right.
+    finalizers = {"resources": ["elasticjobs/finalizers"], "resourceNames": [spec.name]}
     rules: list[Mapping[str, Any]] = [
-        {"apiGroups": [group], "resources": ["elasticjobs"], "verbs": ["get", "list", "watch"]},
-        # Where an owner that blocks a deletion needs a right.
-        {
-            "apiGroups": [group],
-            "resources": ["elasticjobs/finalizers"],
-            "resourceNames": [spec.name],
-            "verbs": ["update"],
-        },
-        {
-            "apiGroups": [""],
-            "resources": ["pods"],
-            "verbs": ["create", "delete", "get", "list", "watch"],
-        },
-        {"apiGroups": [""], "resources": ["services"], "verbs": ["create", "get", "patch"]},
+        _rule(group, {"resources": ["elasticjobs"]}, "get list watch"),
+        _rule(group, finalizers, "update"),
+        _rule("", {"resources": ["pods"]}, "create delete get list watch"),
+        _rule("", {"resources": ["services"]}, "create get patch"),
     ]
     if plans:
-        verbs = ["list", "patch", "watch"]
-        rules.append({"apiGroups": [group], "resources": ["scaleplans"], "verbs": verbs})
+        rules.append(_rule(group, {"resources": ["scaleplans"]}, "list patch watch"))
     return model.ClusterAccess(account=name, create_account=True, rules=tuple(rules), role=name)
+
+
+def _rule(group: str, resources: Mapping[str, Any], verbs: str) -> dict[str, Any]:
+    return {"apiGroups": [group], **resources, "verbs": verbs.split()}
 
 
 def _custom_resource(spec: Spec) -> model.CustomResource:

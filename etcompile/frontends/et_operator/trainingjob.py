@@ -96,23 +96,23 @@ def _job(
 ) -> tuple[model.Job, list[Diagnostic]]:
     read, spec = JobDocument(source), source.data["spec"]
     name = read.name
-    mode = spec.get("launcherAttachMode")
-    ssh, execs = mode in (None, "ssh"), mode == "kubexec"
+    stated = spec.get("launcherAttachMode")
+    mode = "ssh" if stated is None else str(stated)
     slots, problems = _slots(spec, templates["worker"])
     credentials = None
-    if ssh:
+    if mode == "ssh":
         credentials, ssh_problems = _credentials(source, templates)
         problems += ssh_problems
     document = clean_document(source, _ANNOTATIONS)
     # Not by the Pods' names: they would change with every scale-out, and so would the Role.
-    access, account = hosts.launcher_access(name, templates["launcher"], execs=execs)
+    access, account = hosts.launcher_access(name, templates["launcher"], execs=mode == "kubexec")
     hostfile = f"{_HOSTFILE.path}/hostfile"
     discovery = {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile}
     job = model.Job(
         **read.of_job,
         roles=(
-            _worker(source, templates, slots, ssh=ssh, execs=execs),
-            _launcher(source, templates["launcher"], account, ssh=ssh, execs=execs),
+            _worker(source, templates, slots, mode),
+            _launcher(source, templates["launcher"], account, mode),
         ),
         labels={"app": name},
         selector={"group-name": _GROUP, "training-job-name": name},
@@ -144,14 +144,9 @@ def _job(
 
 
 def _worker(
-    source: Source,
-    templates: Mapping[str, model.PodTemplate],
-    slots: int,
-    *,
-    ssh: bool,
-    execs: bool,
+    source: Source, templates: Mapping[str, model.PodTemplate], slots: int, mode: str
 ) -> model.Role:
-    fields = source.data["spec"]["etReplicaSpecs"]["worker"]
+    execs, fields = mode == "kubexec", source.data["spec"]["etReplicaSpecs"]["worker"]
     least = fields.get("minReplicas")
     main = templates["launcher"].main_container
     return model.Role(
@@ -166,7 +161,7 @@ def _worker(
             # Open MPI's daemons look for their launcher's agent too, and die without it.
             volumes=(hosts.config_files(_CONFIG.volume, hosts.KUBEXEC_FILE),) if execs else (),
             mounts=(_CONFIG,) if execs else (),
-            resident=model.Resident(ssh=ssh),
+            resident=model.Resident(ssh=mode == "ssh"),
         ),
         recovery=model.Recovery(restart=fields.get("restartPolicy") or "Never", vital=False),
         bounds=model.Bounds(
@@ -178,14 +173,9 @@ def _worker(
 
 
 def _launcher(
-    source: Source,
-    template: model.PodTemplate,
-    account: str | None,
-    *,
-    ssh: bool,
-    execs: bool,
+    source: Source, template: model.PodTemplate, account: str | None, mode: str
 ) -> model.Role:
-    fields = source.data["spec"]["etReplicaSpecs"]["launcher"]
+    execs, fields = mode == "kubexec", source.data["spec"]["etReplicaSpecs"]["launcher"]
     init = model.InitContainer(
         name="init-hostfile",
         image="init",
@@ -222,7 +212,7 @@ def _launcher(
                 roles=("worker",),
                 hosts=f"{_HOSTFILE.path}/hostfile",
                 mounts=(_HOSTFILE, _CONFIG, *tools),
-                ssh=ssh,
+                ssh=mode == "ssh",
                 timeout=annotations.gate_timeout(source),
                 kubexec=hosts.KUBEXEC if execs else None,
             ),

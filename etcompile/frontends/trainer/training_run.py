@@ -24,10 +24,7 @@ POD: ValuePath = ("template", "spec", "template", "spec")
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 """The label of a Job template that says what the Job does in the training."""
 TRAINER = "trainer"
-INITIALIZERS: Mapping[str, str] = {
-    "dataset": "dataset-initializer",
-    "model": "model-initializer",
-}
+INITIALIZERS = {field: f"{field}-initializer" for field in ("dataset", "model")}
 """Fields of `spec.initializer`, and the step and container that each is for."""
 MAIN = "node"
 """The container that trains."""
