@@ -1,8 +1,6 @@
 """What a document asks of a gang scheduler: `runPolicy.schedulingPolicy`, or annotations of ours.
 
-Apart from the kinds, because all of Kubeflow's share the one, and kinds without a field for it
-the other. What a scheduler cannot do with it is said where the scheduler is known
-(`etcompile.backend.gang`).
+What a scheduler cannot do with it is said where the scheduler is known (`etcompile.backend.gang`).
 """
 
 import re

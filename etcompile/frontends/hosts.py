@@ -115,8 +115,7 @@ def launcher_access(
     """The rights of a launcher, and the account that its Pods get.
 
     Args:
-        launcher: The launcher's template. If it names an account, that one is used, and none is
-            created.
+        launcher: The launcher's template. If it names an account, none is created.
         execs: It reaches its workers by exec.
         into: The role into whose Pods, and no others, it may; None for any Pod of the namespace.
     """

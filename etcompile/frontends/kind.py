@@ -1,8 +1,4 @@
-"""What a frontend says of a kind, so that the pipeline can read it, and of who runs it elsewhere.
-
-Of operators only what a hand-over has to know: how a job is taken from its operator follows from
-that, so that `etcompile migrate` needs no edit for a new kind.
-"""
+"""What a frontend says of a kind, for the pipeline, and of its operator, for a hand-over."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -155,9 +151,7 @@ def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:
 
 
 ET_OPERATOR = Operator(
-    name="et-operator",
-    namespace="kube-ai",
-    deployment="et-operator",
+    *("et-operator", "kube-ai", "et-operator"),
     skips_deleted=True,
     workers=("status", "targetWorkers"),
     scalers=("ScaleOut", "ScaleIn"),
@@ -165,24 +159,17 @@ ET_OPERATOR = Operator(
 )
 
 TRAINING_OPERATOR = Operator(
-    name="Training Operator",
-    namespace="kubeflow",
-    deployment="training-operator",
-    skips_deleted=True,
+    "Training Operator", "kubeflow", "training-operator", skips_deleted=True
 )
 
 MPI_OPERATOR = Operator(
-    name="MPI Operator",
-    namespace="mpi-operator",
-    deployment="mpi-operator",
+    *("MPI Operator", "mpi-operator", "mpi-operator"),
     skips_deleted=True,  # reference/mpi-operator-v2.md 5, step 1
     lost=("nobody repairs the host file in the job's ConfigMap",),
 )
 
 DLROVER = Operator(
-    name="DLRover operator",
-    namespace="dlrover",
-    deployment="dlrover-controller-manager",
+    *("DLRover operator", "dlrover", "dlrover-controller-manager"),
     scalers=("ScalePlan",),
     lost=(
         "nothing follows a worker that fails: its master makes no Pods without the custom resource",
@@ -190,9 +177,7 @@ DLROVER = Operator(
 )
 
 TRAINER = Operator(
-    name="Kubeflow Trainer",
-    namespace="kubeflow-system",
-    deployment="kubeflow-trainer-controller-manager",
+    *("Kubeflow Trainer", "kubeflow-system", "kubeflow-trainer-controller-manager"),
     makes=(("jobset.x-k8s.io/v1alpha2", "JobSet"), ("v1", "PersistentVolumeClaim")),
     generates_names=True,  # reference/trainer-v2.md 7.4
 )

@@ -14,12 +14,7 @@ def unused(place: Location, where: str, reason: str, advice: str = "remove it") 
 
 
 def no_effect(
-    source: Source,
-    path: ValuePath,
-    reason: str,
-    advice: str = "remove it",
-    *,
-    where: str = "",
+    source: Source, path: ValuePath, reason: str, advice: str = "remove it", *, where: str = ""
 ) -> Iterator[Diagnostic]:
     """A warning for a field that changes nothing, if the document has it.
 

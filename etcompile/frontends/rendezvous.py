@@ -48,11 +48,7 @@ def runs_agent(container: Mapping[str, Any]) -> bool:
 
 
 def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
-    """What the agent of a container will report.
-
-    Returns:
-        The rendezvous; None if it cannot be read with certainty.
-    """
+    """What the agent of a container will report; None if that cannot be read with certainty."""
     words = arguments(container, _PROGRAM, _MODULE)
     if words is None:
         return None
@@ -67,10 +63,7 @@ def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
     seconds = {name: whole_number(value) for name, _, value in pairs}
     lastcall, join = seconds.get("lastcall_timeout"), seconds.get("join_timeout")
     return Rendezvous(
-        *sizes,
-        unit,
-        _LASTCALL if lastcall is None else lastcall,
-        _JOIN if join is None else join,
+        *sizes, unit, _LASTCALL if lastcall is None else lastcall, _JOIN if join is None else join
     )
 
 

@@ -90,8 +90,8 @@ def _worker(spec: Spec, meeting: Rendezvous | None) -> Role:
     count = spec.replicas("worker")
     env = tuple(elastic_pods.variables(spec, "worker", count, master=True))
     # Until somebody is behind the master's address, agents may find no route and give up.
-    more = {"name": "wait-for-master", "port": MASTER_PORT}
-    gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, **more)
+    fields = {"name": "wait-for-master", "port": MASTER_PORT}
+    gate = hosts.peer_gate(MASTER, DEFAULT_GATE_TIMEOUT, **fields)
     bounds = Bounds(quorum=count)
     if meeting:
         place = Origin(spec.source, _command_path(spec))
@@ -123,12 +123,8 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
         seen = "runs no dlrover-run that can be seen"
         if runs_agent(spec.main("worker")):
             seen = "takes --nnodes or --node_unit from a variable"
-        yield diagnose(
-            codes.RENDEZVOUS_UNKNOWN,
-            spec.source.locate(_command_path(spec)),
-            seen=seen,
-            name=NNODES,
-        )
+        place = spec.source.locate(_command_path(spec))
+        yield diagnose(codes.RENDEZVOUS_UNKNOWN, place, seen=seen, name=NNODES)
     elif count % meeting.unit and meeting.minimum <= count <= meeting.maximum:
         facts = {
             "program": "dlrover-run",

@@ -1,10 +1,8 @@
 """The Pods of an ElasticJob as roles: what they are called, carry and know (reference 3).
 
-Those of a type are the same for workers that meet at a master and for parameter servers without
-one; what only one of the strategies has is added there. The master is one Pod behind one Service,
-started again where it ends too early. Its template is made of what the job says of it and of what
-the operator would fill in (reference/dlrover.md 2.2, 2.3). Annotations become separate words of its
-command, never a shell's.
+Workers that meet at a master and parameter servers without one have the same Pods. The master's
+template is made of what the job says of it and of what the operator would fill in (2.2, 2.3).
+Annotations become separate words of its command, never a shell's.
 """
 
 import re

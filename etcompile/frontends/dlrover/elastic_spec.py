@@ -72,11 +72,9 @@ class Spec(JobDocument, frozen=True):
     def master_service(self) -> str:
         """The name of the master's Service.
 
-        Upstream's, `elasticjob-JOB-dlrover-master`, where a Service may have it. Of a longer one
-        the API server refuses the Service, upstream's operator ignores that, and workers get the
-        address of the master's Pod (reference 7, defect 21). Nobody knows that address before the
-        Pod is there, so the Service gets a shorter name: the job's first characters and a digest
-        of all.
+        Upstream's where a Service may have it, else a shorter one. With upstream's, the API server
+        refuses the Service, and workers get the address of the master's Pod (reference 7, defect
+        21), which nobody knows before the Pod is there.
         """
         if len(self.master_pod_stem) <= _LONGEST_SERVICE:
             return self.master_pod_stem

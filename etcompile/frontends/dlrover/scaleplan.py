@@ -29,16 +29,16 @@ def lower(source: Source) -> Lowered:
     problems += _notes(source)
     metadata, spec = source.data["metadata"], source.data["spec"]
     labels: Mapping[str, str] = metadata.get("labels", {})
-    name = labels.get(elastic_spec.JOB_LABEL)
-    owner = spec.get("ownerJob") or labels.get(_OLD_LABEL)
-    if name is None and owner is None:
+    names = (labels.get(elastic_spec.JOB_LABEL), spec.get("ownerJob"), labels.get(_OLD_LABEL))
+    job = next(filter(None, names), "")
+    if not job:
         place = source.locate(("metadata",), key=True)
         problems.append(diagnose(codes.PLAN_WITHOUT_JOB, place, label=elastic_spec.JOB_LABEL))
         return None, problems
     groups: Mapping[str, Any] = spec.get("replicaResourceSpecs", {})
     plan = ScalePlan(
         **fields,
-        job=str(name or owner),
+        job=job,
         of=(elastic_spec.API_VERSION, "ElasticJob"),
         replicas={group: given["replicas"] for group, given in groups.items() if given["replicas"]},
         resources={group: _sizes(given.get("resource", {})) for group, given in groups.items()},
@@ -49,9 +49,9 @@ def lower(source: Source) -> Lowered:
             elastic_spec.API_VERSION,
             "ScalePlan",
             fields["name"],
-            {**{k: v for k, v in spec.items() if k not in _UNREAD}, "ownerJob": str(name or owner)},
+            {**{k: v for k, v in spec.items() if k not in _UNREAD}, "ownerJob": job},
             # Upstream's documents use a key that no master has ever looked at (defect 17).
-            {elastic_spec.JOB_LABEL: str(name or owner), _SCALE_TYPE: "manual"},
+            {elastic_spec.JOB_LABEL: job, _SCALE_TYPE: "manual"},
         ),
     )
     return plan, problems

@@ -69,12 +69,7 @@ _DELIVERY_RESOURCES = {"cpu": "100m", "memory": "64Mi"}
 
 
 def lower(source: Source) -> Lowered:
-    """The job that a TrainingJob describes.
-
-    Returns:
-        The job, with its workers as written (scale intents come later), and what is to be said
-        about the document; no job if it contradicts itself.
-    """
+    """The job that a TrainingJob describes, with its workers as written."""
     diagnostics = [*_dead_fields(source)]
     templates = {}
     for role in ("launcher", "worker"):

@@ -36,8 +36,6 @@ MASTER = {ROLE_LABEL: "master"}
 _SIDECAR_ENV = "etcompile.dev/sidecar-env"
 """Annotation: sidecars get the variables of the framework, too."""
 
-_MANAGER = f"{API_VERSION.partition('/')[0]}/training-operator"
-
 
 class Framework(Struct, frozen=True):
     """A kind's row in the table of reference/training-operator.md 1.1.
@@ -52,7 +50,6 @@ class Framework(Struct, frozen=True):
         restart: The restartPolicy of a type that names none.
         restarts: The same of types that have another one.
         any_case: Types whose casing does not matter.
-        managers: Values of `managedBy` that mean the operator whose work this is.
         none: Types of which there are none, not one, where the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
         gangs: What its operator does when it makes a gang.
@@ -70,7 +67,7 @@ class Framework(Struct, frozen=True):
     schema: str = ""
     any_case: tuple[str, ...] = ()
     annotations: Annotations = field(default_factory=dict)
-    managers: tuple[str, ...] = (_MANAGER,)
+    managers: tuple[str, ...] = ("kubeflow.org/training-operator",)
     run_by: Operator = TRAINING_OPERATOR
     gangs: model.GangOperator = gang.TRAINING_OPERATOR
     none: tuple[str, ...] = ()
@@ -166,10 +163,7 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
 
 
 def _lowered(
-    framework: Framework,
-    source: Source,
-    describe: Callable[[Spec], Described],
-    known: Annotations,
+    framework: Framework, source: Source, describe: Callable[[Spec], Described], known: Annotations
 ) -> Lowered:
     replicas, notes = _replicas(framework, source)
     if replicas is None:
@@ -301,12 +295,8 @@ def role(
 ) -> model.Role:
     """The role of a type, as all kinds with Services have it (reference 2 and 3).
 
-    The label `job-role: master` is on all of its Pods (`master`), or on the first alone.
-
-    Args:
-        additions: Fields of `PodAdditions` that the kind decides.
-        recovery: Fields of `Recovery` that the kind decides.
-        changes: Fields of the role that the kind decides.
+    The label `job-role: master` is on all of its Pods (`master`), or on the first alone. The kind
+    decides on fields of `PodAdditions`, of `Recovery`, and of the role itself (`changes`).
     """
     # 68 years are as good as none; Kubernetes takes 1 to 2^31 - 1.
     deadline = spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")

@@ -60,10 +60,7 @@ def describe(spec: Spec) -> Described:
     words = (*main.get("command", ()), *main.get("args", ()))
     stated = any("--slots-per-host" in word for word in words)
     host_lists = hosts.mpi_host_lists(
-        line,
-        f"{{host}}{model.DOMAIN}",
-        launcher=_takes_part(spec),
-        slots=slots > 0 and not stated,
+        line, f"{{host}}{model.DOMAIN}", launcher=_takes_part(spec), slots=slots > 0 and not stated
     )
     credentials, problems = _credentials(spec, launcher, worker)
     return Described(

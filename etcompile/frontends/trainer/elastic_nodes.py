@@ -102,8 +102,7 @@ def described(
 def restarting_alone(training: Training, roles: Sequence[Role]) -> tuple[str, ...] | None:
     """The roles whose commands may run again each by itself, in the Pods that are there.
 
-    Returns:
-        The names of the roles; None if nodes go on only once all of them have begun anew.
+    None if nodes go on only once all of them have begun anew.
     """
     if training.policy == "mpi":  # nodes only serve it
         return tuple(role.name for role in roles if role.name == LAUNCHER)
