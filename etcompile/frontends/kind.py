@@ -106,8 +106,7 @@ class Kind(Struct, frozen=True):
 
     def templates_of(self, data: Any) -> Iterator[ValuePath]:
         """The paths of the Pod templates that a document of this kind has."""
-        for path in self.pod_templates:
-            yield from _paths(path, data)
+        return (place for path in self.pod_templates for place in _paths(path, data))
 
     def templates_by_role(self, data: Any) -> dict[str, ValuePath]:
         """The paths of the Pod templates of a document of this kind, by the role in lower case.
@@ -126,8 +125,7 @@ class Kind(Struct, frozen=True):
 
     def counts_of(self, data: Any) -> Iterator[ValuePath]:
         """The paths of the fields of a document of this kind that are a number of Pods."""
-        for path in self.pod_counts:
-            yield from _paths(path, data)
+        return (place for path in self.pod_counts for place in _paths(path, data))
 
 
 def names_of(api_version: str, name: str) -> tuple[str, ...]:
