@@ -41,7 +41,7 @@ def hold(scheduling: Scheduling, draw: Callable[[int], Case], count: int) -> Non
             agreement.add(one, answered, truth)
             if answered.verdict == "never" and not one.queues:
                 never.append(one.empty())
-        for one, truth in zip(never, scheduling.judge(never), strict=True):
+        for one, truth in zip(never, scheduling.judge(never) if never else (), strict=True):
             if truth.fits:
                 agreement.wrong.append(f"{one.namespace}: never fits, but {truth.describe()}")
     report = "\n".join(agreement.lines())
