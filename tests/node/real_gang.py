@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from etcompile.backend import job_config
-from etcompile.frontends import restarts
+from etcompile.frontends import annotations
 from etcompile.model import supervision
 from etcompile.model.protocol import status_name
 from node.real_cluster import Cluster
@@ -73,7 +73,7 @@ _WATCH = """
 import functools, sys
 from etcompile.backend import job_config
 from etcompile.cli.main import main
-from etcompile.frontends import restarts
+from etcompile.frontends import annotations
 from etcompile.watch import controller, job_view
 
 if sys.argv[1] != "-":
@@ -81,7 +81,7 @@ if sys.argv[1] != "-":
     controller.Choices = functools.partial(controller.Choices, timeouts=timeouts)
     own, more = job_config.options, f"--forget={sys.argv[1]}"
     job_config.options = lambda *role: (*words, more) if (words := own(*role)) else ()
-    restarts.options = job_config.options
+    annotations.options = job_config.options
 sys.argv[1:2] = ["watch"]
 sys.exit(main())
 """
@@ -336,7 +336,7 @@ def forgetful(seconds: float) -> Iterator[None]:
     """Jobs are compiled so that a failure after so many seconds is the first of another row."""
     own, more = supervision.options, f"--forget={seconds:g}"  # no user needs that option
     with pytest.MonkeyPatch.context() as patch:
-        for module in (job_config, restarts):
+        for module in (job_config, annotations):
             patch.setattr(
                 module, "options", lambda *role: (*words, more) if (words := own(*role)) else ()
             )
