@@ -1,7 +1,6 @@
 """Every example for every sync tool, and one with ssh keys with all that other options bring."""
 
 import functools
-import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -53,7 +52,8 @@ def renders(profiles: tuple[str, ...], means: Means) -> Iterator[tuple[Path, Com
     """All examples, and the one with keys for each gang scheduler and source of keys."""
     for example in EXAMPLES:
         yield example, rendered(example, profiles)
-    for gang, secret in itertools.zip_longest(GANGS, MODES, fillvalue="none"):
+    options = [*((gang, "runtime") for gang in GANGS), *(("none", secret) for secret in MODES)]
+    for gang, secret in options:
         yield WITH_KEYS, rendered(WITH_KEYS, profiles, gang=gang, secret=secret, means=means)
 
 

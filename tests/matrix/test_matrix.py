@@ -252,7 +252,8 @@ def without_namespace(means: Means) -> dict[str, list[str]]:
 def annotated(means: Means) -> dict[str, dict[str, str]]:
     """Of each kind that other options than the profile bring, what each profile says of it."""
     rows: dict[str, dict[str, str]] = {}
-    for gang, secret in itertools.zip_longest(GANGS, SECRETS, fillvalue="none"):
+    options = [*((gang, "runtime") for gang in GANGS), *(("none", secret) for secret in SECRETS)]
+    for gang, secret in options:
         for profile in PROFILES:
             cell = Cell(profile, "TrainingJob", gang, secret)
             for value in compiled(cell, means, run=RUN).in_order():
