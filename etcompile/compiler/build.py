@@ -83,7 +83,8 @@ def build(
         whole: No document was refused so far: what is said of several documents holds.
     """
     options, environment, others = sources.options, sources.environment, lowered.others
-    linted = others if options.lint else None
+    # Advice reads fields of the other objects without looking at their types.
+    linted = (others if whole else ()) if options.lint else None
     by_job: list[tuple[Job, JobObjects]] = []
     matched = environment.matched | patched.matched
     problems: list[Diagnostic] = []

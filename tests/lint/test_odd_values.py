@@ -21,3 +21,14 @@ def test_a_field_without_a_value_ends_in_no_traceback(code: str) -> None:
         documents = [document for document in changed if document]
         accepted += etcompile.compile(documents, options).ok
     assert accepted
+
+
+@pytest.mark.parametrize("odd", [1, "text", [{"a": 1}], {"a": [1]}], ids=str)
+def test_a_claim_of_wrong_types_ends_in_no_traceback(odd: object) -> None:
+    *job, claim = CASES["ET9006"][0].shown
+    for path in paths(claim):
+        changed = copy.deepcopy([claim])
+        put(changed, [0, *path], odd)
+        etcompile.compile([*job, *changed], Options(lint=True))
+    claim = {**claim, "spec": {**claim["spec"], "accessModes": odd}}
+    assert not etcompile.compile([*job, claim], Options(lint=True)).ok
