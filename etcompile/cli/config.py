@@ -34,7 +34,9 @@ def command(ctx: click.Context, options: _Options) -> None:
     pyproject.toml, up to the root of the repository. The command line and overlays override them.
     Exits with 2 if the file has errors.
     """
-    result = configured(options.paths, environment=options.environment, file=options.config)
+    result = configured(
+        options.paths or (".",), environment=options.environment, file=options.config
+    )
     if result.diagnostics:
         reporting = ReportOptions(form=options.output, color="auto", quiet=False)
         report(result.diagnostics, reporting, are_data=True)

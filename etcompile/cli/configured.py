@@ -126,8 +126,10 @@ class CompilingCommand(SectionedCommand):
         with contextlib.suppress(ValueError):
             named.append(secret_mode(given.get("secret") or "").file or "")
         ctx.meta[_NAMED] = tuple(file for file in named if os.path.isabs(file))  # noqa: PTH117
+        # A command without inputs, as krm and delete are, reads no folder either.
+        inputs = given["paths"] or (".",) if "paths" in given else ("-",)
         result = ctx.meta[_META] = configured(
-            ctx.meta.get(INPUTS) or given.get("paths") or (),
+            ctx.meta.get(INPUTS) or inputs,
             environment=given.get("environment"),
             file=files[0] if files else None,
             isolated=bool(given.get("isolated")),
@@ -173,7 +175,7 @@ def configured(
     """What the configuration file says of a run.
 
     Args:
-        paths: The inputs, as on the command line; the working directory if there are none.
+        paths: The inputs, as on the command line.
         file: The file; the nearest to the inputs if None.
         root: The folder at which the search ends, of a command that runs for others: settings that
             run programs or let Secrets pass are refused. None: the root of the input's repository.
@@ -188,7 +190,7 @@ def configured(
             problem = "there is no such file"
         result = result or diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
     elif not isolated:
-        result = _nearest(paths or (".",), root)
+        result = _nearest(paths, root)
     if isinstance(result, Configuration):
         return _read(result, environment, for_others=root is not None)
     if isinstance(result, Diagnostic):

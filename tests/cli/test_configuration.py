@@ -116,6 +116,14 @@ def problems_without_place() -> list[tuple[str, str]]:
     return [(one["code"], one["message"]) for one in json.loads(done.stdout)["diagnostics"]]
 
 
+def test_a_file_in_a_folder_below_is_nothing_to_a_command_without_inputs(tree):
+    said(tree, 'gang = "volcano"\n')
+    said(tree / "team/jobs", 'gang = "none"\n')
+    items = '{"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": []}'
+    done = etcompile("krm", given=items)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_inputs_with_different_files_are_refused(tree):
     said(tree, "")
     said(tree / "team", "")
