@@ -14,7 +14,7 @@ from msgspec import Struct
 from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
 from etcompile.exitcodes import CLUSTER
 
-_CONFLICT = re.compile(r'conflict with "([^"]*)"')
+_CONFLICT = re.compile(r'conflict with (?P<manager>"(?:[^"\\]|\\.)*")')
 
 # What a wrong object looks like to the API server is no news to whoever wrote it; these are the
 # reasons that the cluster's side of the matter is to blame for.
@@ -76,9 +76,7 @@ class ClusterError(RefusedError):
         self.request = request
         self.causes = causes
         self.conflicts = tuple(
-            FieldConflict(cause.field, "".join(_CONFLICT.findall(cause.message)) or cause.message)
-            for cause in causes
-            if cause.reason == "FieldManagerConflict"
+            _conflict(cause) for cause in causes if cause.reason == "FieldManagerConflict"
         )
         self.retry_after = retry_after
         self.attempts = 1
@@ -198,3 +196,13 @@ def _reason(status: int | None) -> str:
         return HTTPStatus(status or 0).phrase.replace(" ", "")
     except ValueError:
         return "Unknown"
+
+
+def _conflict(cause: Cause) -> FieldConflict:
+    words = _CONFLICT.search(cause.message)
+    if words is None:
+        return FieldConflict(cause.field, cause.message)
+    try:
+        return FieldConflict(cause.field, str(msgspec.json.decode(words["manager"])))
+    except msgspec.DecodeError:  # Go quotes a few characters as JSON does not
+        return FieldConflict(cause.field, words["manager"][1:-1])
