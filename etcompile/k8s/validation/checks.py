@@ -82,6 +82,30 @@ def container_names(spec: Value, _: Subject) -> Iterator[Broken]:
             seen.add(name)
 
 
+def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
+    """Two containers cannot have one port of the node; init containers run one after another."""
+    seen: set[tuple[Any, ...]] = set()
+    for at, container in containers_of(spec):
+        used = seen if at[0] == "containers" else set()
+        for index, port in mappings_of(container, "ports"):
+            number = port.get("hostPort")
+            if number and isinstance(number, int):
+                place = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)
+                if place in used:
+                    yield Broken((*at, "ports", index, "hostPort"))
+                used.add(place)
+
+
+def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:
+    """With hostNetwork the port of the node is that of the container."""
+    for index, container in mappings_of(spec, "containers"):
+        for number, port in mappings_of(container, "ports"):
+            host = port.get("hostPort")
+            if host and host != port.get("containerPort"):
+                path: Path = ("containers", index, "ports", number, "hostPort")
+                yield Broken(path, {"port": port.get("containerPort")})
+
+
 def port(value: Any, _: Subject) -> bool:
     """A port of a probe is a number or the name of a port."""
     if isinstance(value, int):
