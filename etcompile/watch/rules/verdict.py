@@ -284,15 +284,23 @@ _NO_EFFECT = (
 )
 
 
+_LAST_WORDS = 10.0
+"""Seconds that elastic nodes have to end after the first: torchrun's agents wait for each other."""
+
+
 def after_the_end(placement: Placement, record: RunRecord, now: float) -> Decision:
     """What becomes of the Pods of a run that is over, and of the job once its time is."""
     actions: list[Action] = []
     run = placement.job.run
+    by_first = record.phase == "Succeeded" and run.success.needs == "any"
+    last_words = (record.finished or 0.0) + _LAST_WORDS
     for pod in placement.of_this_run if run.clean_pods in ("Running", "All") else ():
         role = placement.job.role(pod.role)
         if role is None or role.name in run.keeps or pod.deleting:
             continue
-        if placement.view.git_managed:
+        if by_first and role.bounds is not None and not pod.ended and now < last_words:
+            actions.append(Requeue(last_words))
+        elif placement.view.git_managed:
             # A deadline that Git declares would be set back, and Kubernetes refuses to prolong one.
             has_deadline = role.recovery.deadline is not None
             has_deadline = has_deadline or "activeDeadlineSeconds" in role.template.spec

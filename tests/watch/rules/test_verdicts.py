@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from defects.test_trainer import job as train_job
+from defects.test_trainer import runtime
 from etcompile.watch.actions import CreatePod, Requeue
 from etcompile.watch.pod_view import BatchView
 from specs import kubeflow_job, replicas, training_job
@@ -335,6 +337,21 @@ def test_nothing_comes_back_after_the_end() -> None:
     world.wait(600)
     assert world.of(CreatePod) == []
     assert world.record.phase == "Succeeded"
+
+
+def test_elastic_nodes_may_end_by_themselves_after_the_first() -> None:
+    job = train_job(trainer={"numNodes": 3, "command": ["torchrun", "train.py"]})
+    job["metadata"]["annotations"] = {"etcompile.dev/nnodes": "2:4"}
+    world = World(runtime(), job)
+    uid = world.pods["t-node-0-2"].uid
+    world.succeed("t-node-0-0")
+    world.settle()
+    assert world.record.phase == "Succeeded"
+    world.succeed("t-node-0-1")
+    world.wait(5)
+    assert world.deleted == []
+    world.wait(10)
+    assert world.deleted == [uid]
 
 
 # MPI ----------------------------------------------------------------------------------------
