@@ -284,7 +284,7 @@ _NO_EFFECT = (
 )
 
 
-_LAST_WORDS = 10.0
+_ELASTIC_GRACE = 10.0
 """Seconds that elastic nodes have to end after the first: torchrun's agents wait for each other."""
 
 
@@ -293,13 +293,13 @@ def after_the_end(placement: Placement, record: RunRecord, now: float) -> Decisi
     actions: list[Action] = []
     run = placement.job.run
     by_first = record.phase == "Succeeded" and run.success.needs == "any"
-    last_words = (record.finished or 0.0) + _LAST_WORDS
+    grace_ends = (record.finished or 0.0) + _ELASTIC_GRACE
     for pod in placement.of_this_run if run.clean_pods in ("Running", "All") else ():
         role = placement.job.role(pod.role)
         if role is None or role.name in run.keeps or pod.deleting:
             continue
-        if by_first and role.bounds is not None and not pod.ended and now < last_words:
-            actions.append(Requeue(last_words))
+        if by_first and role.bounds is not None and not pod.ended and now < grace_ends:
+            actions.append(Requeue(grace_ends))
         elif placement.view.git_managed:
             # A deadline that Git declares would be set back, and Kubernetes refuses to prolong one.
             has_deadline = role.recovery.deadline is not None
