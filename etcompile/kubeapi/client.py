@@ -1,5 +1,6 @@
 """The verbs of the Kubernetes API, on JSON values: each one request, or the pages of one list."""
 
+import functools
 import hashlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -202,15 +203,31 @@ class Cluster:
                 return
             query["continue"] = metadata["continue"]
 
-    def list(self, resource: Resource, namespace: str | None = "", **how: Any) -> Page:
+    def list(
+        self,
+        resource: Resource,
+        namespace: str | None = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        limit: int = 500,
+    ) -> Page:
         """All objects of a kind, of one moment; the arguments are those of `pages`."""
+        read = functools.partial(
+            self.pages,
+            resource,
+            namespace,
+            labels=labels,
+            fields=fields,
+            metadata_only=metadata_only,
+        )
         try:
-            pages = [*self.pages(resource, namespace, **how)]
+            pages = [*read(limit=limit)]
         except ClusterError as error:
             if not error.expired:
                 raise
-            # Forgotten on the way: now in one piece.
-            pages = [*self.pages(resource, namespace, **{**how, "limit": 0})]
+            pages = [*read(limit=0)]  # forgotten on the way: now in one piece
         items = [item for page in pages for item in page.items]
         return Page(items, pages[-1].resource_version)
 
