@@ -1,7 +1,9 @@
 """What all tests share: how a test says that it needs something of the machine."""
 
 import collections
+import functools
 import gc
+import inspect
 import os
 import re
 import shutil
@@ -13,6 +15,7 @@ from typing import Any
 import hypothesis
 import pytest
 import yaml
+from click.testing import CliRunner, Result
 
 # How long an example takes says how busy the machine is. A change is tried with the same examples
 # each time; `pytest --hypothesis-profile=explore` looks for others.
@@ -27,6 +30,13 @@ if yaml.__with_libyaml__:
     # What tests read and write with `yaml.safe_load` and `yaml.safe_dump` is read and written by
     # libyaml, ten times as quickly. etcompile calls neither.
     yaml.SafeLoader, yaml.SafeDumper = yaml.CSafeLoader, yaml.CSafeDumper  # type: ignore[misc]
+
+if "mix_stderr" in inspect.signature(CliRunner).parameters:
+    # click before 8.2 keeps standard error apart only on request, and then `output` lacks it.
+    CliRunner.__init__ = functools.partialmethod(  # type: ignore[method-assign]
+        CliRunner.__init__, mix_stderr=False
+    )
+    Result.output = property(lambda done: done.stdout + done.stderr)  # type: ignore[method-assign]
 
 pytest_plugins = ["browsers.fixtures", "controlplane.fixtures", "consumers.fixtures"]
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from etcompile.cli.command_line import long_name, option, subcommand
+from etcompile.cli.command_line import converted, long_name, option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
     SET_NAME,
     CompileOptions,
-    Duration,
     RightsOptions,
     SettingOptions,
     compiler_options,
+    duration,
     explicit,
 )
 from etcompile.cli.reporting import refuses, report
@@ -39,7 +39,8 @@ class _Options(CompileOptions, frozen=True, kw_only=True):
     timeout: float | None = TIMEOUT
     drain: float | None = option(
         metavar="T",
-        type=Duration(),
+        type=str,
+        callback=converted(duration),
         help="How long to wait between removing a worker from the host list and deleting its Pod."
         "  [default: 90s]",
     )

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from etcompile import emit
 from etcompile._version import __version__
-from etcompile.cli.command_line import HELP, argument, option, subcommand
+from etcompile.cli.command_line import HELP, Group, argument, option, subcommand
 from etcompile.cli.configured import INPUTS, CompilingCommand, bounded, of
 from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
 from etcompile.cli.reporting import refuses, report, write
@@ -16,7 +16,7 @@ from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import RefusedError, codes, diagnose
 
 
-@click.group("argocd", context_settings=HELP)
+@click.group("argocd", cls=Group, context_settings=HELP)
 def command() -> None:
     """Run as Argo CD's config management plugin, or write the files that Argo CD needs.
 

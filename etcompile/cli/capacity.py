@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etcompile import emit
-from etcompile.cli.command_line import HELP, subcommand
+from etcompile.cli.command_line import HELP, Group, subcommand
 from etcompile.cli.options import CapacityOptions, Connection, ReportOptions
 from etcompile.cli.reporting import notices, write
 
@@ -32,7 +32,7 @@ def capacity_of(
     return cluster_capacity.job_capacities(compilation, shot, prices), shot
 
 
-@click.group("capacity", context_settings=HELP)
+@click.group("capacity", cls=Group, context_settings=HELP)
 def command() -> None:
     """Write down what a cluster has, for check --capacity."""
 

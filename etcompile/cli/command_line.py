@@ -63,6 +63,19 @@ def refuse_without(needed: str, *names: str) -> None:
             raise click.UsageError(f"{param.opts[-1]} needs {needed}")
 
 
+class Group(click.Group):
+    """A group that names the nearest command; click does so from 8.4 on."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name; a usage error names the nearest."""
+        known = self.list_commands(ctx)
+        if not (args[0] in known or args[0].startswith("-") or ctx.resilient_parsing):
+            ctx.fail(f"No such command '{args[0]}'.{did_you_mean(args[0], known)}")
+        return super().resolve_command(ctx, args)
+
+
 class Command(click.Command):
     """A command with `--dry-run` and settings as this command line has them."""
 

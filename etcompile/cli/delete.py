@@ -6,14 +6,14 @@ import time
 import click
 from msgspec import structs
 
-from etcompile.cli.command_line import option, subcommand
+from etcompile.cli.command_line import converted, option, subcommand
 from etcompile.cli.configured import CompilingCommand, job_set
 from etcompile.cli.options import (
     OPTIONAL_PATHS,
     SET_NAME,
     CompileOptions,
-    Duration,
     compiler_options,
+    duration,
 )
 from etcompile.cli.reporting import notices
 from etcompile.cli.rollouts import GIVE_UP, RolloutOptions, Session
@@ -27,7 +27,9 @@ class _Options(CompileOptions, frozen=True, kw_only=True):
     names: tuple[str, ...] = option("--job", metavar="NAME", help="Name of a job. May be repeated.")
     adopt: bool = option(help="Also delete what another tool or set manages.")
     set_name: str | None = SET_NAME
-    timeout: float = option(metavar="T", type=Duration(), default="15m", help=GIVE_UP)
+    timeout: float = option(
+        metavar="T", type=str, callback=converted(duration), default="15m", help=GIVE_UP
+    )
     cluster: RolloutOptions
 
 

@@ -5,10 +5,10 @@ from typing import Literal
 import click
 from msgspec import Struct, structs
 
-from etcompile.cli.command_line import HELP, argument, option, subcommand
+from etcompile.cli.command_line import HELP, Group, argument, option, subcommand
 
 
-@click.group("flux", context_settings=HELP)
+@click.group("flux", cls=Group, context_settings=HELP)
 def command() -> None:
     """Write the files with which Flux syncs rendered manifests."""
 

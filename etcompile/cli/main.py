@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from etcompile._version import __version__
-from etcompile.cli.command_line import HELP, did_you_mean
+from etcompile.cli.command_line import HELP, Group
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _OF_A_STREAM = frozenset({errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, err
 """What writing to an open stream fails with; no file that is opened by its name."""
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """A group whose commands are imported one at a time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -78,14 +78,6 @@ class _Commands(click.Group):
         module = importlib.import_module(f"etcompile.cli.{cmd_name}")
         command: click.Command = module.command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments name; a usage error names the nearest."""
-        if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"No such command '{args[0]}'.{did_you_mean(args[0], _COMMANDS)}")
-        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """The commands by their names: nothing is imported to tell what each does."""

@@ -28,19 +28,12 @@ _DEFAULTS = Settings()
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class Duration(click.ParamType[float]):
-    """Seconds, as people write them: `90s`, `10m`, `1h30m`; 0 is no limit."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The seconds."""
-        if isinstance(value, int | float):
-            return float(value)
-        if not re.fullmatch(r"\d+|(\d+[smhd])+", value):
-            self.fail(f"'{value}' is not a duration; write 90s, 10m or 1h30m", param, ctx)
-        parts = re.findall(r"(\d+)(\D?)", value)
-        return float(sum(int(number) * _UNITS[unit] for number, unit in parts))
+def duration(value: str) -> float:
+    """The seconds of `90s`, `10m`, `1h30m` or `90`; 0 is no limit."""
+    if not re.fullmatch(r"\d+|(\d+[smhd])+", value):
+        raise ValueError(f"'{value}' is not a duration; write 90s, 10m or 1h30m")
+    parts = re.findall(r"(\d+)(\D?)", value)
+    return float(sum(int(number) * _UNITS[unit] for number, unit in parts))
 
 
 def namespace_name(value: str) -> str:

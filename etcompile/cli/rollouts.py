@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from etcompile import emit
-from etcompile.cli.command_line import option
-from etcompile.cli.options import ClusterOptions, Duration, ReportOptions
+from etcompile.cli.command_line import converted, option
+from etcompile.cli.options import ClusterOptions, ReportOptions, duration
 from etcompile.cli.reporting import colored, notices, report, write
 from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
@@ -33,7 +33,10 @@ GIVE_UP = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
 
 Wait = Literal["ready", "complete", "none"]
 TIMEOUT = option(
-    metavar="T", type=Duration(), help=f"{GIVE_UP}  [default: 15m; never with --wait complete]"
+    metavar="T",
+    type=str,
+    callback=converted(duration),
+    help=f"{GIVE_UP}  [default: 15m; never with --wait complete]",
 )
 
 

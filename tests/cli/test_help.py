@@ -74,7 +74,7 @@ def test_many_options_are_in_sections(names: tuple[str, ...]):
         (["chek"], "'check'"),
         (["argocd", "genrate"], "'generate'"),
         (["flux", "kustomisation"], "'kustomization'"),
-        (["render", "--gag", "volcano", "x"], "'--gang'"),
+        (["render", "--gag", "volcano", "x"], "--gang"),
         (["render", "--secret", "sealled:cert.pem", "x"], "sealed"),
         (["explain", "ET20444"], "'ET2044'"),
         (["explain", "mutable-imag"], "'mutable-image'"),
