@@ -244,7 +244,7 @@ def _installation(options: _Options) -> "Installation":
     namespaces = None if options.all_namespaces else options.namespaces
     if namespaces == ():
         raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
-    home = options.home or (namespaces[0] if namespaces else WATCH)
+    home = options.home or (namespaces[0] if namespaces else options.name)
     parts = structs.asdict(options.installation)
     parts["policy"] = not parts.pop("without_policy")
     image = parts.pop("image")

@@ -46,15 +46,19 @@ class Installation(Struct, frozen=True):
             "app.kubernetes.io/managed-by": "etcompile",
         }
 
+    @property
+    def global_name(self) -> str:
+        """The name of its objects outside `home`: no namespace has a dot in its name."""
+        return f"{self.home}.{self.name}"
+
 
 def manifests(installation: Installation) -> list[LiveObject]:
     """The objects of a watcher, in the order in which they are applied."""
     # The policy comes first: the watcher trusts what it finds.
     objects = _policy(installation) if installation.policy else []
-    if installation.namespaces is None:
-        (namespace,) = _adapted("cluster-wide/namespace.yaml", installation)
-        namespace["metadata"]["name"] = installation.home
-        objects.insert(0, namespace)
+    if installation.namespaces is None and installation.home == installation.name:
+        # Only a namespace of its own: deleting the manifests deletes all that is in there.
+        objects[:0] = _adapted("cluster-wide/namespace.yaml", installation)
     objects += _adapted("base/serviceaccount.yaml", installation)
     objects += _adapted("base/lease.yaml", installation)
     objects += _rights(installation)
@@ -98,12 +102,20 @@ def _renamed(value: Any, installation: Installation) -> Any:
     return value
 
 
+def _pair(file: str, installation: Installation, name: str) -> list[LiveObject]:
+    """A policy or role and its binding, under a name that no other installation uses."""
+    definition, binding = _adapted(file, installation)
+    definition["metadata"]["name"] = binding["metadata"]["name"] = name
+    if "roleRef" in binding:
+        binding["roleRef"]["name"] = name
+    else:
+        binding["spec"]["policyName"] = name
+    return [definition, binding]
+
+
 def _policy(installation: Installation) -> list[LiveObject]:
-    policy, binding = _adapted("policy/policy.yaml", installation)
-    # The policy itself is the same for all watchers, whichever was applied last.
-    policy["metadata"]["labels"]["app.kubernetes.io/name"] = NAME
-    home, name = installation.home, installation.name
-    binding["metadata"]["name"] = f"{POLICY}-{home if name == NAME else f'{home}.{name}'}"
+    name = f"{POLICY}.{installation.global_name}"
+    policy, binding = _pair("policy/policy.yaml", installation, name)
     if installation.namespaces is None:
         del binding["spec"]["matchResources"]
     else:
@@ -120,12 +132,13 @@ def _rights(installation: Installation) -> list[LiveObject]:
         for rule in right.rules
     ]
     if installation.namespaces is None:
-        role, binding = _adapted("cluster-wide/clusterrole.yaml", installation)
+        file = "cluster-wide/clusterrole.yaml"
+        role, binding = _pair(file, installation, installation.global_name)
         role["rules"] += more
         return [role, binding]
     objects = []
     for namespace in installation.namespaces:
-        role, binding = _adapted("rights/role.yaml", installation)
+        role, binding = _pair("rights/role.yaml", installation, installation.global_name)
         role["rules"] += more
         role["metadata"]["namespace"] = binding["metadata"]["namespace"] = namespace
         objects += [role, binding]

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from etcompile.cli.watch import command
 from etcompile.watch.authorization import POLICY
-from etcompile.watch.manifests import NAME
+from etcompile.watch.manifests import NAME, Installation, manifests
 
 ROOT = Path(__file__).parents[2]
 WATCHER = ROOT / "templates" / "watcher"
@@ -32,7 +32,7 @@ class Rendered(Struct, frozen=True):
 
     Args:
         objects: The objects.
-        names: What it calls things, with the name that they have by `--manifests`.
+        names: Names that contain a namespace, with what they are without it.
     """
 
     objects: list[dict[str, Any]]
@@ -84,13 +84,22 @@ def by_helm(
     assert done.returncode == 0, done.stderr
     objects = parsed(done.stdout)
     full = next(value for value in objects if value["kind"] == "Deployment")["metadata"]["name"]
-    policy = f"{POLICY}.{namespace}.{full}"
-    names = {
-        f"{namespace}.{full}": full,
-        f"{namespace}.{full}-dashboard": f"{full}-dashboard",
-        policy: POLICY,
+    return Rendered(objects, global_names(namespace, full))
+
+
+def by_manifests(installation: Installation) -> Rendered:
+    """What `etcompile watch --manifests` writes."""
+    objects = json.loads(json.dumps(manifests(installation)))
+    return Rendered(objects, global_names(installation.home, installation.name))
+
+
+def global_names(namespace: str, name: str) -> dict[str, str]:
+    """The names outside of an installation's namespace, with those inside of it."""
+    return {
+        f"{namespace}.{name}": name,
+        f"{namespace}.{name}-dashboard": f"{name}-dashboard",
+        f"{POLICY}.{namespace}.{name}": POLICY,
     }
-    return Rendered(objects, names)
 
 
 def by_kustomize(kustomize: Path, folder: Path) -> Rendered:
@@ -137,8 +146,6 @@ def alike(rendered: Rendered) -> dict[Key, dict[str, Any]]:
             [container] = pod["spec"]["containers"]
             container["args"] = arguments(container["args"], metadata["namespace"])
         value = _renamed(value, rendered.names)
-        if kind == "ValidatingAdmissionPolicyBinding":
-            value["metadata"]["name"] = "binding"
         name = value["metadata"]["name"]
         found[kind, metadata.get("namespace", ""), name] = value
     assert len(found) == len(rendered.objects)

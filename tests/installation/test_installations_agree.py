@@ -1,6 +1,5 @@
 """The Helm chart and the kustomizations install what `etcompile watch --manifests` does."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,24 @@ from msgspec import structs
 
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
 from etcompile.watch.authorization import POLICY, kustomize_file
-from etcompile.watch.manifests import Installation, manifests
+from etcompile.watch.manifests import Installation
 from installation.choices import CHOICES, HERE, IMAGE, REGISTRY, RIGHTS
-from installation.doors import KUSTOMIZE, Rendered, alike, by_helm, by_kustomize, overlay
+from installation.doors import (
+    KUSTOMIZE,
+    Rendered,
+    alike,
+    by_helm,
+    by_kustomize,
+    by_manifests,
+    overlay,
+)
 
 
 def expected(installation: Installation, *, namespace: bool = False) -> Rendered:
     """What `--manifests` writes, where it leaves the namespace to others unless it is wanted."""
-    made = json.loads(json.dumps(manifests(installation)))
-    return Rendered([one for one in made if namespace or one["kind"] != "Namespace"])
+    made = by_manifests(installation)
+    wanted = [one for one in made.objects if namespace or one["kind"] != "Namespace"]
+    return structs.replace(made, objects=wanted)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -47,7 +55,6 @@ BOUND = {
     "target": {"kind": "ValidatingAdmissionPolicyBinding"},
     "patch": yaml.safe_dump(
         [
-            {"op": "replace", "path": "/metadata/name", "value": "etcompile-jobs-nlp"},
             {
                 "op": "replace",
                 "path": "/spec/matchResources/namespaceSelector/matchExpressions/0/values",

@@ -76,20 +76,36 @@ def test_the_deployment_s_arguments_are_ones_that_the_command_knows(monkeypatch)
         assert context.params["home"] == "ml"
 
 
-def test_two_watchers_of_one_home_with_different_names_share_the_policy_only():
-    def keys(*arguments: str) -> set[tuple[str, str, str]]:
-        made = written("--all-namespaces", "--home", "ops", *arguments)
-        return {
-            (value["kind"], value["metadata"].get("namespace", ""), value["metadata"]["name"])
-            for value in made
-        }
-
-    shared = keys("--name", "day", "--selector", "a=b") & keys("--name", "night")
-    assert shared == {
-        ("Namespace", "", "ops"),
-        ("ValidatingAdmissionPolicy", "", "etcompile-jobs"),
+def keys(*arguments: str) -> set[tuple[str, str, str]]:
+    return {
+        (value["kind"], value["metadata"].get("namespace", ""), value["metadata"]["name"])
+        for value in written(*arguments)
     }
-    assert keys() == keys("--name", NAME)
+
+
+INSTALLATIONS = [
+    ("-n", "nlp"),
+    ("-n", "vision"),
+    ("-n", "nlp", "-n", "vision", "--home", "ops"),
+    ("-n", "vision", "-n", "nlp", "--home", "ops", "--name", "night"),
+    ("--all-namespaces",),
+    ("--all-namespaces", "--home", "ops", "--name", "all"),
+    ("--all-namespaces", "--name", "night"),
+]
+
+
+@pytest.mark.parametrize("one", INSTALLATIONS, ids=" ".join)
+def test_deleting_an_installation_leaves_every_other_whole(one):
+    """What `kubectl delete` gets of one are no objects of another."""
+    for other in INSTALLATIONS:
+        assert other == one or keys(*one) & keys(*other) == set()
+
+
+def test_the_namespace_of_other_things_is_not_among_the_manifests():
+    own = ("Namespace", "", "etcompile-watch")
+    assert own in keys("--all-namespaces")
+    assert "Namespace" not in [kind for kind, _, _ in keys("--all-namespaces", "--home", "ops")]
+    assert keys("-n", "ml") == keys("-n", "ml", "--name", NAME)
 
 
 def test_the_pods_of_a_watcher_are_not_those_of_another():
