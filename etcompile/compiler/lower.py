@@ -24,8 +24,6 @@ from etcompile.model import Intent, Job
 
 Managed = Literal["refuse", "compile", "skip"]
 """What to do with a job that `managedBy` gives to another controller."""
-_TORCHELASTIC = "elastic.pytorch.org/"
-_AS_PYTORCHJOB = "TorchElastic is part of PyTorch now: write a PyTorchJob with an elasticPolicy"
 
 
 class LoweredDocuments(Struct, frozen=True):
@@ -53,7 +51,7 @@ def lower(
     for document in documents:
         kind = frontends.find(document.api_version, document.kind)
         if kind is None:
-            problems = _unknown_version(document)
+            problems = unknown_version(document)
             problems = problems or kubernetes.check_metadata(document, kubernetes_version)
             if not problems:
                 others.append(document)
@@ -116,13 +114,16 @@ def _lowered(
     return value, problems
 
 
-def _unknown_version(document: Document) -> list[Diagnostic]:
+def unknown_version(document: Document) -> list[Diagnostic]:
     """An error for a document of a group of ours, but of no version or kind of it that is known."""
     version, name = document.api_version or "", document.kind or ""
     facts = {"kind": name, "version": version}
-    advice = _AS_PYTORCHJOB if version.startswith(_TORCHELASTIC) else ""
+    older = frontends.older_versions(name)
+    advice = next((row.steps for row in older if row.version == version), "")
     if not advice and (known := frontends.served_versions(version, name)):
-        advice = f"use {' or '.join(known)}"
+        readable = [row.version for row in older if row.today in known]
+        also = f"; {', '.join(readable)} can be read, too" if readable else ""
+        advice = f"use {' or '.join(known)}{also}"
     if advice:
         place = document.locate(("apiVersion",))
         return [diagnose(codes.UNKNOWN_VERSION, place, **facts, advice=advice)]

@@ -24,11 +24,6 @@ from etcompile.k8s.path import mapping_at, value_at
 from etcompile.load import Document
 from etcompile.load.loader import relocated
 
-_V1 = "kubeflow.org/v1"
-_V2 = "kubeflow.org/v2beta1"
-_XGBOOST = "xgboostjob.kubeflow.org"
-_KINDS = frozenset({"TFJob", "PyTorchJob", "MXJob", "XGBoostJob", "MPIJob"})
-
 
 class Placed(Struct, frozen=True):
     """A document with its fields where its kind reads them.
@@ -56,16 +51,15 @@ def current(document: Document) -> Placed:
 
 def in_current_version(document: Document) -> tuple[Document, list[Diagnostic]]:
     """A document of a former version as one of today, and a warning: no operator looks at it."""
-    before = document.api_version or ""
-    group, _, version = before.partition("/")
-    is_xgboost = group == _XGBOOST and document.kind == "XGBoostJob"
-    served = (_V1, _V2) if document.kind == "MPIJob" else (_V1,)
-    is_outdated = document.kind in _KINDS and group == "kubeflow.org" and before not in served
-    if not version or not (is_outdated or is_xgboost):
+    before, name = document.api_version or "", document.kind or ""
+    if frontends.find(before, name) is not None:
         return document, []
-    today = _V2 if document.kind == "MPIJob" and version.startswith("v2") else _V1
+    versions = frontends.older_versions(name)
+    today = next((row.today for row in versions if row.version == before), "")
+    if not today:
+        return document, []
     place = document.locate(("apiVersion",))
-    facts = {"kind": document.kind, "version": before, "today": today}
+    facts = {"kind": name, "version": before, "today": today}
     fix = Fix(f"write apiVersion: {today}", (Replace(place, today),), is_safe=True)
     warning = structs.replace(diagnose(codes.FORMER_VERSION, place, **facts), fix=fix)
     return relocated(document, {**document.data, "apiVersion": today}, {}), [warning]

@@ -10,11 +10,22 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
 
 from etcompile.diagnostics.spelling import probably
 from etcompile.frontends.kind import Kind
 
-__all__ = ["Kind", "find", "kinds", "kinds_of", "meant_version", "served_versions"]
+__all__ = [
+    "Kind",
+    "find",
+    "kinds",
+    "kinds_of",
+    "meant_version",
+    "older_versions",
+    "served_versions",
+]
 
 
 @functools.cache
@@ -32,6 +43,27 @@ def find(api_version: str | None, name: str | None) -> Kind | None:
 def is_known(name: str) -> bool:
     """Whether there is a kind of that name, in whatever API version."""
     return bool(_named(name))
+
+
+class OlderVersion(msgspec.Struct, frozen=True):
+    """An API version that a kind had before; the head of `older_versions.yaml` has the fields."""
+
+    kind: str
+    version: str
+    today: str = ""
+    steps: str = ""
+
+
+def older_versions(name: str) -> tuple[OlderVersion, ...]:
+    """The API versions that a kind of ours had before, whatever their groups."""
+    rows = _older_versions() if is_known(name) else ()
+    return tuple(row for row in rows if row.kind == name)
+
+
+@functools.cache
+def _older_versions() -> tuple[OlderVersion, ...]:
+    text = Path(__file__).with_name("older_versions.yaml").read_text("utf-8")
+    return msgspec.convert(msgspec.yaml.decode(text), tuple[OlderVersion, ...])
 
 
 def served_versions(api_version: str, name: str) -> tuple[str, ...]:

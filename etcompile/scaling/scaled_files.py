@@ -23,6 +23,7 @@ from etcompile.compiler.choices import Options
 from etcompile.compiler.fold import by_job, fold_job, ordered
 from etcompile.compiler.load import load
 from etcompile.compiler.lower import lower
+from etcompile.compiler.olderapis import in_current_version
 from etcompile.compiler.patch import patch
 from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
@@ -107,7 +108,8 @@ def scaled(
         return None, problems
     jobs: list[Document] = []
     intents: list[Document] = []
-    for document in loaded.documents:
+    inputs = [in_current_version(document)[0] for document in loaded.documents]
+    for document in inputs:
         if known := frontends.find(document.api_version, document.kind):
             (jobs if known.pod_templates else intents).append(document)
     job = _named(name, jobs, options, kind)
@@ -123,7 +125,7 @@ def scaled(
     runtimes = named_runtimes([job])
     documents = [
         document
-        for document in loaded.documents
+        for document in inputs
         if document is job
         or id(document) in own
         or (is_runtime(document) and document.name in runtimes)

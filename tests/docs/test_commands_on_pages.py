@@ -41,7 +41,7 @@ NO_COMMANDS = {
     ),
     (
         "docs/diagnostics/et2xxx.md",
-        "etcompile does not know version kai.alibabacloud.com/v2 of TrainingJob",
+        "etcompile cannot read kai.alibabacloud.com/v2 of TrainingJob",
     ): "what etcompile says",
     (
         "docs/diagnostics/et2xxx.md",

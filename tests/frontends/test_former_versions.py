@@ -4,12 +4,18 @@ The shapes are those of the examples that tf-operator, pytorch-operator, mxnet-o
 xgboost-operator and mpi-operator had beside each version.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import etcompile
+from etcompile import Options, frontends
+from etcompile.cli.check import command
+from etcompile.cli.scale import command as scale
+from etcompile.integrations.krm.function import answer
 from etcompile.integrations.migrate import Migrated, migrated
 from etcompile.load import from_values
 from specs import compiled, errors, kubeflow_job
@@ -38,6 +44,8 @@ MPI = {
     "Launcher": {"replicas": 1, "template": pod("mpi")},
     "Worker": {"replicas": 2, "template": pod("mpi")},
 }
+
+SCHEDULER = {"Scheduler": {"replicas": 1, "template": pod("mxnet")}}
 
 OF_TODAY = [
     job("v1alpha2", "TFJob", tfReplicaSpecs={"Worker": {"template": pod("tensorflow")}}),
@@ -75,9 +83,16 @@ OF_TODAY = [
         xgbReplicaSpecs={"Master": {"replicas": 1, "template": pod("xgboost")}},
     ),
     job("v1alpha2", "MPIJob", slotsPerWorker=1, mpiReplicaSpecs=MPI),
-    job("v2alpha1", "MPIJob", slotsPerWorker=1, mpiReplicaSpecs=MPI),
+    job("v2", "MPIJob", slotsPerWorker=1, cleanPodPolicy="Running", mpiReplicaSpecs=MPI),
+    job("v1alpha2", "PyTorchJob", pytorchReplicaSpecs={"Worker": {"template": pod("pytorch")}}),
+    job("v1alpha2", "MXJob", jobMode="MXTrain", mxReplicaSpecs=SCHEDULER),
+    job(
+        "xgboostjob.kubeflow.org/v1alpha1",
+        "XGBoostJob",
+        xgbReplicaSpecs={"Master": {"replicas": 1, "template": pod("xgboost")}},
+    ),
 ]
-OTHERS = [
+OF_OTHER_SHAPE = [
     job("v1alpha1", "TFJob", replicaSpecs=[entry("tfReplicaType", "MASTER", "tensorflow")]),
     job(
         "v1alpha1",
@@ -99,12 +114,6 @@ OTHERS = [
         jobMode="dist",
         replicaSpecs=[entry("mxReplicaType", "SCHEDULER", "mxnet", PsRootPort=9000)],
     ),
-    job(
-        "v1beta2",
-        "TFJob",
-        ttlSecondsAfterFinishing=100,
-        tfReplicaSpecs={"Worker": {"template": pod("tensorflow")}},
-    ),
     job("v1alpha1", "MPIJob", gpus=16, template=pod("mpi", restartPolicy="OnFailure")),
     job(
         "v1alpha1",
@@ -115,6 +124,14 @@ OTHERS = [
         template=pod("mpi"),
     ),
     job("v1alpha1", "MPIJob", replicas=2, slotsPerWorker=4, backoffLimit=2, template=pod("mpi")),
+]
+WITH_DROPPED_FIELDS = [
+    job(
+        "v1beta2",
+        "TFJob",
+        ttlSecondsAfterFinishing=100,
+        tfReplicaSpecs={"Worker": {"template": pod("tensorflow")}},
+    ),
     job("v1alpha2", "MPIJob", mpiDistribution="MPICH", mpiReplicaSpecs=MPI),
     job("v1beta1", "TFJob"),
     {**job("v1beta1", "TFJob"), "spec": None},
@@ -142,20 +159,62 @@ def test_a_former_version_compiles_where_only_its_name_differs(document: dict[st
     assert result.objects == etcompile.compile([made]).objects
 
 
-@pytest.mark.parametrize("document", OTHERS)
-def test_a_former_version_with_other_fields_is_refused_and_names_them(
-    document: dict[str, Any],
-) -> None:
+@pytest.mark.parametrize("document", WITH_DROPPED_FIELDS)
+def test_fields_that_a_version_dropped_since_are_refused_by_name(document: dict[str, Any]) -> None:
     result = etcompile.compile([document])
     assert not result.ok
-    version = "v2beta1" if "v2" in document["apiVersion"] else "v1"
     hints = [one.hint for one in result.diagnostics if one.code == "ET2113"]
-    assert hints == [f"write apiVersion: kubeflow.org/{version}"]
-    of_today = {"backoffLimit", "slotsPerWorker", "jobMode", "mpiReplicaSpecs", "tfReplicaSpecs"}
+    assert hints == ["write apiVersion: kubeflow.org/v1"]
+    of_today = {"mpiReplicaSpecs", "tfReplicaSpecs"}
     messages = [one.message for one in result.diagnostics]
     for name in (document["spec"] or {}).keys() - of_today:
         assert f"spec has no field '{name}'" in messages
     assert not migration(document).files
+
+
+@pytest.mark.parametrize("document", OF_OTHER_SHAPE)
+def test_version_of_another_shape_is_refused_with_the_steps_to_today(
+    document: dict[str, Any],
+) -> None:
+    [problem] = etcompile.compile([document]).diagnostics
+    assert problem.code == "ET2011"
+    assert problem.fix is None
+    hint = problem.hint or ""
+    assert "kubeflow.org/v" in hint
+    dropped = {"processingResourceType", "launcherOnMaster", "slotsPerWorker", "jobMode"}
+    for name in document["spec"].keys() - dropped:
+        assert name in hint
+    assert not migration(document).files
+
+
+def test_every_older_version_in_the_table_has_a_test() -> None:
+    tested = {
+        (one["kind"], one["apiVersion"]): one in OF_TODAY for one in [*OF_TODAY, *OF_OTHER_SHAPE]
+    }
+    rows = [row for kind in frontends.kinds() for row in frontends.older_versions(kind.name)]
+    of_operators = {row for row in rows if "elastic.pytorch.org" not in row.version}
+    assert {(row.kind, row.version): bool(row.today) for row in of_operators} == tested
+
+
+@pytest.mark.parametrize(
+    "kind", frontends.kinds(), ids=lambda kind: f"{kind.name}-{kind.api_version}"
+)
+def test_version_that_never_existed_is_refused_and_the_known_ones_are_named(kind: Any) -> None:
+    group, _, _ = kind.api_version.partition("/")
+    [problem] = etcompile.compile([job(f"{group}/v99", kind.name)]).diagnostics
+    assert (problem.code, problem.fix) == ("ET2011", None)
+    assert kind.api_version in (problem.hint or "")
+    for row in frontends.older_versions(kind.name):
+        if row.today == kind.api_version:
+            assert row.version in (problem.hint or "")
+
+
+def test_fix_writes_no_version_over_one_of_another_shape(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(OF_OTHER_SHAPE[-1]))
+    before = file.read_text()
+    assert CliRunner().invoke(command, ["--unsafe-fixes", str(file)]).exit_code == 2
+    assert file.read_text() == before
 
 
 def test_policy_fields_go_into_the_run_policy() -> None:
@@ -188,7 +247,8 @@ def test_policy_fields_go_into_the_run_policy() -> None:
 )
 @pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "MXJob", "MPIJob", "XGBoostJob"])
 def test_no_shape_is_too_odd_to_be_refused(kind: str, spec: Any) -> None:
-    document = {**job("v1alpha1", kind), "spec": spec}
+    version = "xgboostjob.kubeflow.org/v1" if kind == "XGBoostJob" else "v1alpha2"
+    document = {**job(version, kind), "spec": spec}
     assert errors(document), "refused, whichever version it is read as"
     assert not migration(document).files
 
@@ -246,3 +306,44 @@ def test_a_misspelt_kind_is_named_as_it_was_meant(kind: str) -> None:
     assert problem.code == "ET2013"
     meant = "TFJob" if kind == "TFjob" else "PyTorchJob"
     assert problem.hint == f"did you mean '{meant}'?"
+
+
+@pytest.mark.parametrize(("version", "kind"), [("v1beta2", "ConfigMap"), ("v99", "PyTorchJob")])
+def test_krm_function_compiles_older_versions_and_refuses_unknown_ones(
+    version: str, kind: str
+) -> None:
+    document = job(
+        version, "PyTorchJob", pytorchReplicaSpecs={"Worker": {"template": pod("pytorch")}}
+    )
+    config = {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "EtcompileTransformer",
+        "metadata": {"name": "jobs"},
+    }
+    for items, function in (([document], config), ([], document)):
+        values = {
+            "apiVersion": "config.kubernetes.io/v1",
+            "kind": "ResourceList",
+            "items": items,
+            "functionConfig": function,
+        }
+        answered = answer(yaml.safe_dump(values).encode(), Options())
+        kinds = [item["kind"] for item in yaml.safe_load("".join(answered.texts()))["items"]]
+        assert answered.refused == (version == "v99")
+        assert kinds[:1] == ([kind] if items or not answered.refused else [])
+
+
+def test_scale_finds_a_job_of_an_older_version(tmp_path: Path) -> None:
+    document = job(
+        "v1beta2",
+        "PyTorchJob",
+        elasticPolicy={"minReplicas": 1, "maxReplicas": 4},
+        pytorchReplicaSpecs={"Worker": {"replicas": 2, "template": pod("pytorch")}},
+    )
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(document))
+    done = CliRunner().invoke(scale, ["old", "--to", "3", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert (
+        yaml.safe_load(file.read_text())["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
+    )

@@ -19,6 +19,7 @@ from etcompile import emit, frontends
 from etcompile.check.document_rules import check_schema
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.compiler.choices import Options
+from etcompile.compiler.lower import unknown_version
 from etcompile.compiler.runtimes import is_runtime, named_runtimes
 from etcompile.diagnostics import RULES, Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.redaction import without_private_keys
@@ -74,8 +75,7 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
     runtimes: dict[int, Document] = {}
     for number, item in enumerate(listed.items):
         source = structs.replace(document(item.value), relative=f"items[{number}]")
-        is_known = frontends.find(source.api_version, source.kind) is not None
-        if is_known and not _is_local(item):
+        if _is_job(source) and not _is_local(item):
             sources[number] = source
         if is_runtime(source):
             runtimes[number] = source
@@ -97,6 +97,15 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
         return map(without_private_keys, pieces) if refused else pieces
 
     return Answer(texts, diagnostics, refused=refused)
+
+
+def _is_job(source: Document) -> bool:
+    """Whether the compiler reads it as a job or an intent, or refuses its API version."""
+    version, name = source.api_version or "", source.kind or ""
+    if frontends.find(version, name) is not None:
+        return True
+    is_older = any(row.version == version for row in frontends.older_versions(name))
+    return is_older or (frontends.is_known(name) and bool(unknown_version(source)))
 
 
 def _is_local(item: Item) -> bool:
@@ -175,7 +184,7 @@ def work(config: Mapping[str, Any] | None, options: Options) -> Work:
     if config is None:
         return Work((), options)
     source = document(config, in_file=False)
-    if frontends.find(source.api_version, source.kind) is not None:
+    if _is_job(source):
         return Work((source,), options)
     if source.api_version != API_VERSION or source.kind not in CONFIG_KINDS:
         place = source.locate(("kind",))
