@@ -16,7 +16,7 @@ from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.options import Connection
 from etcompile.cli.reporting import write
 from etcompile.exitcodes import CLUSTER, INTERRUPTED
-from etcompile.model.protocol import WATCH
+from etcompile.model.protocol import WATCH, WATCHES
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
@@ -179,7 +179,8 @@ def _watch(options: _Options, chosen: "Selector") -> int:
     identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
     # A Pod that is started again has the same host name.
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
-    leading = LeaderElection(electing, home, options.name, identity, options.lease)
+    marks = {"labels": {WATCHES: ""}, "annotations": {WATCHES: ",".join(namespaces or ("*",))}}
+    leading = LeaderElection(electing, home, options.name, identity, options.lease, marks)
     watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
     if not options.once:
         return _until_stopped(watcher, leading, cluster, options)

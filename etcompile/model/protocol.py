@@ -79,6 +79,10 @@ WATCHER = "etcompile-watcher"
 WATCH = "etcompile-watch"
 """What a watcher, its Lease and its other objects are called, unless it is given another name."""
 
+WATCHES = "etcompile.dev/watches"
+"""Label of a watcher's Lease, without a value. Annotation: the namespaces whose jobs it watches,
+separated by commas, or `*`."""
+
 STORED_JOB = "job.yaml"
 """The key of the job's ConfigMap that holds the job itself."""
 

@@ -14,7 +14,7 @@ from etcompile.model.run_record import ranges
 from etcompile.naming import some
 from etcompile.pages import page
 from etcompile.status.explanations import Attempt, Explanation
-from etcompile.status.text import age, in_training, lasting, reason_lines
+from etcompile.status.text import age, in_training, lasting, reason_lines, unwatched
 
 LINES = 20
 """So many of the last lines are shown."""
@@ -35,7 +35,7 @@ class Section(Struct, frozen=True):
 def explanation_text(why: Explanation, now: datetime, *, lines: int = LINES) -> str:
     """Why a job is as it is, for a terminal, with so many lines of what failed first."""
     title, because = headline(why)
-    rows = [f"{title} ({because})" if why.over else f"{title}: {because}", *facts(why)]
+    rows = [f"{title} ({because})" if why.over else f"{title}: {because}", *facts(why, now)]
     for part in sections(why, now, lines):
         mark = "  - " if part.heading == _TO_DO else "  "
         rows += ["", f"{part.heading}: {part.lead}".rstrip()]
@@ -51,7 +51,7 @@ def explanation_markdown(why: Explanation, now: datetime, *, lines: int = LINES)
     def escaped(text: str) -> str:
         return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in " ".join(text.split()))
 
-    parts = [f"### {escaped(': '.join(headline(why)))}", *map(escaped, facts(why))]
+    parts = [f"### {escaped(': '.join(headline(why)))}", *map(escaped, facts(why, now))]
     for part in sections(why, now, lines):
         parts.append(f"**{part.heading}:** {escaped(part.lead)}".rstrip())
         parts.append("\n".join(f"- {escaped(line)}" for line in part.lines))
@@ -77,9 +77,11 @@ def headline(why: Explanation) -> tuple[str, str]:
     return f"{name} is {status.phase.lower()}", of
 
 
-def facts(why: Explanation) -> list[str]:
+def facts(why: Explanation, now: datetime) -> list[str]:
     """How long the run was in training, how often it was restarted, and which rule ended it."""
     sentences = []
+    if (since := why.status.unwatched_since) is not None:
+        sentences.append(f"Watcher: {unwatched(since, now)}.")
     if why.status.goodput is not None:
         sentences.append(
             f"It {'was' if why.over else 'has been'} {in_training(why.status.goodput)}."
@@ -200,7 +202,7 @@ def explanation_page(why: Explanation, now: datetime, *, lines: int = LINES) -> 
         "why.html.j2",
         title=title,
         because=because,
-        facts=facts(why),
+        facts=facts(why, now),
         now=now.timestamp(),
         stamp=lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC",
         sections=sections(why, now, lines),

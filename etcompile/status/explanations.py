@@ -107,15 +107,14 @@ class Explanation(Struct, frozen=True):
         return self.attempts[0] if self.attempts else None
 
 
-def explanations(objects: Iterable[LiveObject], now: float | None = None) -> list[Explanation]:
-    """Why each job is as it is, by namespace and name.
-
-    Args:
-        objects: ConfigMaps, Pods, Jobs and Events, in any order; others are passed over.
-        now: When they were read, in seconds since 1970; None for just now.
-    """
+def explanations(
+    objects: Iterable[LiveObject],
+    now: float | None = None,
+    watchers: Mapping[str, str] | None = None,
+) -> list[Explanation]:
+    """Why each job is as it is, by namespace and name; the arguments are those of `statuses`."""
     at = time.time() if now is None else now
-    return [_explained(its, status_of_job(its, at)) for its in jobs_among(objects)]
+    return [_explained(its, status_of_job(its, at, watchers)) for its in jobs_among(objects)]
 
 
 def _explained(its: JobObjects, status: JobStatus) -> Explanation:

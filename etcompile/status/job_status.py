@@ -13,6 +13,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -28,6 +29,7 @@ from etcompile.model.protocol import (
     RUN_LABEL,
     SPEC_HASH,
     STORED_JOB,
+    WATCHES,
     hosts_name,
     status_name,
 )
@@ -93,15 +95,33 @@ def is_config(value: LiveObject) -> bool:
     return names_config(value["metadata"]) and STORED_JOB in (value.get("data") or {})
 
 
-def statuses(objects: Iterable[LiveObject], now: float | None = None) -> list[JobStatus]:
+def statuses(
+    objects: Iterable[LiveObject],
+    now: float | None = None,
+    watchers: Mapping[str, str] | None = None,
+) -> list[JobStatus]:
     """The status of each job that is declared among objects, by namespace and name.
 
     Args:
         objects: ConfigMaps, Pods, Jobs and Events, in any order; others are passed over.
         now: When they were read, in seconds since 1970; None for just now.
+        watchers: What `watchers` returns; None if unknown.
     """
     at = time.time() if now is None else now
-    return [status_of_job(its, at) for its in jobs_among(objects)]
+    return [status_of_job(its, at, watchers) for its in jobs_among(objects)]
+
+
+def watchers(leases: Iterable[LiveObject], now: float) -> dict[str, str]:
+    """Return when each namespace was last watched (RFC 3339), empty if it is now; `*` is all."""
+    last: dict[str, str] = {}
+    for lease in leases:
+        spec = lease.get("spec") or {}
+        renewed, duration = spec.get("renewTime") or "", spec.get("leaseDurationSeconds") or 0
+        is_live = bool(renewed) and datetime.fromisoformat(renewed).timestamp() + duration >= now
+        for namespace in lease["metadata"].get("annotations", {}).get(WATCHES, "").split(","):
+            before = last.get(namespace, renewed)
+            last[namespace] = "" if is_live or not before else max(before, renewed)
+    return last
 
 
 def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
@@ -148,8 +168,10 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
     return sorted(every, key=lambda its: (its.namespace, its.name))
 
 
-def status_of_job(its: JobObjects, now: float) -> JobStatus:
-    """The status of a job at a time, in seconds since 1970."""
+def status_of_job(
+    its: JobObjects, now: float, watchers: Mapping[str, str] | None = None
+) -> JobStatus:
+    """The status of a job at a time, in seconds since 1970; `watchers` as of `statuses`."""
     job, metadata = its.job, its.config["metadata"]
     record = its.record or RunRecord("")
     desired: dict[str, int | None]
@@ -174,6 +196,10 @@ def status_of_job(its: JobObjects, now: float) -> JobStatus:
         # The watcher may have written that down before, or nobody may be watching.
         unread = job is None and record.reason != UNREADABLE
         because = f"{words}; {because}" if unread else words
+    unwatched = None
+    if reported and phase not in ENDED and watchers is not None:
+        looks = [watchers[name] for name in (its.namespace, "*") if name in watchers]
+        unwatched = max(looks, default="") if all(looks) else None
     timeline = epoch = None
     if job is not None and record.run == its.run:
         timeline = _timeline(job, its, record, now)
@@ -187,6 +213,7 @@ def status_of_job(its: JobObjects, now: float) -> JobStatus:
         kind=job.kind if job else "",
         phase=phase,
         reported=reported is not None,
+        unwatched_since=unwatched,
         because=because,
         created=metadata.get("creationTimestamp") or "",
         run=job.run_id if job else None,

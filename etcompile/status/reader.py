@@ -8,7 +8,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field, structs
 
@@ -19,11 +19,11 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
 from etcompile.kubeapi.watch_stream import Event, Watch
-from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
+from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END, WATCHES
 from etcompile.plan import applysets
 from etcompile.plan.step import ObjectRef
 from etcompile.rollout.live import Live
-from etcompile.status.job_status import is_config, statuses
+from etcompile.status.job_status import is_config, statuses, watchers
 from etcompile.status.values import JobStatus
 
 _KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))
@@ -46,6 +46,7 @@ class Seen(Struct):
         lists: Of each kind the label selector of its watch, and the version that was read.
         orphans: Namespace and name of jobs that no file declares any more, each with the set of
             jobs that it was applied with.
+        watchers: The watchers when this was read (`job_status.watchers`); None if unknown.
     """
 
     job: str | None
@@ -53,12 +54,13 @@ class Seen(Struct):
     objects: dict[tuple[str, str, str], LiveObject] = field(default_factory=dict)
     lists: list[tuple[Resource, str, str]] = field(default_factory=list)
     orphans: dict[tuple[str, str], str] = field(default_factory=dict)
+    watchers: Mapping[str, str] | None = None
 
     def statuses(self) -> list[JobStatus]:
         """The status of each job, by namespace and name."""
         return [
             structs.replace(job, orphan_of=self.orphans.get((job.namespace, job.name), ""))
-            for job in statuses(self.objects.values())
+            for job in statuses(self.objects.values(), watchers=self.watchers)
         ]
 
     def read(self, cluster: Cluster) -> None:
@@ -86,6 +88,14 @@ class Seen(Struct):
         maps = cluster.resource("v1", "ConfigMap")
         parents = cluster.list(maps, self.namespace, labels=applysets.SET, metadata_only=True)
         self.orphans = applysets.orphans(parents.items)
+        leases = cluster.resource("coordination.k8s.io/v1", "Lease")
+        self.watchers = None
+        for where in (None, self.namespace):  # wherever this user may look
+            with contextlib.suppress(ClusterError):
+                items = cluster.list(leases, where, labels=WATCHES).items
+                # In one namespace alone, none does not mean that there is none.
+                self.watchers = watchers(items, cluster.now()) or ({} if where is None else None)
+                break
 
     def take_in(self, change: str, value: LiveObject) -> None:
         """Takes in a change of an object, if it is of these jobs."""

@@ -44,6 +44,9 @@ def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) 
     if orphans := [f"{job.namespace}/{job.name}" for job in jobs if job.orphan_of]:
         names = ", ".join(orphans)
         lines += ["", f"no longer in the files (etcompile apply --prune deletes them): {names}"]
+    alone = [f"{job.namespace}/{job.name}" for job in jobs if job.unwatched_since is not None]
+    if alone:
+        lines += ["", f"no watcher replaces Pods that fail: {some(alone)}"]
     return "".join(f"{line}\n" for line in (head, *lines))
 
 
@@ -74,6 +77,12 @@ def age(since: str, now: datetime) -> str:
     return "0s"
 
 
+def unwatched(since: str, now: datetime) -> str:
+    """Say that no watcher is there, and since when."""
+    ago = f" for {age(since, now)}" if since else ""
+    return f"none{ago}: Pods that fail are not replaced"
+
+
 def in_training(goodput: Goodput) -> str:
     """How much of its time a run has been in training, in words."""
     times = f"{lasting(goodput.training)} of {lasting(goodput.elapsed)}"
@@ -100,6 +109,8 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
     kind = f" ({job.kind})" if job.kind else ""
     yield f"Job:       {job.namespace}/{job.name}{kind}"
     yield f"Phase:     {job.phase} ({how}{job.because})"
+    if job.unwatched_since is not None:
+        yield f"Watcher:   {unwatched(job.unwatched_since, now)}"
     if job.run is not None:
         yield f"Run:       {job.run}"
     if job.orphan_of:

@@ -123,6 +123,8 @@ class JobStatus(Struct, frozen=True):
         epoch: None if its commands do not restart in place, or no watcher looks after it.
         orphan_of: The set of jobs that it was applied with and that does not declare it any more.
         timeline: None without a watcher.
+        unwatched_since: When a watcher last looked at a job that has not ended, RFC 3339, empty if
+            there is none; None while one is there, and if that is unknown.
     """
 
     namespace: str
@@ -141,6 +143,7 @@ class JobStatus(Struct, frozen=True):
     epoch: Epoch | None = None
     orphan_of: str = ""
     timeline: Timeline | None = None
+    unwatched_since: str | None = None
     goodput: Goodput | None = None
 
     @property

@@ -8,7 +8,7 @@ the resource version that it was decided on.
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ class LeaderElection(Struct):
     Args:
         lease: Seconds until others may take the Lease, since they saw its holder renew it. The
             holder itself stops to act after two thirds of that.
+        marks: Labels and annotations of the Lease.
         changed: Is called, from the thread that runs `run`, when this watcher leads and when it
             stopped leading.
         holder: Who held the Lease when it was last read.
@@ -40,6 +41,7 @@ class LeaderElection(Struct):
     name: str
     identity: str
     lease: float = 15.0
+    marks: Mapping[str, Any] = {}
     changed: Callable[[bool], None] = lambda _leads: None
     holder: str = ""
     problem: str = ""
@@ -111,7 +113,7 @@ class LeaderElection(Struct):
         resource = self.cluster.resource(_API_VERSION, "Lease")
         live = self.cluster.get(resource, self.name, self.namespace)
         if live is None:
-            metadata = {"name": self.name, "namespace": self.namespace}
+            metadata = {**self.marks, "name": self.name, "namespace": self.namespace}
             lease = {"apiVersion": _API_VERSION, "kind": "Lease", "metadata": metadata}
             self._note(self.cluster.create({**lease, "spec": self._acquired(0)}))
             return True
@@ -139,7 +141,7 @@ class LeaderElection(Struct):
         }
 
     def _patch(self, spec: dict[str, Any], version: str) -> None:
-        change = {"metadata": {"resourceVersion": version}, "spec": spec}
+        change = {"metadata": {**self.marks, "resourceVersion": version}, "spec": spec}
         resource, place = self.cluster.resource(_API_VERSION, "Lease"), self.namespace
         patch = self.cluster.patch
         self._note(patch(resource, self.name, change, place, field_manager=WATCHER))

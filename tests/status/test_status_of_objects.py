@@ -12,8 +12,11 @@ from etcompile.model.protocol import is_config
 from etcompile.model.run_record import VERSION, RunRecord, record_data
 from etcompile.status import JobStatus, statuses
 from etcompile.status.documents import job_value
+from etcompile.status.explanation_text import explanation_text
+from etcompile.status.explanations import explanations
+from etcompile.status.job_status import watchers
 from etcompile.status.replicas import labelled_replica
-from etcompile.status.text import age, changes, job_text, reason_lines
+from etcompile.status.text import age, changes, job_text, jobs_text, reason_lines
 from specs import elastic_job, training_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -313,3 +316,49 @@ def test_a_pod_whose_command_does_not_run_says_what_it_waits_for():
     why = {r.name: r.message for r in in_place(None, {names[0]: "5 2"}).replicas}
     waits = "its command has ended, waits for the other replicas to begin, or runs unsupervised"
     assert why[names[0]].startswith(f"container pytorch: {waits}")
+
+
+def watcher(renewed: str, watches: str, duration: int = 15) -> dict[str, Any]:
+    """The Lease of a watcher."""
+    metadata = {"name": "etcompile-watch", "annotations": {"etcompile.dev/watches": watches}}
+    return {"metadata": metadata, "spec": {"renewTime": renewed, "leaseDurationSeconds": duration}}
+
+
+OLD, NOW = "2026-11-26T08:59:00.123456Z", "2026-11-26T09:59:50.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("leases", "line"),
+    [
+        ([(OLD, "ml")], "Watcher:   none for 1h: Pods that fail are not replaced"),
+        ([(OLD, "*"), (OLD, "vision")], "Watcher:   none for 1h: Pods that fail are not replaced"),
+        ([], "Watcher:   none: Pods that fail are not replaced"),
+        ([(NOW, "vision,speech")], "Watcher:   none: Pods that fail are not replaced"),
+        # Of an installation that was removed, and of the one that followed.
+        ([(OLD, "ml"), (NOW, "*")], None),
+        ([(NOW, "vision,ml"), (OLD, "*")], None),
+        (None, None),
+    ],
+)
+def test_phase_of_a_watcher_that_is_gone_says_since_when(leases, line):
+    values, at = objects(training_job()), datetime(2026, 11, 26, 10, tzinfo=UTC)
+    metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
+    data = {"phase": "Running"}
+    values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    known = None if leases is None else watchers([watcher(*one) for one in leases], at.timestamp())
+    (found,) = statuses(values, at.timestamp(), known)
+    text = job_text(found, at)
+    assert "Phase:     Running (reported by the watcher)" in text
+    assert [one for one in text.splitlines() if one.startswith("Watcher:")] == [line] * bool(line)
+    assert ("no watcher replaces Pods that fail: ml/mnist" in jobs_text([found], at)) == bool(line)
+    (why,) = explanations(values, at.timestamp(), known)
+    assert ("none" in explanation_text(why, at)) == bool(line)
+
+
+def test_an_ended_run_needs_no_watcher():
+    values = objects(training_job())
+    metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
+    data = {"phase": "Succeeded"}
+    values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    (found,) = statuses(values, 0, {})
+    assert (found.phase, found.unwatched_since) == ("Succeeded", None)

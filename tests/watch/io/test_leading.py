@@ -7,6 +7,7 @@ import pytest
 from watched import LEASE, ONCE, eventually
 
 from etcompile.kubeapi import connect
+from etcompile.model.protocol import WATCHES
 from etcompile.watch.leader_election import LeaderElection
 
 
@@ -112,3 +113,15 @@ def test_a_holder_that_reads_that_it_lost_the_lease_stops_at_once(
     leading.attempt()  # somebody else wrote
     assert not leading.attempt()
     assert not leading.valid
+
+
+def test_lease_names_what_its_watcher_watches(control_plane, namespace):
+    """An older Lease gets the marks when a watcher takes it."""
+    kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
+    marks = {"labels": {WATCHES: ""}, "annotations": {WATCHES: "nlp,vision"}}
+    with connect(kubeconfig=kubeconfig, retries=ONCE, timeout=2) as cluster:
+        assert LeaderElection(cluster, namespace, "older", "first", LEASE).attempt()
+        for name in ("older", "newer"):
+            assert LeaderElection(cluster, namespace, name, "first", LEASE, marks).attempt()
+            lease = cluster.get(cluster.resource("coordination.k8s.io/v1", "Lease"), name)
+            assert marks.items() <= lease["metadata"].items()
