@@ -66,7 +66,8 @@ def command(ctx: click.Context, options: _Options) -> None:
     """Compile job specifications to Kubernetes manifests.
 
     PATH is a file, a directory, a glob, or - for standard input. A ScaleOut or ScaleIn is applied
-    to the job that it names; the order of the files does not matter.
+    to the job that it names. The order of the PATHs does not matter: intents without a sequence
+    number count in the order of the names of their files.
     """
     output = options.output_dir
     if output is None:

@@ -129,7 +129,10 @@ def ordered(intents: Iterable[Intent]) -> tuple[list[Intent], list[Diagnostic]]:
     A cluster executes intents as they come, and et-operator the newest first (reference defect
     24). Files have no time. So intents that a cluster has already received count first, by their
     creationTimestamp; then those numbered by the annotation `etcompile.dev/sequence`; then all
-    others, in the order of the input files and of the documents in them.
+    others. Where that leaves a choice, the order of the files decides, not of the command line.
+
+    Args:
+        intents: In the order of `compiler.lower`.
 
     Returns:
         The intents, and an error for each sequence number that is used twice.

@@ -3,6 +3,7 @@
 Every document stands alone here: no job meets its intents yet.
 """
 
+import os
 from collections.abc import Iterable
 from typing import Literal
 
@@ -21,15 +22,17 @@ from etcompile.frontends.kind import MULTIKUEUE
 from etcompile.k8s.objects import may_have_namespace
 from etcompile.load import Document
 from etcompile.model import Intent, Job
+from etcompile.naming import Natural, natural
 
 Managed = Literal["refuse", "compile", "skip"]
 """What to do with a job that `managedBy` gives to another controller."""
 
 
 class LoweredDocuments(Struct, frozen=True):
-    """What the documents of a run are, each in the order of the input.
+    """What the documents of a run are, in the order of the input.
 
     Args:
+        intents: Those of files in the order of a listing of the files (`_place`).
         others: Documents that are neither: other Kubernetes objects.
     """
 
@@ -45,7 +48,7 @@ def lower(
 ) -> LoweredDocuments:
     """The jobs, intents and other objects that documents hold."""
     skipped: list[Document] = []
-    values: list[Job | Intent] = []
+    values: list[tuple[Document, Job | Intent]] = []
     others: list[Document] = []
     diagnostics: list[Diagnostic] = []
     for document in documents:
@@ -70,19 +73,34 @@ def lower(
         value, problems = _lowered(document, kind, kubernetes_version)
         diagnostics += [*in_place.diagnostics, *problems]
         if value is not None:
-            values.append(value)
+            values.append((document, value))
             if managed == "refuse" and (manager := kind.other_manager(document.data)) is not None:
                 # reference 1.2, managedBy
                 facts = {"manager": manager, "own": kind.managers[0]}
                 place = document.locate(kind.managed_by)
                 diagnostics.append(diagnose(codes.FOREIGN_MANAGER, place, **facts))
     return LoweredDocuments(
-        jobs=tuple(value for value in values if isinstance(value, Job)),
-        intents=tuple(value for value in values if isinstance(value, Intent)),
+        jobs=tuple(value for _, value in values if isinstance(value, Job)),
+        intents=tuple(
+            value
+            for _, value in sorted(values, key=lambda pair: _place(pair[0]))
+            if isinstance(value, Intent)
+        ),
         others=tuple(others),
         diagnostics=tuple(diagnostics),
         skipped=tuple(skipped),
     )
+
+
+def _place(document: Document) -> tuple[bool, list[Natural], int]:
+    """A sort key: files by path as a folder lists them, then what comes from no file as it came.
+
+    In whichever order the command line names them, the same files make the same job.
+    """
+    if document.digest is None or document.file == "-":
+        return True, [], 0
+    path = os.path.abspath(document.file)  # noqa: PTH100 - start quickly
+    return False, [natural(name) for name in path.split(os.sep)], document.index  # noqa: PTH206
 
 
 def is_skipped(document: Document) -> bool:

@@ -161,6 +161,20 @@ def test_an_intent_follows_the_last_one_into_its_folder(tree):
     assert len(workers(tree)) == 4
 
 
+def test_new_intent_counts_last_in_whichever_order_paths_are_named(tree):
+    paths = []
+    for name, wish in (("b", intent("first", 3)), ("a", intent("second", 1, kind="ScaleIn"))):
+        (tree / name).mkdir()
+        (tree / name / "one.yaml").write_text(yaml.safe_dump(wish))
+        paths.append(tree / name)
+    # The ScaleIn counts first, so that the ScaleOut begins with worker 1.
+    done = scale("mnist", tree / "mnist.yaml", *paths, "--pods", "mnist-worker-3", cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert (tree / "b" / "scale-001-in.yaml").exists()
+    left = [f"mnist-worker-{index}" for index in range(3)]
+    assert workers(tree) == workers(*reversed(paths), tree) == left
+
+
 def test_intents_in_the_file_of_their_job_count(tree):
     with (tree / "mnist.yaml").open("a") as file:
         file.write("---\n")
