@@ -8,11 +8,9 @@ import re
 from collections.abc import Iterator
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
-from etcompile.k8s.names import is_run
 from etcompile.k8s.path import dotted
 from etcompile.launch.commands import launch_program, may_launch
 from etcompile.model import InPlace, Job, Member, Role, protocol
-from etcompile.model.run_identity import LONGEST_RUN
 from etcompile.model.supervision import SUPERVISOR_PORT
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -85,19 +83,6 @@ def check_longest_name(job: Job, highest_index: int) -> list[Diagnostic]:
         "advice": f" or lower {bounds.names[1]}" if bounds and bounds.maximum else "",
     }
     return [diagnose(codes.NAME_TOO_LONG, job.origin.locate("metadata", "name"), **facts)]
-
-
-def check_run(run: str | None, place: Location | None) -> list[Diagnostic]:
-    """What is wrong with the ID of a run.
-
-    Args:
-        place: Where an overlay says it; None if whoever runs the program did.
-    """
-    if run is None or is_run(run):
-        return []
-    problem = f"the ID of a run is at most {LONGEST_RUN} lower-case letters, digits and '-'"
-    advice = "name it after what changed, such as lr2, or say auto"
-    return [diagnose(codes.OPTION, place, option=f"--run '{run}'", problem=problem, advice=advice)]
 
 
 def _name(job: Job) -> Iterator[Diagnostic]:

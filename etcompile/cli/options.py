@@ -4,6 +4,7 @@ Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.
 """
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,8 +66,19 @@ def _profiles(values: tuple[Profile, ...]) -> tuple[Profile, ...]:
     return tuple(profile for profile in PROFILES if profile in values and profile != "plain")
 
 
-def _or_none(value: str) -> str | None:
-    return value or None
+def _text(name: str, read: Callable[[str], str | None] = lambda text: text or None) -> Any:
+    """The callback of a setting that is free text: refuses what its form does not allow."""
+
+    def checked(value: str) -> str | None:
+        text = read(value)
+        if text not in (None, getattr(_DEFAULTS, name)):
+            from etcompile.compiler.choices import refusal
+
+            if problem := refusal(name, text):
+                raise ValueError(problem)
+        return text
+
+    return converted(checked)
 
 
 def _prices(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -188,14 +200,14 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     init_image: str | None = setting(
         metavar="IMAGE",
         hidden=True,
-        callback=converted(_or_none),
+        callback=_text("init_image"),
         help="Image of init containers.  [default: the image of the job]",
     )
     kubectl_image: str | None = setting(
         default=_DEFAULTS.kubectl_image,
         metavar="IMAGE",
         hidden=True,
-        callback=converted(_or_none),
+        callback=_text("kubectl_image"),
         help="Image that provides kubectl to a launcher that starts its workers with kubectl exec."
         " '' if the image of the launcher has kubectl.",
     )
@@ -203,7 +215,7 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         default=_DEFAULTS.cluster_domain,
         metavar="DOMAIN",
         hidden=True,
-        callback=converted(lambda domain: domain.strip(".")),
+        callback=_text("cluster_domain", lambda domain: domain.strip(".")),
         help="DNS domain of the cluster.",
     )
     profiles: tuple[Profile, ...] = setting(
@@ -219,12 +231,12 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     gang_scheduler: str | None = setting(
         metavar="NAME",
         hidden=True,
-        callback=converted(_or_none),
+        callback=_text("gang_scheduler"),
         help="schedulerName of the gang scheduler.  [default: the one of its installation guide]",
     )
     run: str | None = setting(
         metavar="ID|auto",
-        callback=converted(_or_none),
+        callback=_text("run"),
         help="ID of the run, for jobs without the annotation etcompile.dev/run. Their Pods are"
         " named JOB-ID-worker-0. auto derives the ID from the spec.",
     )
@@ -423,13 +435,18 @@ def compiler_options(options: SettingOptions) -> "Options":
     settings = {name: getattr(options, name) for name in Settings.__struct_fields__}
     names = {*SettingOptions.__struct_fields__} & {*Options.__struct_fields__}
     chosen = {name: getattr(options, name) for name in names}
-    return Options(settings=Settings(**settings), explicit=explicit(), **chosen)
+    by_file = frozenset(names_from(ParameterSource.DEFAULT_MAP))
+    return Options(
+        settings=Settings(**settings), explicit=explicit(), chosen=explicit() | by_file, **chosen
+    )
 
 
 def explicit() -> frozenset[str]:
     """The names of the options that the command line sets, and not the configuration file."""
+    return frozenset(names_from(ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT))
+
+
+def names_from(*sources: ParameterSource) -> Iterator[str]:
+    """The names of the options whose values come from any of these."""
     context = click.get_current_context()
-    default = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
-    return frozenset(
-        name for name in context.params if context.get_parameter_source(name) not in default
-    )
+    return (name for name in context.params if context.get_parameter_source(name) in sources)

@@ -1,19 +1,23 @@
 """How to compile, as whoever embeds the compiler says it, and which choices are impossible.
 
-The command line checks its options where they are read. A program, a plugin or the configuration of
-a KRM function can choose other names, so these are checked before anything is compiled.
+The command line, the configuration file and overlays check settings where they are written, by
+`refusal`; those of a program are checked before anything is compiled.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
 
 from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s import images
+from etcompile.k8s.names import is_label_value, is_run, is_subdomain
 from etcompile.load import Input, Limits
-from etcompile.model import PROFILES, Services, Settings, schedulers
+from etcompile.model import PROFILES, SecretMode, Services, Settings, schedulers
+from etcompile.model.run_identity import LONGEST_RUN
+from etcompile.model.settings import secret_mode
 
 
 class Options(Struct, frozen=True):
@@ -28,6 +32,8 @@ class Options(Struct, frozen=True):
             those of the input and those that Trainer ships: files, folders and globs, or documents.
         explicit: The names of settings that no overlay changes; those that differ from their
             defaults if None.
+        chosen: The names of settings that somebody chose, with those of a configuration file,
+            which an overlay may change; those of `explicit`, or all of them, if None.
         templates: A folder whose Jinja2 templates replace those of the same name.
         allow_plain_secrets: Let Secrets with data among the inputs pass.
         ignore_managed_by: Compile jobs that `managedBy` gives to another controller, too.
@@ -49,6 +55,7 @@ class Options(Struct, frozen=True):
     overlays: tuple[Input, ...] = ()
     runtimes: tuple[Input, ...] = ()
     explicit: frozenset[str] | None = None
+    chosen: frozenset[str] | None = None
     templates: Path | None = None
     allow_plain_secrets: bool = False
     allow_empty: bool = False
@@ -87,4 +94,42 @@ def impossible_choices(options: Options) -> list[Diagnostic]:
                 facts = {"option": f"Settings.{name}", "value": value}
                 facts["problem"] = f"it is one of {', '.join(known)}"
                 problems.append(diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts))
+    texts = {name: getattr(options.settings, name) for name in _FORMS}
+    refused = {
+        f"Settings.{name}": refusal(name, text) for name, text in texts.items() if text is not None
+    }
+    refused["Settings"] = _mode_refusal(options.settings.secret)
+    for option, problem in refused.items():
+        if problem is not None:
+            problems.append(diagnose(codes.OPTION, None, option=option, problem=problem, advice=""))
     return problems
+
+
+def _mode_refusal(mode: SecretMode) -> str | None:
+    try:
+        secret_mode(str(mode))
+    except ValueError as error:
+        return str(error)
+    return None if isinstance(mode, SecretMode) else f"write secret_mode('{mode}')"
+
+
+_FORMS: Mapping[str, tuple[Callable[[str], bool], str]] = {
+    "cluster_domain": (is_subdomain, "a DNS name such as cluster.local"),
+    "gang_scheduler": (lambda name: name != "" and is_label_value(name), "the name of a scheduler"),
+    **dict.fromkeys(
+        ("init_image", "kubectl_image"),
+        (lambda name: images.reference_problem(name) is None, "an image that a runtime can pull"),
+    ),
+    "run": (
+        is_run,
+        f"the ID of a run: at most {LONGEST_RUN} lower-case letters, digits and '-'; or auto",
+    ),
+}
+"""The settings that are free text, by the fields of `Settings`: who accepts a text, and what it
+is."""
+
+
+def refusal(name: str, text: Any) -> str | None:
+    """Why a setting of `_FORMS` cannot be a text; None if it can."""
+    fits, what = _FORMS[name]
+    return None if isinstance(text, str) and fits(text) else f"'{text}' is not {what}"

@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from etcompile import backend, overlays
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import check_schema
-from etcompile.compiler.choices import Options
+from etcompile.compiler.choices import Options, refusal
 from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.diagnostics.credentials import may_hold_credential
@@ -146,7 +146,7 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
 def environment_of(options: Options) -> Environment:
     """The overlays of the run, read and checked."""
     if not options.overlays:
-        undeclared = _undeclared(options.settings, options.explicit, None)
+        undeclared = _undeclared(options, options.settings, None)
         return Environment(options.settings, diagnostics=tuple(undeclared))
     from etcompile.overlays import overlay_files, overlay_settings  # noqa: PLC0415 - few runs
 
@@ -162,12 +162,12 @@ def environment_of(options: Options) -> Environment:
         names = Settings.__struct_fields__
         explicit = frozenset(n for n in names if getattr(ours, n) != getattr(defaults, n))
     settings, deciding, matched, more = overlay_settings.settled(
-        options.settings, explicit, in_order, kubernetes.versions()
+        options.settings, explicit, in_order, kubernetes.versions(), refusal
     )
-    if not more and not any("kubernetesVersion" in overlay.settings for overlay in in_order):
+    if not more and "kubernetesVersion" not in deciding:
         gang = deciding.get("gang")
         place = gang.source.locate(("settings", "gang")) if gang else None
-        more += _undeclared(settings, options.explicit, place)
+        more += _undeclared(options, settings, place)
     # A namespace that was chosen wins over an overlay's, as a setting does.
     edits = (
         edit
@@ -187,15 +187,16 @@ def environment_of(options: Options) -> Environment:
 
 
 def _undeclared(
-    settings: Settings, explicit: frozenset[str] | None, place: Location | None
+    options: Options, settings: Settings, place: Location | None
 ) -> Iterator[Diagnostic]:
     """An error for a gang scheduler that another version of Kubernetes ignores, if none is said.
 
     Args:
-        explicit: The names of those that somebody chose; None if a program chose all.
+        settings: Those that overlays leave, none of which says the version.
         place: Where an overlay names the gang scheduler.
     """
-    if explicit is None or "kubernetes_version" in explicit or settings.gang == "none":
+    chosen = options.explicit if options.chosen is None else options.chosen
+    if chosen is None or "kubernetes_version" in chosen or settings.gang == "none":
         return
     if backend.gang.scheduler_of(settings.gang).declares_version:
         problem = "the Kubernetes version of the cluster is unknown"

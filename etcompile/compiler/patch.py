@@ -6,7 +6,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile import frontends, overlays
-from etcompile.check.job_rules import check_run
 from etcompile.compiler.choices import Options
 from etcompile.compiler.load import Environment, file_and_index
 from etcompile.compiler.lower import is_skipped
@@ -76,7 +75,6 @@ def patch(
                 problems.append(diagnose(codes.OVERLAY_AMONG_INPUTS, place, file=file))
         elif not (in_library and is_runtime(document) and file_and_index(document) in in_library):
             prepared.append(_prepared(document, options, problems))
-    problems += check_run(options.settings.run, environment.place_of("run"))
     patched = [overlaid(document, edits) for document in prepared]
     named = named_runtimes(patched)
     runtimes = [overlaid(runtime, edits) for runtime in library if runtime.name in named]

@@ -11,6 +11,7 @@ import pytest
 
 import etcompile
 from etcompile import Options, Settings
+from etcompile.cli.configured import configured_options
 from etcompile.model import GANGS
 from specs import compiled, kubeflow_job, replicas, scale_in, training_job, worker
 
@@ -184,17 +185,42 @@ def test_e8_kubernetes_itself_wants_its_version_said(tmp_path: Path) -> None:
         assert at_a_shell(*command, *said).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("", ["--gang", "native"]),
+        ('gang = "native"\n', []),
+        ("[environments.prod]\n", ["--gang", "native", "--environment", "prod"]),
+    ],
+)
+def test_version_in_configuration_file_is_a_declared_version(
+    tmp_path: Path, table: str, words: list[str]
+) -> None:
+    (tmp_path / "etcompile.toml").write_text(f'{table}kubernetes-version = "1.36"\n')
+    found = etcompile.compile([job()], configured_options(tmp_path, "--namespace", "ml", *words))
+    assert found.ok, found.diagnostics
+    # It counts, and an overlay wins against it.
+    later = configured_options(tmp_path, *words, "--overlay", str(overlay_file(tmp_path, "1.37")))
+    assert etcompile.compile([job()], later).settings.kubernetes_version == "1.37"
+
+
+def test_environment_that_is_not_chosen_declares_no_version(tmp_path: Path) -> None:
+    (tmp_path / "etcompile.toml").write_text('[environments.prod]\nkubernetes-version = "1.36"\n')
+    options = configured_options(tmp_path, "--namespace", "ml", "--gang", "native")
+    assert [one.code for one in etcompile.compile([job()], options).diagnostics] == ["ET2087"]
+
+
 def at_a_shell(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def overlay_file(folder: Path) -> Path:
+def overlay_file(folder: Path, version: str = "1.36") -> Path:
     path = folder / "env" / "overlay.yaml"
     path.parent.mkdir()
     path.write_text(
         "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
-        'settings: {gang: native, kubernetesVersion: "1.36"}\n'
+        f'settings: {{gang: native, kubernetesVersion: "{version}"}}\n'
     )
     return path
 

@@ -1,0 +1,89 @@
+"""A setting that is free text has a form, which every door holds it against."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import etcompile
+from etcompile import Options
+from etcompile.check.pod_rules import check_object
+from etcompile.cli.configured import ConfigurationError, configured_options
+from etcompile.diagnostics import codes
+from etcompile.k8s.objects import may_have_namespace
+from etcompile.load import from_values
+from etcompile.model import SecretMode, Settings
+from etcompile.model.settings import SETTINGS
+from specs import training_job
+
+BAD = {
+    "cluster-domain": "bad domain!",
+    "gang-scheduler": "bad name!",
+    "init-image": "not an image",
+    "kubectl-image": "Upper/x",
+    "run": "Bad Run",
+}
+CAMEL = {field.replace("_", "-"): name for name, field in SETTINGS.items()}
+JOB = training_job(launcherAttachMode="kubexec")
+texts = st.text(max_size=20) | st.from_regex(r"[a-zA-Z0-9.:/@_-]{1,20}", fullmatch=True)
+
+
+def overlay(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", **fields}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_malformed_setting_of_the_file_is_reported_at_its_line(name: str, tmp_path: Path) -> None:
+    for table, line in (("", 2), ("[environments.prod]\n", 3)):
+        (tmp_path / "etcompile.toml").write_text(f'# ours\n{table}{name} = "{BAD[name]}"\n')
+        with pytest.raises(ConfigurationError) as caught:
+            configured_options(tmp_path)
+        [problem] = caught.value.diagnostics
+        assert (problem.code, problem.location.line) == (codes.WRONG_SETTING, line)
+        assert BAD[name] in problem.message
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_malformed_setting_is_refused_by_every_door(name: str, tmp_path: Path) -> None:
+    with pytest.raises(click.BadParameter, match="is not"):
+        configured_options(tmp_path, "--config", f"{name}={BAD[name]}")
+    by_overlay = Options(overlays=(overlay(settings={CAMEL[name]: BAD[name]}),))
+    by_program = Options(settings=Settings(**{name.replace("-", "_"): BAD[name]}))
+    for options in (by_overlay, by_program):
+        [problem] = etcompile.compile([JOB], options).diagnostics
+        assert BAD[name] in problem.message
+
+
+def test_image_that_an_overlay_renames_is_held_against_the_form() -> None:
+    images = [{"name": "alpine/kubectl", "newName": "Not/an image"}]
+    [problem] = etcompile.compile([JOB], Options(overlays=(overlay(images=images),))).diagnostics
+    assert (problem.code, "Not/an image" in problem.message) == (codes.WRONG_SETTING, True)
+
+
+@pytest.mark.parametrize("secret", [SecretMode("existing", "No_Name"), "existing:a"])
+def test_secret_mode_of_a_program_is_held_against_its_form(secret: Any) -> None:
+    [problem] = etcompile.compile([JOB], Options(settings=Settings(secret=secret))).diagnostics
+    assert problem.code == codes.OPTION
+
+
+@settings(max_examples=150, deadline=None)
+@example("cluster-domain", ".")
+@example("kubectl-image", "")
+@example("run", "\n")
+@given(st.sampled_from([*BAD]), texts)
+def test_any_text_of_a_setting_is_refused_or_renders_valid_objects(name: str, text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--config", f"{name}={text}", "--config", "services=shared", "--gang=volcano"]
+        try:
+            options = configured_options(folder, *words)
+        except click.BadParameter:
+            return
+        compilation = etcompile.compile([JOB], options)
+    assert compilation.ok, compilation.diagnostics
+    for document in from_values(compilation.objects).documents:
+        problems = check_object(document, "1.37", namespaced=may_have_namespace(document.data))
+        assert {problem.code for problem in problems} <= {codes.KUBERNETES_UNKNOWN_KIND}
