@@ -7,8 +7,14 @@ import click
 from msgspec import Struct, structs
 
 from etcompile import emit
-from etcompile._version import __version__
-from etcompile.cli.command_line import HELP, Group, argument, option, subcommand
+from etcompile.cli.command_line import (
+    HELP,
+    Group,
+    argument,
+    option,
+    released_image,
+    subcommand,
+)
 from etcompile.cli.configured import INPUTS, CompilingCommand, bounded, of
 from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
 from etcompile.cli.reporting import refuses, report, write
@@ -116,10 +122,8 @@ def _plugin() -> None:
 
 
 class _SidecarOptions(Struct, frozen=True, kw_only=True):
-    image: str = option(
-        default=f"ghcr.io/etcompile/etcompile-argocd:{__version__}",
-        metavar="IMAGE",
-        help="Image of the sidecar.",
+    image: str | None = option(
+        metavar="IMAGE", help="Image of the sidecar.  [default: that of this release]"
     )
 
 
@@ -128,7 +132,8 @@ def _sidecar(_ctx: click.Context, options: _SidecarOptions) -> None:
     """Write the patch that adds the plugin to Argo CD's repo server."""
     from etcompile.pages import text
 
-    click.echo(text("argocd/sidecar.yaml", image=options.image), nl=False)
+    image = options.image or released_image("etcompile-argocd")
+    click.echo(text("argocd/sidecar.yaml", image=image), nl=False)
 
 
 class _ApplicationOptions(Struct, frozen=True, kw_only=True):

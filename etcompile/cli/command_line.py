@@ -25,6 +25,8 @@ from click.core import ParameterSource
 from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
+from etcompile._version import IS_RELEASE, __version__
+
 _SECTIONS = {
     "Input": "--namespace --overlay --runtimes --set --beside --allow-empty --job",
     "Configuration": "--environment --config --isolated",
@@ -61,6 +63,17 @@ def refuse_without(needed: str, *names: str) -> None:
         source = ctx.get_parameter_source(param.name or "")
         if param.name in names and source is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{param.opts[-1]} needs {needed}")
+
+
+def released_image(name: str) -> str:
+    """Return the image of this release; a version that is none asks for `--image`."""
+    if not IS_RELEASE:
+        raise click.UsageError(
+            f"etcompile {__version__} is not a release, and only releases have images: build one"
+            f" with 'docker buildx bake' and name it, such as --image ghcr.io/etcompile/{name}:dev"
+            " (docs/install.md, Building images)"
+        )
+    return f"ghcr.io/etcompile/{name}:{__version__}"
 
 
 class Group(click.Group):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 from msgspec import Struct, structs
 
-from etcompile.cli.command_line import option, refuse_without, subcommand
+from etcompile.cli.command_line import option, refuse_without, released_image, subcommand
 from etcompile.cli.options import Connection
 from etcompile.cli.reporting import write
 from etcompile.exitcodes import CLUSTER, INTERRUPTED
@@ -33,8 +33,7 @@ class ManifestOptions(Struct, frozen=True, kw_only=True):
 
     image: str | None = option(
         metavar="IMAGE",
-        help="With --manifests: image of the watcher.  [default:"
-        " ghcr.io/etcompile/etcompile:VERSION]",
+        help="With --manifests: image of the watcher.  [default: that of this release]",
     )
     logs: bool = option(
         "--read-logs",
@@ -248,8 +247,7 @@ def _installation(options: _Options) -> "Installation":
     home = options.home or (namespaces[0] if namespaces else options.name)
     parts = structs.asdict(options.installation)
     parts["policy"] = not parts.pop("without_policy")
-    image = parts.pop("image")
-    parts |= {"image": image} if image else {}
+    parts["image"] = parts["image"] or released_image("etcompile")
     return Installation(home, namespaces, selector=options.selector, name=options.name, **parts)
 
 

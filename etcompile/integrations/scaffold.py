@@ -6,10 +6,13 @@ writes those. Nothing here ends up in a job.
 
 from typing import Literal
 
-from etcompile._version import __version__
+from etcompile._version import IS_RELEASE, __version__
 from etcompile.pages import text
 
 GitOps = Literal["argocd", "flux", "none"]
+
+_UNRELEASED = "etcompile @ git+https://github.com/etcompile/etcompile@main"
+"""What pip installs where this version is no release, and so on no index."""
 
 JOBS, OVERLAY, OUTPUT = "jobs", "overlays/prod", "out/prod"
 """The folders, as the files name them."""
@@ -47,7 +50,8 @@ def repository_files(gitops: GitOps, name: str, **more: str) -> dict[str, str]:
     """
     values = {
         "gitops": gitops,
-        "version": __version__,
+        "released": IS_RELEASE,
+        "package": f"etcompile=={__version__}" if IS_RELEASE else _UNRELEASED,
         "render": f"etcompile render {JOBS}/ --overlay {OVERLAY} -d {OUTPUT}",
         "check": f"etcompile check {JOBS}/ --overlay {OVERLAY}",
         "name": name,

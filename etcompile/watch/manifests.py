@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile import data
-from etcompile._version import __version__
 from etcompile.k8s.objects import LiveObject
 from etcompile.model.protocol import WATCH
 from etcompile.watch.authorization import OPTIONAL, POLICY, kustomize_file
@@ -25,7 +24,7 @@ class Installation(Struct, frozen=True):
 
     home: str  # the namespace it runs in, and of its Lease
     namespaces: tuple[str, ...] | None  # that it watches; None for all
-    image: str = f"ghcr.io/etcompile/etcompile:{__version__}"
+    image: str
     selector: str = ""
     replicas: int = 2
     logs: bool = False

@@ -31,12 +31,19 @@ def commands(heading: str) -> list[str]:
 
 
 def test_it_can_be_read_in_a_sitting() -> None:
-    assert len(README.splitlines()) <= 120
+    assert len(README.splitlines()) <= 125
 
 
 def test_nothing_is_run_before_it_is_installed() -> None:
-    first = next(line for line in commands("Five minutes") if "etcompile" in line)
-    assert first == "uv tool install etcompile"
+    assert commands("Five minutes")[0] == "uv tool install ."
+
+
+def test_its_two_commands_are_the_first_commands_on_the_page() -> None:
+    clone, run, test = (line for block in blocks(README)[:1] for line in block.text.splitlines())
+    assert clone.startswith("git clone ")
+    assert test in (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+    _, example = run.split(" .venv/bin/etcompile render ")
+    assert etcompile(ROOT, "render", example).returncode == 0
 
 
 def job(folder: Path, text: str) -> None:

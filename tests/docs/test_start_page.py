@@ -21,7 +21,7 @@ README = (_ROOT / "README.md").read_text("utf-8")
 BLOCKS = blocks(PAGE)
 NAMESPACE = "training"
 """On the pages. Other tests have jobs there, so that each page gets a namespace of its own."""
-_LEFT_OUT = re.compile(r"kubectl .*\blogs |uv tool install|kind create")
+_LEFT_OUT = re.compile(r"kubectl .*\blogs |git clone|uv tool install|kind create")
 
 
 @pytest.fixture

@@ -156,7 +156,9 @@ class _Watcher:
     def __init__(self, kubectl: Callable[..., str], namespaces: list[str], folder: Path) -> None:
         own = [word for one in namespaces for word in ("-n", one)]
         command = [sys.executable, "-m", "etcompile", "watch", *own]
-        manifests = subprocess.run([*command, "--manifests"], check=True, capture_output=True)
+        manifests = subprocess.run(
+            [*command, "--manifests", "--image", "watcher:1"], check=True, capture_output=True
+        )
         rights = [
             part
             for part in manifests.stdout.decode().split("---\n")

@@ -17,6 +17,7 @@ from msgspec import Struct
 from etcompile.cli.watch import command
 from etcompile.watch.authorization import POLICY
 from etcompile.watch.manifests import NAME, Installation, manifests
+from installation.choices import REGISTRY
 
 ROOT = Path(__file__).parents[2]
 WATCHER = ROOT / "templates" / "watcher"
@@ -71,7 +72,8 @@ def run(*words: object, given: str = "", **options: Any) -> subprocess.Completed
 def templated(
     helm: Path, values: Mapping[str, Any], *options: str, release: str = NAME, namespace: str
 ) -> subprocess.CompletedProcess[str]:
-    """What `helm template` says for some values."""
+    """What `helm template` says for some values, with an image unless they name one."""
+    values = {"image": REGISTRY, **values}
     words = (helm, "template", release, CHART, "--namespace", namespace, "--values", "-", *options)
     return run(*words, given=json.dumps(values))
 

@@ -199,6 +199,20 @@ def test_the_image(image: dict[str, str], reference: str, helm: Path) -> None:
     assert by_helm(helm, {"image": image}, namespace="nlp").container["image"] == reference
 
 
+@pytest.mark.parametrize("version", ["0.2.0-dev", "7.0.0"])
+def test_only_a_release_has_an_image_that_need_not_be_named(
+    version: str, helm: Path, tmp_path: Path
+) -> None:
+    words = ("--version", version, "--app-version", version, "--destination", tmp_path)
+    assert run(helm, "package", CHART, *words).returncode == 0
+    done = run(helm, "template", "w", tmp_path / f"etcompile-watch-{version}.tgz")
+    if version == "7.0.0":
+        assert 'image: "ghcr.io/etcompile/etcompile:7.0.0"' in done.stdout
+    else:
+        assert done.returncode == 1
+        assert "image.tag: etcompile 0.2.0-dev is not a release" in done.stderr
+
+
 def test_rights_and_account_may_be_somebody_else_s(helm: Path) -> None:
     values = {"serviceAccount": {"create": False, "name": "robot"}}
     made = by_helm(helm, values, namespace="nlp")
@@ -341,7 +355,8 @@ def test_another_chart_can_depend_on_it(helm: Path, tmp_path: Path) -> None:
         "dependencies": [dependency],
     }
     (chart / "Chart.yaml").write_text(yaml.safe_dump(described))
-    values = {"global": {"region": "x"}, "etcompile-watch": {"enabled": True, "replicas": 3}}
+    own = {"enabled": True, "replicas": 3, "image": {"tag": "1"}}
+    values = {"global": {"region": "x"}, "etcompile-watch": own}
     (chart / "values.yaml").write_text(yaml.safe_dump(values))
     done = run(helm, "dependency", "update", chart)
     assert done.returncode == 0, done.stderr
@@ -388,15 +403,16 @@ def test_a_registry_takes_the_chart_and_gives_it_back(
         r"^Digest: (sha256:[0-9a-f]{64})$", pushed.stdout + pushed.stderr, re.MULTILINE
     )
     chart = f"{charts}/etcompile-watch@{digest}"
-    done = run(helm, "template", "w", chart, "--plain-http", "--namespace", "nlp")
+    options = ("--plain-http", "--namespace", "nlp", "--set", "image.tag=1")
+    done = run(helm, "template", "w", chart, *options)
     assert done.returncode == 0, done.stderr
-    here = by_helm(helm, {}, release="w", namespace="nlp").objects
+    here = by_helm(helm, {"image": {"tag": "1"}}, release="w", namespace="nlp").objects
     assert parsed(done.stdout) == here
 
 
 @pytest.mark.parametrize("tag", ["1", "20241125", "1.10", "v1"])
 def test_a_tag_that_is_a_number_is_a_tag(helm, tag):
-    text = templated(helm, {}, "--set", f"image.tag={tag}", namespace="ml").stdout
+    text = templated(helm, {"image": {}}, "--set", f"image.tag={tag}", namespace="ml").stdout
     assert f'image: "ghcr.io/etcompile/etcompile:{tag}"' in text
 
 

@@ -19,7 +19,7 @@ from etcompile.kubeapi import connect
 from etcompile.watch.authorization import is_guarded
 from etcompile.watch.manifests import NAME, Installation, manifests
 from gobuilds import NoProgramError, run_go
-from installation.choices import CHOICES, RIGHTS
+from installation.choices import CHOICES, IMAGE, REGISTRY, RIGHTS
 from installation.doors import CHART, KUSTOMIZE, Rendered, by_helm, by_kustomize, overlay, run
 
 OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
@@ -129,7 +129,9 @@ def test_the_watcher_of_all_namespaces_may_have_another_namespace(
 
 
 def test_the_server_takes_all_of_the_manifests(tried, pod_monitors) -> None:
-    made = Installation("etcompile-watch", None, name="night", pod_monitor=True, dashboard=True)
+    made = Installation(
+        "etcompile-watch", None, IMAGE, name="night", pod_monitor=True, dashboard=True
+    )
     tried(Rendered(json.loads(json.dumps(manifests(made)))))
 
 
@@ -138,7 +140,7 @@ def test_a_pod_monitor_with_a_field_that_there_is_not_is_refused(
 ) -> None:
     """So that the tests above would have seen one."""
     kubeconfig = control_plane.kubeconfig()
-    made = manifests(Installation("default", ("default",), pod_monitor=True))
+    made = manifests(Installation("default", ("default",), IMAGE, pod_monitor=True))
     monitor = Rendered(json.loads(json.dumps(made))).of("PodMonitor")
     monitor["spec"]["podMetricsEndpoints"][0]["intervall"] = "30s"
     done = run(
@@ -186,7 +188,8 @@ def install(
 
     def by(way: str, rights: list[str], *, policy: bool) -> subprocess.CompletedProcess[str]:
         if way == "helm":
-            values = {RIGHTS[right][0]: True for right in rights} | {"policy": {"create": policy}}
+            values = {RIGHTS[right][0]: True for right in rights}
+            values |= {"policy": {"create": policy}, "image": REGISTRY}
             words = (consumer("helm"), "install", NAME, CHART, "--values", "-")
             return run(*words, "--namespace", namespace, given=json.dumps(values))
         if way == "kustomize":
@@ -202,7 +205,7 @@ def install(
             if not policy:
                 options.append("--without-policy")
             words = (sys.executable, "-m", "etcompile", "watch", "--manifests", "-n", namespace)
-            text = run(*words, *options).stdout
+            text = run(*words, "--image", IMAGE, *options).stdout
         return run(kubectl_program, "apply", "--server-side", "--filename", "-", given=text)
 
     return by
@@ -265,7 +268,7 @@ class Releases:
         self, verb: str, release: str, namespace: str, *words: object, values: Any = None
     ) -> subprocess.CompletedProcess[str]:
         """Runs helm for a release."""
-        given = json.dumps(values or {})
+        given = json.dumps({"image": REGISTRY, **(values or {})})
         reads = ("--values", "-") if verb in ("install", "upgrade") else ()
         # Without it an upgrade without values keeps those of before.
         anew = ("--reset-values",) if verb == "upgrade" else ()

@@ -10,11 +10,10 @@ import pytest
 import yaml
 from msgspec import structs
 
-from etcompile import __version__
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
 from etcompile.watch.authorization import POLICY
 from etcompile.watch.manifests import Installation, manifests
-from installation.choices import HERE
+from installation.choices import HERE, IMAGE
 from installation.doors import (
     CHART,
     KUSTOMIZE,
@@ -25,9 +24,12 @@ from installation.doors import (
     by_kustomize,
     by_manifests,
 )
+from stability.test_version import published
 
 PAGE = ROOT / "docs" / "watcher.md"
 README = CHART / "README.md"
+BAKED = "ghcr.io/etcompile/etcompile:dev"
+"""What `docker buildx bake` builds."""
 REMOTE = "https://github.com/etcompile/etcompile//templates/watcher/kustomize/"
 
 
@@ -92,12 +94,12 @@ def test_argo_cd_and_flux_are_told_of_the_chart_that_is_published() -> None:
     source = application()["spec"]["source"]
     repository, helm_release = flux()
     assert (source["repoURL"], source["chart"]) == (registry, chart["name"])
-    assert str(source["targetRevision"]) == chart["version"]
+    assert source["targetRevision"] == published()
     assert repository["spec"]["url"] == f"oci://{registry}/{chart['name']}"
-    assert repository["spec"]["ref"] == {"tag": chart["version"]}
+    assert repository["spec"]["ref"] == {"tag": published()}
     assert helm_release["spec"]["chartRef"]["name"] == repository["metadata"]["name"]
     for text in (PAGE.read_text("utf-8"), README.read_text("utf-8")):
-        assert f"oci://{registry}/{chart['name']} --version {chart['version']}" in text
+        assert f"oci://{registry}/{chart['name']} --version {published()}" in text
 
 
 def test_the_chart_takes_the_values_that_they_give() -> None:
@@ -113,7 +115,7 @@ def test_the_chart_takes_the_values_that_they_give() -> None:
 
 def test_the_release_of_the_page_installs_what_the_manifests_do(consumer) -> None:
     values = application()["spec"]["source"]["helm"]["valuesObject"]
-    wanted = Installation("etcompile-watch", ("nlp", "vision"), image=image())
+    wanted = Installation("etcompile-watch", ("nlp", "vision"), image=IMAGE)
     made = by_helm(consumer("helm"), values, namespace="etcompile-watch")
     assert alike(made) == alike(by_manifests(wanted))
 
@@ -138,8 +140,24 @@ def test_the_kustomization_of_one_namespace_is_built(consumer, tmp_path: Path) -
     folder, kustomize = written(tmp_path), consumer("kustomize")
     made = [by_kustomize(kustomize, folder / name) for name in ("nlp", "policy")]
     made = Rendered([value for part in made for value in part.objects], {f"{POLICY}.nlp": POLICY})
-    wanted = structs.replace(HERE, image=image(), pod_monitor=True)
+    wanted = structs.replace(HERE, image=BAKED, pod_monitor=True)
     assert alike(made) == alike(by_manifests(wanted))
+
+
+def test_the_kustomization_of_all_namespaces_is_built(consumer, tmp_path: Path) -> None:
+    made = by_kustomize(consumer("kustomize"), written(tmp_path) / "cluster")
+    wanted = Installation("etcompile-watch", None, image=BAKED)
+    assert alike(made) == alike(by_manifests(wanted))
+
+
+def test_the_chart_of_a_checkout_is_where_the_page_says() -> None:
+    lines = PAGE.read_text("utf-8").replace("\\\n", "").splitlines()
+    installs = [line for line in lines if line.startswith("helm install")]
+    local = [line for line in installs if "oci://" not in line]
+    assert len(local) == 2
+    for line in local:
+        assert ROOT / line.split()[3].removeprefix("etcompile/") == CHART
+        assert "image.tag=dev" in line
 
 
 def test_the_kustomizations_of_several_namespaces_are_built(consumer, tmp_path: Path) -> None:
@@ -152,10 +170,5 @@ def test_the_kustomizations_of_several_namespaces_are_built(consumer, tmp_path: 
     names = ("watcher", "rights-nlp", "rights-vision")
     made = [value for name in names for value in by_kustomize(kustomize, folder / name).objects]
     home = "etcompile-watch"
-    wanted = Installation(home, ("nlp", "vision"), image=image(), policy=False)
+    wanted = Installation(home, ("nlp", "vision"), image=BAKED, policy=False)
     assert alike(Rendered(made)) == alike(by_manifests(wanted))
-
-
-def image() -> str:
-    """The image of this release."""
-    return f"ghcr.io/etcompile/etcompile:{__version__}"

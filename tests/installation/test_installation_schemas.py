@@ -111,7 +111,7 @@ def test_what_the_kustomizations_build(conform: Conform, consumer) -> None:
     "arguments", [["-n", "ml", "-n", "nlp"], ["-A", "--read-logs", "--remove-finished"]]
 )
 def test_what_the_manifests_are(arguments: list[str], conform: Conform) -> None:
-    more = ["--pod-monitor", "--dashboard"]
+    more = ["--pod-monitor", "--dashboard", "--image", "watcher:1"]
     done = CliRunner().invoke(program, ["watch", "--manifests", *arguments, *more])
     assert done.exit_code == 0, done.output
     assert parsed(done.stdout)

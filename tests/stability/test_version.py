@@ -1,8 +1,8 @@
-"""Every file that names the version of etcompile names the one in `etcompile/_version.py`.
+"""Every file that names the version of etcompile names one that its reader can have.
 
-A release raises that file and then runs `pytest tests/stability --update-version`, which writes
-the version wherever else it stands: pages that show how etcompile is installed, the extension for
-VS Code, the heads of the Dockerfiles.
+`docs/contributing/releasing.md` has the steps: the tree has the version of `etcompile/_version.py`,
+which may be none that is published; pages name the newest that is, or the first that will be.
+`pytest tests/stability --update-version` writes both wherever they stand.
 """
 
 import json
@@ -13,28 +13,45 @@ from pathlib import Path
 
 import pytest
 
-from etcompile import __version__
+from etcompile._version import IS_RELEASE, __version__
 
 ROOT = Path(__file__).parents[2]
-_NUMBER = r"\d+\.\d+\.\d+(?:\.?(?:a|b|rc|dev)\d+)?"
+_NUMBER = r"\d+\.\d+\.\d+(?:-dev|(?:a|b|rc)\d+)?"
 _NAMED = re.compile(
     rf"""(?x)
-    (?: (?<![\w./-]) (?:[\w.-]+/)* etcompile(?:-argocd|-watch)? (?: :v? | @v | -v | == )
+    (?: (?<![\w./-]) (?:[\w.-]+/)* etcompile(?:-argocd|-krm|-watch)? (?: :v? | @v | -v | == | -)
       | ^\s* rev: \s* v
       | ^\s* version: \s* v
-      | etcompile-watch \s+ --version \s+ | etcompile/etcompile//\S+\?ref=v
+      | etcompile-watch \s+ --version \s+ | etcompile/etcompile//\S+\?ref=v | `\?ref=v
       | ^\s* targetRevision: \s* | etcompile \s+ newTag: \s* | ref: \s* \{{ \s* tag: \s*
-      | ^(?: version | appVersion ): \s* "?
     ) ({_NUMBER}) (?![\w.]*\d)
     """,
     re.MULTILINE,
 )
 """An image, a package or a revision of etcompile with its version."""
 _FOLDERS = ("docs", "templates", ".github", "overlays", "examples")
-_ROOT_FILES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "action.yml", "mkdocs.yml")
+_ROOT_FILES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "action.yml")
 _OF_ANOTHER_TIME = re.compile(r"docs/(benchmarks|reference/)")
-"""What tells which version was measured, and pages about other programs."""
+"""What says which version was measured, and pages about other programs."""
 _EXTENSION = ("docs/editors/vscode/package.json", "docs/editors/vscode/package-lock.json")
+_CHART = "templates/watcher/helm/etcompile-watch/Chart.yaml"
+_KUSTOMIZATION = "templates/watcher/kustomize/base/kustomization.yaml"
+NO_IMAGE = "{build-an-image-and-name-it-in-images}"
+"""A tag that no image can have: braces are no part of one."""
+_HEADING = re.compile(
+    rf"^## ({_NUMBER}) \((unreleased|not published|\d{{4}}-\d\d-\d\d)\)$", re.MULTILINE
+)
+
+
+def headings() -> list[tuple[str, str]]:
+    """The versions of the changelog and their dates, the newest first."""
+    return _HEADING.findall((ROOT / "CHANGELOG.md").read_text("utf-8"))
+
+
+def published() -> str:
+    """The version that pages name: the newest that is published, or the first that will be."""
+    dated = [version for version, date in headings() if date[0].isdigit()]
+    return dated[0] if dated else __version__.removesuffix("-dev")
 
 
 def pages() -> Iterator[Path]:
@@ -50,59 +67,69 @@ def pages() -> Iterator[Path]:
 
 
 def with_version(text: str) -> str:
-    """A text that names the version, with the one that there is."""
-    return _NAMED.sub(lambda found: found[0].replace(found[1], __version__), text)
+    """A page that names the version, with the one that is published."""
+    return _NAMED.sub(lambda match: match[0].replace(match[1], published()), text)
 
 
 def extension(text: str) -> str:
-    """A `package.json` or `package-lock.json` of the extension, with the version that there is."""
+    """A `package.json` or `package-lock.json` of the extension, with the version of pages."""
     value = json.loads(text)
     old = json.dumps(value["version"])
     # Only the lines of the package itself, which come before those of what it needs.
     lines = text.splitlines(keepends=True)
     head = len(lines) if "lockfileVersion" not in value else 12
-    changed = (line.replace(f'"version": {old}', f'"version": "{__version__}"') for line in lines)
+    changed = (line.replace(f'"version": {old}', f'"version": "{published()}"') for line in lines)
     return "".join(new if at < head else lines[at] for at, new in enumerate(changed))
 
 
-def test_every_file_names_this_version(request: pytest.FixtureRequest) -> None:
+def chart(text: str) -> str:
+    """The chart's description, with the version of the tree."""
+    return re.sub(rf'(?m)^((?:app)?[vV]ersion: "?){_NUMBER}', rf"\g<1>{__version__}", text)
+
+
+def kustomization(text: str) -> str:
+    """The kustomization, with the image of the tree's version or a tag that asks for one."""
+    tag = __version__ if IS_RELEASE else f'"{NO_IMAGE}"'
+    return re.sub(r"(?m)^(    newTag: ).*$", rf"\g<1>{tag}", text)
+
+
+def test_every_file_names_its_version(request: pytest.FixtureRequest) -> None:
     named, stale = 0, []
+    writers = {**dict.fromkeys(_EXTENSION, extension), _CHART: chart, _KUSTOMIZATION: kustomization}
     for file in pages():
         name = file.relative_to(ROOT).as_posix()
         try:
             text = file.read_text("utf-8")
         except UnicodeDecodeError:
             continue  # a picture
-        wanted = extension(text) if name in _EXTENSION else with_version(text)
-        named += len(_NAMED.findall(text)) + (name in _EXTENSION)
+        wanted = writers.get(name, with_version)(text)
+        named += len(_NAMED.findall(text)) + (name in writers)
         if wanted == text:
             continue
         if request.config.getoption("--update-version"):
             file.write_text(wanted, "utf-8")
         else:
             stale.append(name)
-    assert named > 10
+    assert named > 20
     assert not stale, (
-        f"these do not name version {__version__}: run `pytest tests/stability --update-version`"
+        f"these do not name version {__version__}, or on pages {published()}:"
+        " run `pytest tests/stability --update-version`"
     )
 
 
 def test_the_changelog_begins_with_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    headings = re.findall(
-        rf"^## ({_NUMBER}) \((unreleased|\d{{4}}-\d\d-\d\d)\)$", text, re.MULTILINE
-    )
-    assert headings, "no heading such as `## 0.2.0 (unreleased)` or `## 0.2.0 (2026-12-01)`"
-    assert headings[0][0] == __version__
-    assert len(re.findall(r"^## \d", text, re.MULTILINE)) == len(headings)
-    assert all(date != "unreleased" for _, date in headings[2:]), "only the newest are unreleased"
+    assert headings(), "no heading such as `## 0.2.0 (unreleased)` or `## 0.2.0 (2026-12-01)`"
+    assert headings()[0][0] == __version__.removesuffix("-dev")
+    assert len(re.findall(r"^## \d", text, re.MULTILINE)) == len(headings())
+    assert all(date != "unreleased" for _, date in headings()[1:])
 
 
-def test_a_release_has_its_date_in_the_changelog() -> None:
+def test_a_release_has_a_date_in_the_changelog_and_no_other_version_has() -> None:
+    assert (headings()[0][1] != "unreleased") is IS_RELEASE
     git = ["git", "tag", "--points-at", "HEAD"]
     tags = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
-    if f"v{__version__}" in tags:
-        assert f"## {__version__} (unreleased)" not in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert IS_RELEASE or not any(tag.startswith("v") for tag in tags)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +141,7 @@ def test_a_release_has_its_date_in_the_changelog() -> None:
         ("pip install etcompile==0.0.9", True),
         ("  - name: ghcr.io/etcompile/etcompile\n    newTag: 0.0.9", True),
         ("ref: { tag: 0.0.9 }", True),
+        ("code --install-extension etcompile-0.0.9.vsix", True),
         ("  - name: horovod/horovod\n    newTag: 0.0.9-cu118", False),
         ("image: pytorch/pytorch:0.0.9", False),
         ("apiVersion: etcompile.dev/v1", False),
@@ -122,4 +150,4 @@ def test_a_release_has_its_date_in_the_changelog() -> None:
 )
 def test_what_counts_as_naming_the_version(text: str, changed: bool) -> None:
     assert (with_version(text) != text) is changed
-    assert (f"{__version__}" in with_version(text)) is changed
+    assert (published() in with_version(text)) is changed

@@ -11,7 +11,7 @@ from etcompile.kubeapi import connect
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import Timeouts
 from etcompile.watch.manifests import Installation, manifests
-from installation.choices import RIGHTS
+from installation.choices import IMAGE, RIGHTS
 from installation.doors import Rendered, by_helm, by_kustomize, overlay
 
 PATHS = {
@@ -50,7 +50,7 @@ def rendered(request, door, tmp_path) -> Callable[..., Rendered]:
             own = {"namespace": namespace, "resources": ["namespaced"], "components": components}
             return by_kustomize(kustomize, overlay(tmp_path / "watcher", **own))
         return Rendered(
-            manifests(Installation(namespace, (namespace,), **dict.fromkeys(rights, True)))
+            manifests(Installation(namespace, (namespace,), IMAGE, **dict.fromkeys(rights, True)))
         )
 
     return render

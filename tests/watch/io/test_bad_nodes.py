@@ -121,7 +121,7 @@ def watcher(plane, place) -> Iterator[Callable[[], Running]]:
             "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
             "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
         }
-        for value in manifests(Installation(place.namespace, (place.namespace,))):
+        for value in manifests(Installation(place.namespace, (place.namespace,), "watcher:1")):
             if value["kind"] in paths:
                 plane.ask("POST", paths[value["kind"]].format(place.namespace), value)
         token = plane.service_account(place.namespace, NAME)

@@ -16,7 +16,7 @@ from etcompile.watch.metrics import Endpoints
 
 
 def written(*arguments: str) -> list[dict]:
-    result = CliRunner().invoke(command, ["--manifests", *arguments])
+    result = CliRunner().invoke(command, ["--manifests", "--image", "watcher:1", *arguments])
     assert result.exit_code == 0, result.output
     return [document.data for document in parse(result.stdout).documents]
 
@@ -139,7 +139,7 @@ def test_the_dashboard_is_found_by_the_sidecar_of_grafana_if_somebody_asks_for_t
 @pytest.mark.parametrize("namespaces", [None, "its own"])
 def test_an_api_server_accepts_all_of_them(place, namespaces):
     where = None if namespaces is None else (place.namespace,)
-    for value in manifests(Installation(place.namespace, where)):
+    for value in manifests(Installation(place.namespace, where, "watcher:1")):
         place.cluster.server_side_apply(value, dry_run=True)
 
 

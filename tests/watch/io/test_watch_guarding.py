@@ -35,7 +35,7 @@ def user(control_plane, place):
 @pytest.fixture
 def guarded(place):
     """The policy, as the manifests have it, bound to the namespace of this test."""
-    for value in manifests(Installation(place.namespace, (place.namespace,))):
+    for value in manifests(Installation(place.namespace, (place.namespace,), "watcher:1")):
         if value["kind"].startswith("ValidatingAdmissionPolicy"):
             place.cluster.server_side_apply(value)
     eventually(lambda: is_guarded(place.cluster, place.namespace))
@@ -166,7 +166,7 @@ def test_who_may_not_ask_is_told_that_nothing_is_known(place, user, caplog):
 def test_the_policy_for_all_namespaces_is_one_the_api_server_takes(place):
     policy, binding = (
         one
-        for one in manifests(Installation("etcompile-watch", None))
+        for one in manifests(Installation("etcompile-watch", None, "watcher:1"))
         if one["kind"].startswith("ValidatingAdmissionPolicy")
     )
     assert "matchResources" not in binding["spec"]

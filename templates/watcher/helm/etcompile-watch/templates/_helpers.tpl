@@ -57,7 +57,9 @@ app.kubernetes.io/managed-by: {{ $top.Release.Service | quote }}
 {{- if $image.digest }}
 {{- $image.repository }}{{ with $tag }}:{{ . }}{{ end }}@{{ $image.digest }}
 {{- else }}
-{{- printf "%s:%s" $image.repository (default .Chart.AppVersion $tag) }}
+{{- $released := contains "dev" .Chart.AppVersion | ternary "" .Chart.AppVersion }}
+{{- $missing := printf "image.tag: etcompile %s is not a release, and only releases have images: build one with 'docker buildx bake' and set image.repository and image.tag (docs/install.md, Building images)" .Chart.AppVersion }}
+{{- printf "%s:%s" $image.repository (default $released $tag | required $missing) }}
 {{- end }}
 {{- end }}
 
