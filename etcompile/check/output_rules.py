@@ -21,7 +21,7 @@ from etcompile.k8s.bookkeeping import (
     stored_size,
 )
 from etcompile.k8s.objects import Object
-from etcompile.k8s.path import containers_of, mappings_of
+from etcompile.k8s.path import containers_of, mappings_of, texts_in
 from etcompile.k8s.references import references
 from etcompile.model import Job, Origin, Profile
 from etcompile.model.protocol import ROLE_LABEL, config_name, hosts_name, status_name
@@ -358,16 +358,4 @@ def _may_contain_private_key(values: Sequence[Any]) -> bool:
 def _path_of_key(value: object) -> ValuePath | None:
     if not _may_contain_private_key([value]):
         return None
-    return next((path for path, text in _texts(value, ()) if holds_key(text)), None)
-
-
-def _texts(value: object, at: ValuePath) -> Iterator[tuple[ValuePath, str]]:
-    if isinstance(value, str):
-        yield at, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield (*at, key), str(key)
-            yield from _texts(inner, (*at, key))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _texts(inner, (*at, index))
+    return next((path for path, text in texts_in(value) if holds_key(text)), None)

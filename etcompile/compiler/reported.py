@@ -1,22 +1,13 @@
-"""The diagnostics of a run as it reports them: each once, in the order of the files.
-
-A text that breaks a rule may be a template's that nobody has filled in: a file with `${IMAGE}` is
-meant for envsubst, one with `{{ .Values.image }}` for Helm. Whatever the rule, what to do is the
-same, so that it is said here.
-"""
+"""The diagnostics of a run as it reports them: each once, in the order of the files."""
 
 import re
-from collections.abc import Collection, Sequence
-
-from msgspec import structs
+from collections.abc import Collection, Iterator, Sequence
 
 from etcompile.compiler.load import Sources
-from etcompile.diagnostics import Diagnostic, Severity, codes, has_errors
+from etcompile.diagnostics import Diagnostic, codes, has_errors
+from etcompile.k8s.path import texts_in
 
 _INDEX = r"\[[0-9]+\]"
-_VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_.]*(?::?[-=?+][^}\n]*)?\}|\$[A-Z_][A-Z0-9_]*\b"
-_EXPRESSION = r"\{\{.*?\}\}"
-_SYNTAX = frozenset({codes.YAML_SYNTAX, codes.UNSUPPORTED_YAML, codes.DUPLICATE_KEY})
 
 
 def reported(
@@ -38,7 +29,17 @@ def reported(
         problems = [problem for problem in problems if problem.suppressed is None]
     files = sources.files
     overlay_files = {document.file for document in sources.environment.documents}
-    return _in_order(problems, files, overlay_files), _in_order(suppressed, files, overlay_files)
+    in_order: Sequence[Diagnostic] = _in_order(problems, files, overlay_files)
+    if in_order:
+        from etcompile.load.placeholders import hints_for_documents  # noqa: PLC0415 - few need it
+
+        def texts(file: str) -> Iterator[str]:
+            of_file = (document for document in sources.documents if document.file == file)
+            readable = (document.data for document in of_file if document.kind != "Secret")
+            return (text for data in readable for _, text in texts_in(data))
+
+        in_order = hints_for_documents(in_order, texts)
+    return tuple(in_order), _in_order(suppressed, files, overlay_files)
 
 
 def _in_order(
@@ -67,35 +68,4 @@ def _in_order(
             different.setdefault((diagnostic.code, at, words), diagnostic)
         else:
             different[number] = diagnostic
-    return tuple(sorted(map(_with_placeholder_hint, different.values()), key=place))
-
-
-def _with_placeholder_hint(diagnostic: Diagnostic) -> Diagnostic:
-    """An error, with a hint how to fill the template in where it is about a template's text."""
-    place = diagnostic.location
-    if diagnostic.severity is not Severity.ERROR or place is None or not place.text:
-        return diagnostic
-    start = (place.column or 1) - 1
-    file = "FILE" if place.file in ("-", "") or place.file.startswith("<") else place.file
-    command = f"envsubst < {file} | etcompile render -"
-    if diagnostic.code in _SYNTAX:
-        # YAML takes the brace of `${NAME}` for one of its own. The parser's own hint covers `{{`.
-        for match in re.finditer(_VARIABLE, place.text):
-            before = match.string[: match.start()]
-            is_quoted = before.count("'") % 2 or before.count('"') % 2
-            if match[0].startswith("${") and not is_quoted:
-                hint = (
-                    f"if {match[0]} is a placeholder of a template, fill it in first, for example"
-                    f" {command}; if it is a variable of the shell, put it in quotes"
-                )
-                return structs.replace(diagnostic, hint=hint)
-        return diagnostic
-    text = place.text[start : start + place.width]
-    if (placeholder := re.search(_VARIABLE, text)) is None:
-        placeholder = re.search(_EXPRESSION, text)
-        command = "helm template CHART | etcompile render -"
-    if placeholder is None:
-        return diagnostic
-    name = placeholder[0]
-    hint = f"{name} is a placeholder of a template: fill it in first, for example {command}"
-    return structs.replace(diagnostic, hint=hint)
+    return tuple(sorted(different.values(), key=place))

@@ -101,6 +101,19 @@ def misfit(error: msgspec.ValidationError) -> tuple[str, ValuePath]:
     return words[:1].lower() + words[1:], tuple(path)
 
 
+def texts_in(value: object, at: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
+    """The texts inside a JSON value, its keys among them, each with the path to it."""
+    if isinstance(value, str):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield (*at, key), str(key)
+            yield from texts_in(inner, (*at, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from texts_in(inner, (*at, index))
+
+
 def dotted(path: ValuePath) -> str:
     """A path in one line: `spec.containers[0].name`, `metadata.labels['example.com/a']`."""
     words = ""

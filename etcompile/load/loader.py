@@ -320,6 +320,10 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
         documents = [structs.replace(document, comments=comments) for document in documents]
     # Both brackets of a template are keys that cannot be: their problem is reported once.
     problems = tuple(dict.fromkeys(sorted((*reading.problems, *more), key=line_and_column)))
+    if problems:
+        from etcompile.load.placeholders import hints_for_text  # noqa: PLC0415 - few need it
+
+        problems = tuple(hints_for_text(problems, text.content))
     # Half a file is nobody's intention, though the documents before the broken one are whole.
     if reading.broken or any(diagnostic.code == codes.TOO_MANY_DOCUMENTS for diagnostic in more):
         return Loaded((), problems, comments)

@@ -378,9 +378,8 @@ def _template(text: Text, event: Any) -> Diagnostic | None:
     end = text.content.find("}}", start)
     line = text.content.find("\n", start)
     end = end + 2 if end >= 0 and (line < 0 or end < line) else start + 2
-    advice = "fill the templates in first: helm template CHART | etcompile render -"
     what = "a template ({{ ... }})"
-    return diagnose(codes.UNSUPPORTED_YAML, text.location(start, end), what=what, advice=advice)
+    return diagnose(codes.UNSUPPORTED_YAML, text.location(start, end), what=what, advice=PLAIN)
 
 
 def _duplicate(text: Text, event: Any, key: str, keys: dict[str, int] | None) -> Diagnostic:

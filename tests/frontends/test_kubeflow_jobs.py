@@ -228,7 +228,7 @@ def test_a_file_of_a_chart_is_told_to_be_filled_in_first(tmp_path: Path):
     assert found.code == "ET1015"
     assert found.location is not None
     assert found.location.column == 9
-    assert "helm template" in (found.hint or "")
+    assert "{{ .Release.Name }} is a placeholder" in (found.hint or "")
 
 
 def test_a_kustomization_need_not_say_that_it_is_one(tmp_path: Path):

@@ -18,6 +18,7 @@ OWN_READERS = {
     "check/json_schemas.py": "reads our schemas",
     "check/kubernetes.py": "reads our schemas",
     "k8s/validation/engine.py": "reads our rules of the API server",
+    "frontends/__init__.py": "reads our table of older API versions",
     "backend/texts.py": "compares the templates that we ship",
     "diagnostics/catalogue.py": "reads the texts of diagnostics",
     "plan/field_values.py": "reads our rules about updates",

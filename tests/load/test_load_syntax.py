@@ -36,8 +36,8 @@ MISTAKES = [
     ("a: - 1\n", "1:4", "a list item '- ' cannot begin here", "line of its own"),
     ("a: >x\n b\n", "1:4", "text after '|' or '>'", "next line"),
     ("a: &x &y z\n", "1:4", "", ""),
-    ("{{- if .x }}\na: 1\n", "1:3", "looks like a template", "render the template"),
-    ("a: {{- .x }}\n", "1:6", "looks like a template", "render the template"),
+    ("{{- if .x }}\na: 1\n", "1:3", "looks like a template", "render it first with the program"),
+    ("a: {{- .x }}\n", "1:6", "looks like a template", "placeholder"),
     ("%YAML 2.0\n---\na: 1\n", "1:1", "another version of YAML", "remove"),
 ]
 

@@ -1,0 +1,125 @@
+"""Placeholders of templates that nobody has filled in, to a command that fills in exactly those.
+
+Whichever rule a text such as `${IMAGE}` breaks, what to do is the same. Variables of scripts look
+alike, and `envsubst` without names would empty them: a placeholder is what an error is about, or
+a value of one word. What no shell reads, such as `{{ image }}`, is one in scripts as well.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, Severity, codes
+
+_VARIABLE = r"\$\{[A-Za-z_]\w{0,99}\}|(?<![A-Za-z0-9$])\$[A-Za-z_]\w{0,99}"
+"""What envsubst fills in. It leaves a variable with a default as it is."""
+_MARKED = (
+    r"\$\{[A-Za-z_][\w.]{0,99}(?::?[-=?+][^}\n]{0,99})?\}|\{\{[^{}\n]{1,199}\}\}|\{%[^%\n]{1,199}%\}"
+    r"|@[A-Z][A-Z0-9_]{0,99}@|%[A-Z][A-Z0-9_]{2,99}%"
+)
+"""What is no YAML where it begins a value, or stands inside of brackets."""
+_WORD = rf"{_VARIABLE}|{_MARKED}|__[A-Z][A-Z0-9_]{{0,99}}__|<[A-Za-z][\w .-]{{0,99}}>"
+_ANY = rf"{_WORD}|\$\([\w.]{{1,99}}\)|\(\([\w.]{{1,99}}\)\)"
+"""Also what Kubernetes, YAML or a shell may mean: a placeholder only where an error is about it."""
+_LOGIC = r"\{%|\{\{-? *(?:if|else|end|range|with|define|template|include|block)\b"
+_SYNTAX = frozenset({codes.YAML_SYNTAX, codes.UNSUPPORTED_YAML, codes.DUPLICATE_KEY})
+_MOST = 20
+
+
+def hints_for_text(problems: Sequence[Diagnostic], content: str) -> list[Diagnostic]:
+    """Diagnostics of a text that is no document, with hints about its placeholders."""
+    names = [_marked(problem) if problem.code in _SYNTAX else [] for problem in problems]
+    return _with_hints(problems, names, lambda _: [content])
+
+
+def hints_for_documents(
+    problems: Sequence[Diagnostic], texts: Callable[[str], Iterable[str]]
+) -> list[Diagnostic]:
+    """Diagnostics of documents, with hints about their placeholders.
+
+    Args:
+        texts: Returns the texts of a file's documents; none for a file that is no input.
+    """
+    names = [
+        re.findall(_ANY, place.text[place.column - 1 :][: place.width])
+        if (place := problem.location)
+        and place.text
+        and place.column
+        and problem.code not in _SYNTAX
+        and (problem.severity is Severity.ERROR or problem.code == codes.IMAGE_NOT_PULLABLE)
+        else []
+        for problem in problems
+    ]
+    return _with_hints(problems, names, texts)
+
+
+def _marked(problem: Diagnostic) -> list[str]:
+    """The placeholders on the line of a problem for which the line may be no YAML."""
+    line = (problem.location and problem.location.text) or ""
+    found = ((match[0], line[: match.start()]) for match in re.finditer(_MARKED, line))
+    return [name for name, before in found if not (before.count("'") % 2 or before.count('"') % 2)]
+
+
+def _with_hints(
+    problems: Sequence[Diagnostic],
+    names: Sequence[Sequence[str]],
+    texts: Callable[[str], Iterable[str]],
+) -> list[Diagnostic]:
+    by_file: dict[str, list[str]] = {}
+    for problem, found in zip(problems, names, strict=True):
+        if problem.location and found:
+            by_file.setdefault(problem.location.file, []).extend(found)
+    remedies = {
+        file: _remedy(found, listed, file)
+        for file, found in by_file.items()
+        if (listed := [*texts(file)])
+    }
+    return [
+        structs.replace(problem, hint=_hint(problem, found[0], remedies[problem.location.file]))
+        if found and problem.location and problem.location.file in remedies
+        else problem
+        for problem, found in zip(problems, names, strict=True)
+    ]
+
+
+def _hint(problem: Diagnostic, name: str, remedy: str) -> str:
+    if problem.code == codes.YAML_SYNTAX and name.startswith("$"):
+        otherwise = "if it is a variable of the shell, put it in quotes"
+        return f"if {name} is a placeholder of a template, {remedy}; {otherwise}"
+    return f"{name} is a placeholder of a template: {remedy}"
+
+
+def _remedy(found: Sequence[str], texts: Sequence[str], file: str) -> str:
+    """What fills in all placeholders of a file, of which some are found."""
+    words = [(re.findall(_WORD, text), re.sub(_WORD, "", text)) for text in texts]
+    names = {*found, *(name for each, rest in words if not re.search(r"\s", rest) for name in each)}
+    # No shell reads these, so that they are placeholders in scripts, too.
+    marks = {name[0] for name in names} & {"{", "_", "@"}
+    in_order = [name for each, _ in words for name in each if name in names or name[0] in marks]
+    every = [*dict.fromkeys([*in_order, *found])][:_MOST]
+    known = file not in ("-", "") and not file.startswith("<")
+    parents = Path(file).absolute().parents if known else ()
+    chart = next((folder for folder in parents if (folder / "Chart.yaml").is_file()), None)
+    of_chart = [name for name in every if chart and name.startswith("{{")]
+    variables = [name for name in every if re.fullmatch(_VARIABLE, name)]
+    others = [name for name in every if name not in (*of_chart, *variables)]
+    if any(re.match(_LOGIC, name) for name in others):
+        return (
+            "render it first with the program that it is written for, such as gomplate or jinja2,"
+            " and compile what that writes"
+        )
+    source = shlex.quote(file) if known else "FILE"
+    steps = [f"helm template {shlex.quote(os.path.relpath(str(chart)))}"] if of_chart else []
+    if others:
+        patterns = (re.sub(r"[][\\.*^$|]", r"\\\g<0>", name) for name in others)
+        edits = " ".join("-e " + shlex.quote(f"s|{pattern}|VALUE|g") for pattern in patterns)
+        steps.append(f"sed {edits}" if steps else f"sed {edits} {source}")
+    if variables:
+        listed = " ".join(dict.fromkeys(f"${name.strip('${}')}" for name in variables))
+        steps.append(f"envsubst '{listed}'" if steps else f"envsubst '{listed}' < {source}")
+    export = "export its value and " if variables else ""
+    return f"{export}fill it in first, for example {' | '.join([*steps, 'etcompile render -'])}"
