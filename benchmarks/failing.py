@@ -25,8 +25,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 from controlplane.server import ControlPlane  # noqa: E402
 from etcompile.compiler import Options, compile  # noqa: A004, E402
+from etcompile.integrations.watcher_manifests import NAME, Installation, manifests  # noqa: E402
 from etcompile.kubeapi import Cluster, ClusterError, connect  # noqa: E402
-from etcompile.watch.manifests import NAME, Installation, manifests  # noqa: E402
 
 RIGHTS = ("ServiceAccount", "Role", "RoleBinding")
 STARTING = 1.0

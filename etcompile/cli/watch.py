@@ -16,14 +16,13 @@ from etcompile.cli.command_line import option, refuse_without, released_image, s
 from etcompile.cli.options import Connection
 from etcompile.cli.reporting import write
 from etcompile.exitcodes import CLUSTER, INTERRUPTED
-from etcompile.model.protocol import WATCH, WATCHES
+from etcompile.model.protocol import WATCH, WATCHER, WATCHES
 
 if TYPE_CHECKING:
+    from etcompile.integrations.watcher_manifests import Installation
     from etcompile.kubeapi import Cluster
+    from etcompile.kubeapi.controller.lease import Lease
     from etcompile.watch.controller import Watcher
-    from etcompile.watch.job_selector import Selector
-    from etcompile.watch.leader_election import LeaderElection
-    from etcompile.watch.manifests import Installation
 
 _LISTEN = "127.0.0.1:8080"
 
@@ -39,11 +38,6 @@ class ManifestOptions(Struct, frozen=True, kw_only=True):
         "--read-logs",
         help="With --manifests: allow the watcher to read logs, for jobs that limit how long a Pod"
         " may log nothing.",
-    )
-    quotas: bool = option(
-        "--read-quotas",
-        help="With --manifests: allow the watcher to watch ResourceQuotas, so that it creates a"
-        " refused Pod as soon as there is room.",
     )
     removal: bool = option(
         "--remove-finished",
@@ -76,12 +70,6 @@ class _Options(Struct, frozen=True, kw_only=True):
         help="Watch the jobs of this namespace. May be repeated.  [default: that of the context]",
     )
     all_namespaces: bool = option("-A", help="Watch the jobs of all namespaces.")
-    selector: str = option(
-        "-l",
-        default="",
-        metavar="LABELS",
-        help="Watch only jobs whose ConfigMap matches this label selector, as with kubectl -l.",
-    )
     once: bool = option(help="Do what is due now, and exit.")
     home: str | None = option(
         metavar="NS",
@@ -129,7 +117,6 @@ def command(ctx: click.Context, options: _Options) -> None:
     130 interrupted.
     """
     from etcompile.k8s.names import is_subdomain
-    from etcompile.watch.job_selector import SelectorError, selector
 
     # It becomes the value of a label, too.
     if not is_subdomain(options.name) or len(options.name) > 63:
@@ -137,13 +124,9 @@ def command(ctx: click.Context, options: _Options) -> None:
         raise click.BadParameter(problem, param_hint="--name")
     if options.namespaces and options.all_namespaces:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
-    try:
-        chosen = selector(options.selector)
-    except SelectorError as error:
-        raise click.BadParameter(str(error), param_hint="--selector") from error
     if options.manifests:
         from etcompile import emit
-        from etcompile.watch.manifests import manifests
+        from etcompile.integrations.watcher_manifests import manifests
 
         objects = manifests(_installation(options))
         write(*(f"---\n{emit.to_yaml(value)}" for value in objects))
@@ -155,7 +138,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     gc.enable()
     _log_to_standard_error(options)
     try:
-        ctx.exit(_watch(options, chosen))
+        ctx.exit(_watch(options))
     except ClusterError as error:
         click.echo(f"etcompile: {error}", err=True)
         if error.hint:
@@ -163,10 +146,10 @@ def command(ctx: click.Context, options: _Options) -> None:
         ctx.exit(CLUSTER)
 
 
-def _watch(options: _Options, chosen: "Selector") -> int:
+def _watch(options: _Options) -> int:
     from etcompile.kubeapi import Retries
+    from etcompile.kubeapi.controller.lease import Lease
     from etcompile.watch.controller import Choices, Watcher
-    from etcompile.watch.leader_election import LeaderElection
 
     connect = options.connection.connect
     # Sent once: after a failure the watcher decides again.
@@ -179,8 +162,8 @@ def _watch(options: _Options, chosen: "Selector") -> int:
     # A Pod that is started again has the same host name.
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
     marks = {"labels": {WATCHES: ""}, "annotations": {WATCHES: ",".join(namespaces or ("*",))}}
-    leading = LeaderElection(electing, home, options.name, identity, options.lease, marks)
-    watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
+    leading = Lease(electing, home, options.name, identity, WATCHER, options.lease, marks)
+    watcher = Watcher(cluster, Choices(namespaces), identity=identity, leading=leading)
     if not options.once:
         return _until_stopped(watcher, leading, cluster, options)
     if not leading.attempt():
@@ -201,9 +184,9 @@ def _watch(options: _Options, chosen: "Selector") -> int:
 
 
 def _until_stopped(
-    watcher: "Watcher", leading: "LeaderElection", cluster: "Cluster", options: _Options
+    watcher: "Watcher", leading: "Lease", cluster: "Cluster", options: _Options
 ) -> int:
-    from etcompile.watch.metrics import Endpoints
+    from etcompile.kubeapi.controller.endpoints import Endpoints
 
     stop, signals = threading.Event(), []
 
@@ -239,7 +222,7 @@ def _until_stopped(
 
 
 def _installation(options: _Options) -> "Installation":
-    from etcompile.watch.manifests import Installation
+    from etcompile.integrations.watcher_manifests import Installation
 
     namespaces = None if options.all_namespaces else options.namespaces
     if namespaces == ():
@@ -248,12 +231,12 @@ def _installation(options: _Options) -> "Installation":
     parts = structs.asdict(options.installation)
     parts["policy"] = not parts.pop("without_policy")
     parts["image"] = parts["image"] or released_image("etcompile")
-    return Installation(home, namespaces, selector=options.selector, name=options.name, **parts)
+    return Installation(home, namespaces, name=options.name, **parts)
 
 
 def _log_to_standard_error(options: _Options) -> None:
     from etcompile.diagnostics.redaction import shown, shown_value
-    from etcompile.watch.event_recorder import TEXT, JsonFormatter
+    from etcompile.watch.reports import TEXT, JsonFormatter
 
     def mask(record: logging.LogRecord) -> bool:
         """Masks credentials in a log line, and whatever would end it or reach a terminal."""

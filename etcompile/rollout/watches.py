@@ -6,13 +6,13 @@ well for objects that do not say what they wait for.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
 
-from etcompile.k8s.objects import is_going
+from etcompile.k8s.objects import LiveObject, is_going
 from etcompile.k8s.pods import containers, restarts
-from etcompile.kubeapi import Cluster, ClusterError, Resource, Watch
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.kubeapi.controller.informer import Informer
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.live import live_object
@@ -22,6 +22,8 @@ from etcompile.rollout.machine.targets import place_of
 
 _LONGEST = 300
 """Characters of an Event's message that are reported."""
+_PAGE = 500
+_RENEWAL = 300.0
 
 
 class Watches:
@@ -42,11 +44,8 @@ class Watches:
             labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
             if step.job is None or (step.manifest is not None and JOB_LABEL not in labels):
                 self._bare.add(place_of(step.ref, cluster.namespace))
-        self._open: set[Place] = set()
-        self._watches: dict[Place, Watch] = {}
+        self._informers: dict[Place, Informer] = {}
         self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._closed = False
 
     def follow(self, ref: ObjectRef, labels: Collection[str] | None) -> None:
         """Has objects of this kind and namespace followed from now on.
@@ -60,113 +59,86 @@ class Watches:
             labels = (live["metadata"].get("labels") or {}) if live else OURS
         place = place_of(ref, self._cluster.namespace)
         if JOB_LABEL not in labels and place not in self._bare:
-            # Has the place listed and followed anew, whatever labels its objects have.
+            # All objects of the place, whatever labels they have.
             self._bare.add(place)
-            with self._lock:
-                watch = self._watches.get(place)
-            if watch is not None:
-                watch.close()
-        resource = self._cluster.resource(ref.api_version, ref.kind)
-        self._start(place, partial(self._follow, resource, place))
+            if place in self._informers:
+                self._informers[place].relist("")
+        has_states = has_rule(ref.kind)
+        self._start(
+            place,
+            Informer(
+                self._cluster,
+                ref.api_version,
+                ref.kind,
+                place[2] or None,
+                partial(self._changed, place),
+                lambda uids, _: self._post(
+                    Listed(place, {name: uid for (_, name), uid in uids.items()})
+                ),
+                partial(self._failed, place),
+                labels="" if place in self._bare else JOB_LABEL,
+                metadata_only=not has_states,
+                limit=_PAGE,
+                renewal=_RENEWAL,
+            ),
+        )
 
     def follow_events(self, namespace: str) -> None:
         """Has what Kubernetes Events say of objects of a namespace reported from now on."""
         if namespace:
             place = "v1", "Event", namespace
-            self._start(place, partial(self._follow_events, place))
+            explained = partial(self._explained, place)
+            # They only explain: who may not read them goes without.
+            informer = Informer(
+                self._cluster,
+                *place,
+                explained,
+                failed=lambda error: error.expired,
+                limit=_PAGE,
+                renewal=_RENEWAL,
+            )
+            self._start(place, informer)
 
     def close(self) -> None:
         """Ends all watches."""
-        with self._lock:
-            self._closed = True
-            watches = [*self._watches.values()]
-        for watch in watches:
-            watch.close()
+        for informer in self._informers.values():
+            informer.close()
         for thread in self._threads:
             thread.join(2.0)
 
-    def _start(self, place: Place, run: Callable[[], None]) -> None:
-        if place not in self._open:
-            self._open.add(place)
+    def _start(self, place: Place, informer: Informer) -> None:
+        if place not in self._informers:
+            self._informers[place] = informer
             # A daemon: a connection that hangs must not keep the process.
-            thread = threading.Thread(target=run, daemon=True)
+            thread = threading.Thread(target=informer.run, daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _follow(self, resource: Resource, place: Place) -> None:
-        has_states = has_rule(resource.kind)
-        try:
-            while not self._closed:
-                labels = "" if place in self._bare else JOB_LABEL
-                for type_, value in self._changes(
-                    resource, place, labels=labels, metadata_only=not has_states
-                ):
-                    metadata = value["metadata"]
-                    name, uid = metadata["name"], metadata["uid"]
-                    if type_ == "DELETED":
-                        self._post(Seen(place, name, uid, None, deleted(value)))
-                        continue
-                    state = object_state(value) if has_states else READY
-                    going = deleting(value) if is_going(value) else ""
-                    self._post(Seen(place, name, uid, state, going))
-                    has_restarted = place[1] == "Pod" and restarts(containers(value)) > 0
-                    words = f"Pod {name}: {state.reason}" if has_restarted else ""
-                    for owner in metadata.get("ownerReferences") or ():
-                        # A Job does not say that its Pod fails again and again.
-                        self._post(
-                            Hint(place[2], owner["kind"], owner["name"], words, uid=owner["uid"])
-                        )
-        except ClusterError as error:
-            if not self._closed:
-                self._post(Lost(ObjectRef(*place, "(all)"), error))
+    def _failed(self, place: Place, error: ClusterError) -> bool:
+        if not error.expired:
+            self._post(Lost(ObjectRef(*place, "(all)"), error))
+        return error.expired
 
-    def _follow_events(self, place: Place) -> None:
-        try:
-            events = self._cluster.resource("v1", "Event")
-            while not self._closed:
-                for type_, value in self._changes(events, place):
-                    unbound = value.get("reason") == "WaitForFirstConsumer"
-                    if type_ == "DELETED" or not (value.get("type") == "Warning" or unbound):
-                        continue
-                    about = value.get("involvedObject") or {}
-                    kind, name = about.get("kind") or "", about.get("name") or ""
-                    words = str(value.get("message") or value.get("reason") or "").split()
-                    text = " ".join(words)[:_LONGEST]
-                    self._post(Hint(place[2], kind, name, text, unbound, about.get("uid") or ""))
-        except ClusterError:
-            return  # they only explain; who may not read them goes without
+    def _changed(self, place: Place, value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+        metadata = value["metadata"]
+        name, uid = metadata["name"], metadata["uid"]
+        if gone:
+            self._post(Seen(place, name, uid, None, deleted(value)))
+            return
+        state = object_state(value) if has_rule(place[1]) else READY
+        going = deleting(value) if is_going(value) else ""
+        self._post(Seen(place, name, uid, state, going))
+        has_restarted = place[1] == "Pod" and restarts(containers(value)) > 0
+        words = f"Pod {name}: {state.reason}" if has_restarted else ""
+        for owner in metadata.get("ownerReferences") or ():
+            # A Job does not say that its Pod fails again and again.
+            self._post(Hint(place[2], owner["kind"], owner["name"], words, uid=owner["uid"]))
 
-    def _changes(
-        self, resource: Resource, place: Place, *, labels: str = "", metadata_only: bool = False
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What a place holds and then its changes, until etcd has forgotten where it was."""
-        namespace = place[2] or None
-        listing = self._cluster.list(
-            resource, namespace, labels=labels, metadata_only=metadata_only
-        )
-        for item in listing.items:
-            yield "ADDED", item
-        uids = {value["metadata"]["name"]: value["metadata"]["uid"] for value in listing.items}
-        self._post(Listed(place, uids))
-        watch = self._cluster.watch(
-            resource,
-            listing.resource_version,
-            namespace,
-            labels=labels,
-            metadata_only=metadata_only,
-        )
-        with self._lock:
-            # Other labels may be wanted since it was listed.
-            if self._closed or (labels and place in self._bare):
-                return
-            self._watches[place] = watch
-        try:
-            for event in watch:
-                if event.type != "BOOKMARK":
-                    yield event.type, event.object
-        except ClusterError as error:
-            if not error.expired:
-                raise
-        finally:
-            with self._lock:
-                self._watches.pop(place, None)
+    def _explained(self, place: Place, value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+        unbound = value.get("reason") == "WaitForFirstConsumer"
+        if gone or not (value.get("type") == "Warning" or unbound):
+            return
+        about = value.get("involvedObject") or {}
+        kind, name = about.get("kind") or "", about.get("name") or ""
+        text = " ".join(str(value.get("message") or value.get("reason") or "").split())[:_LONGEST]
+        self._post(Hint(place[2], kind, name, text, unbound, about.get("uid") or ""))

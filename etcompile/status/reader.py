@@ -8,7 +8,8 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from functools import partial
 
 from msgspec import Struct, field, structs
 
@@ -16,9 +17,9 @@ from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
+from etcompile.kubeapi.controller.informer import Informer, Name
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.resources import Resource
-from etcompile.kubeapi.watch_stream import Event, Watch
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END, WATCHES
 from etcompile.plan import applysets
 from etcompile.plan.step import ObjectRef
@@ -110,6 +111,12 @@ class Seen(Struct):
         elif is_ours:
             self.objects[kind, metadata["namespace"], name] = value
 
+    def retain(self, kind: str, names: Container[tuple[str, str]]) -> None:
+        """Forget the objects of a kind that a list does not have."""
+        for known in [*self.objects]:
+            if known[0] == kind and known[1:] not in names:
+                del self.objects[known]
+
 
 def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
     """What there is of a job, or of all.
@@ -159,39 +166,49 @@ def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
     Raises:
         ClusterError: a watch ended for good.
     """
-    while True:
-        changes: queue.Queue[Event | ClusterError] = queue.Queue()
-        watches = [
-            cluster.watch(resource, version, view.namespace, labels=labels)
-            for resource, labels, version in view.lists
-        ]
-        for watch in watches:
-            threading.Thread(target=_listen, args=(watch, changes), daemon=True).start()
-        try:
-            while True:
-                several = [changes.get()]
-                time.sleep(_TOGETHER)
-                with contextlib.suppress(queue.Empty):
-                    while True:
-                        several.append(changes.get_nowait())
-                for change in several:
-                    if isinstance(change, ClusterError):
-                        raise change
-                    view.take_in(change.type, change.object)
-                yield view
-        except ClusterError as error:
+    changes: queue.Queue[Callable[[], None]] = queue.Queue()
+
+    def followed(resource: Resource, labels: str, version: str) -> Informer:
+        def changed(value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+            changes.put(partial(view.take_in, "DELETED" if gone else "MODIFIED", value))
+
+        def listed(uids: Mapping[Name, str], _version: int) -> None:
+            changes.put(partial(view.retain, resource.kind, uids))
+
+        def failed(error: ClusterError) -> bool:
             if not error.expired:
-                raise
-            view.read(cluster)
-        finally:
-            for watch in watches:
-                watch.close()
+                changes.put(partial(_raise, error))
+            return error.expired
 
+        return Informer(
+            cluster,
+            resource.api_version,
+            resource.kind,
+            view.namespace,
+            changed,
+            listed,
+            failed,
+            labels=labels,
+            version=version,
+        )
 
-def _listen(watch: Watch, changes: "queue.Queue[Event | ClusterError]") -> None:
+    informers = [followed(*known) for known in view.lists]
+    for informer in informers:
+        threading.Thread(target=informer.run, daemon=True).start()
     try:
-        for event in watch:
-            if event.type != "BOOKMARK":
-                changes.put(event)
-    except ClusterError as error:
-        changes.put(error)
+        while True:
+            several = [changes.get()]
+            time.sleep(_TOGETHER)
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    several.append(changes.get_nowait())
+            for change in several:
+                change()
+            yield view
+    finally:
+        for informer in informers:
+            informer.close()
+
+
+def _raise(error: ClusterError) -> None:
+    raise error

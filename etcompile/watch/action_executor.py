@@ -5,9 +5,8 @@ failure the next decision starts from what is there then.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any, Literal
@@ -17,7 +16,10 @@ from msgspec import Struct
 from etcompile.failures.log import read_log
 from etcompile.k8s.objects import is_going
 from etcompile.kubeapi import ClusterError
+from etcompile.kubeapi.controller.backoff import LONGEST
+from etcompile.kubeapi.controller.events import EventRecorder
 from etcompile.model.protocol import EPOCH, JOB_LABEL, NOTICE, SPEC_HASH
+from etcompile.watch import reports
 from etcompile.watch.actions import (
     REPLACED,
     Action,
@@ -34,15 +36,14 @@ from etcompile.watch.actions import (
     WriteHosts,
     WriteStatus,
 )
-from etcompile.watch.event_recorder import EventRecorder, say
-from etcompile.watch.ledger import JobMemory, Memory, Request
+from etcompile.watch.ledger import Memory, Request
 from etcompile.watch.log_reader import LogReader
 from etcompile.watch.maps import SeenMap, change, owned, written
 from etcompile.watch.object_control import BlockedError, ObjectControl, OutdatedError, remove_job
-from etcompile.watch.pod_view import TOUCHED, PodView, how_it_ended
+from etcompile.watch.pod_view import TOUCHED, how_it_ended
+from etcompile.watch.reports import say
 from etcompile.watch.store import Case
 from etcompile.watch.stored_run import avoiding, outside_of_gang
-from etcompile.watch.workqueue import LONGEST, JobKey
 
 Phase = Literal["record", "pods", "lists", "removal", "reports"]
 """Of actions that may be carried out together."""
@@ -127,9 +128,9 @@ class ActionExecutor(Struct, frozen=True):
         config, version = case.seen.config_metadata, str(_version(case.seen.status))
         for action in actions:
             if isinstance(action, EmitEvent) and action.reason == REPLACED:
-                self.events.emit(case.key[0], action, config, version)  # logged once it is
+                reports.emit(self.events, case.key[0], action, config, version)  # logged once it is
             elif isinstance(action, EmitEvent):
-                self.events.report(case.key, action, config, version)
+                reports.report(self.events, case.key, action, config, version)
             elif isinstance(action, ReadLog | ReadTail | ReadEpochs):
                 self.logs.read(case.key, action)
 
@@ -154,23 +155,6 @@ class ActionExecutor(Struct, frozen=True):
                 if not error.already_exists:
                     raise
         memory.secrets = pair
-
-    def learn_admitted(self, case: Case, pods: Iterable[PodView]) -> bool:
-        """Asks by a dry run a role what admission, which may rewrite images, makes of its Pods."""
-        run, news = case.run, False
-        for pod in pods:
-            if not pod.ended or pod.name not in run.names or pod.role in run.admitted:
-                continue
-            run.admitted[pod.role] = None
-            for _, value in run.pods(pod.role, [pod.index], case.seen.tracking):
-                example = {
-                    **value,
-                    "metadata": {**value["metadata"], "name": f"{pod.name}-dry-run"},
-                }
-                with suppress(ClusterError):  # else nothing is known, and the Pod stays a stranger
-                    run.admits(pod.role, self.control.create(example, dry_run=True))
-                    news = True
-        return news
 
     def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> bool:
         """Writes a ConfigMap that only watchers write, unless another one has meanwhile."""
@@ -304,12 +288,6 @@ class ActionExecutor(Struct, frozen=True):
         what = "recreated" if before == action.name else f"{action.name} created instead"
         ended = how_it_ended(view, action.reason) if view is not None else "missing"
         say(logging.INFO, case.key, f"{ended}: {what}{took}", pod=before, reason=REPLACED)
-        # Looks up the Services by which the Pod is found; no replacement waits for that.
-        memory, spec = self.memory.of(case.key), live["spec"]
-        names = {live["metadata"]["name"], spec.get("hostname"), spec.get("subdomain")}
-        for service in (case.run.service_names & names) - memory.run.services:
-            memory.run.services.add(service)  # all Pods of a job may have the same
-            self.pool.submit(self._report_service, case.key, memory, service, live["metadata"])
         return True
 
     def _as_wanted(
@@ -329,33 +307,14 @@ class ActionExecutor(Struct, frozen=True):
                     "that syncs Git would revert a change of it"
                 )
                 event = EmitEvent("NodeNotAvoided", message, warning=True)
-                self.events.emit(case.key[0], event, case.seen.config_metadata, action.name)
+                reports.emit(
+                    self.events, case.key[0], event, case.seen.config_metadata, action.name
+                )
             value = elsewhere or value
         views = [seen.view for seen in case.seen.pods.values()]
         if any(v.phase == "Succeeded" and v.spec_hash == case.run.spec_hash for v in views):
             return outside_of_gang(value)
         return value
-
-    def _report_service(
-        self, key: JobKey, memory: JobMemory, name: str, pod: Mapping[str, Any]
-    ) -> None:
-        """Reports once that a Service is missing: only Git, or who applies the job, creates it."""
-        try:
-            resource = self.control.cluster.resource("v1", "Service")
-            service = self.control.cluster.get(resource, name, key[0], metadata_only=True)
-        except ClusterError:
-            return  # nothing is known
-        finally:
-            memory.run.services.discard(name)
-        if service is not None:
-            memory.ledger.resolved(f"Service {name}")
-        elif memory.ledger.is_news(f"Service {name}", ""):
-            message = (
-                f"other Pods cannot find it by name: the Service {name} is missing; run `etcompile "
-                "apply`, or sync Git, to create it again"
-            )
-            event = EmitEvent("MissingService", message, pod["name"], pod["uid"], warning=True)
-            self.events.report(key, event, {}, pod["uid"])
 
     def _check_name(self, case: Case, wanted: Mapping[str, Any]) -> None:
         """Looks at the Pod that has the name: the one that goes, or one that somebody made."""

@@ -20,34 +20,33 @@ from prometheus_client.core import GaugeMetricFamily
 
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.protocol import JOB_LABEL
+from etcompile.kubeapi.controller.endpoints import Answer
+from etcompile.kubeapi.controller.events import EventRecorder
+from etcompile.kubeapi.controller.informer import Informer
+from etcompile.kubeapi.controller.lease import Lease
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
+from etcompile.kubeapi.controller.work_queue import WorkQueue
+from etcompile.model.protocol import JOB_LABEL, WATCHER
 from etcompile.watch.action_executor import ActionExecutor
-from etcompile.watch.authorization import report_missing, report_trust
-from etcompile.watch.event_recorder import EventRecorder
-from etcompile.watch.job_selector import Selector
+from etcompile.watch.bounds import bounded
 from etcompile.watch.job_view import Timeouts
-from etcompile.watch.leader_election import LeaderElection
 from etcompile.watch.ledger import Memory
 from etcompile.watch.log_reader import LogReader
-from etcompile.watch.memory_limits import memory_budget
-from etcompile.watch.metrics import Answer, Metrics, gauge
+from etcompile.watch.metrics import Metrics, gauge
 from etcompile.watch.notices import Notices
 from etcompile.watch.object_control import ObjectControl
 from etcompile.watch.reconciler import AFTER_A_BUG, Reconciler, Result
-from etcompile.watch.reflector import Reflector
 from etcompile.watch.runs import Runs
 from etcompile.watch.store import Store
-from etcompile.watch.workqueue import JobKey, WorkQueue
 
 _log = logging.getLogger("etcompile.watch")
 
 # In seconds, unless said otherwise.
 _LONGEST_UNTIL = 86_400.0  # until a job is looked at again, whatever times are in it
-_AFTER_QUOTA = 0.5  # after a quota has changed: more may change
-_TRUST_AGAIN = 1.0  # between two looks for namespaces whose jobs the watcher has just met
-_LEAST_REST = 5.0
-_REST = 10  # times as long as a list took, until another one for what was turned away
+_HEAL_AFTER = 15.0  # until a job that was beyond the cap is read again, once there is room
 _TRIES = 5  # looks at a job that fail before `--once` gives it up
+_PAGE = 100  # objects of a list's page: with more, their JSON would be most of the memory used
+_PAGES = {"ConfigMap": 20}  # whose objects may have a megabyte each
 _STOPPING = 10.0  # that looks under way have when the watcher is to stop
 
 
@@ -55,7 +54,6 @@ class Choices(Struct, frozen=True):
     """What a watcher is to do."""
 
     namespaces: tuple[str, ...] | None  # None for all
-    selector: Selector = Selector()
     threads: int = 6  # jobs that are reconciled side by side
     requests: int = 16  # about Pods of these, side by side
     timeouts: Timeouts = Timeouts()
@@ -76,7 +74,7 @@ class Watcher:
         choices: Choices,
         *,
         identity: str,
-        leading: LeaderElection | None = None,
+        leading: Lease | None = None,
     ) -> None:
         self.metrics = Metrics()
         self._cluster = cluster
@@ -86,14 +84,13 @@ class Watcher:
             leading.changed = self.led
         self._stop = threading.Event()
         self._queue = WorkQueue()
-        shared = choices.namespaces is None or len(choices.namespaces) > 1
-        self._store = Store(self._queue.want, memory_budget(shared=shared), cluster.now)
+        self._store = Store(self._queue.enqueue, cluster.now)
         self._synced_at = 0.0
-        self._trusted: set[str] = set()  # namespaces of which it was reported
         self._events = EventRecorder(
             cluster,
+            WATCHER,
+            identity,
             may_act=self._may_act,
-            identity=identity,
             counted=lambda status: self.metrics.writes.labels("create", "Event", status).inc(),
         )
         self._pool = ThreadPoolExecutor(choices.requests, thread_name_prefix="requests")
@@ -110,37 +107,39 @@ class Watcher:
             cluster,
             self._store,
             executor,
-            Runs(cluster, self._store, choices.selector, notices, self._memory),
+            Runs(cluster, self._store, notices, self._memory),
             notices,
             self._memory,
             choices.timeouts,
             self._stop.is_set,
         )
         # ConfigMaps first: a Pod means nothing without its job.
-        store, places = self._store, choices.namespaces or (None,)
-        self._streams = [
-            Reflector(cluster, version, kind, place, JOB_LABEL, saw, store.left, self._restarted)
-            for version, kind, saw in (
-                ("v1", "ConfigMap", store.saw_map),
-                ("batch/v1", "Job", store.saw_batch),
-                ("v1", "Pod", store.saw_pod),
+        self._informers = [
+            Informer(
+                cluster,
+                version,
+                kind,
+                namespace,
+                changed,
+                partial(self._store.left, kind, namespace),
+                partial(self._restarted, kind),
+                labels=JOB_LABEL,
+                limit=_PAGES.get(kind, _PAGE),
             )
-            for place in places
-        ]
-        # A Pod that a quota refused is tried again as soon as the quota changes. Nothing waits for
-        # these streams.
-        kind, saw = "ResourceQuota", self._saw_quota
-        self._quotas = [
-            Reflector(cluster, "v1", kind, place, "", saw, None, self._restarted)
-            for place in places
+            for version, kind, changed in (
+                ("v1", "ConfigMap", self._saw(self._store.saw_map)),
+                ("batch/v1", "Job", self._saw(self._store.saw_batch)),
+                ("v1", "Pod", self._saw(self._store.saw_pod)),
+            )
+            for namespace in choices.namespaces or (None,)
         ]
         self._threads: list[threading.Thread] = []
         self.metrics.computed(self._gauges)
 
     def start(self) -> None:
         """Starts to follow everything, and to act once that is complete."""
-        for stream in (*self._streams, *self._quotas):
-            self._run(f"stream {stream.kind}", partial(stream.run, self._stop))
+        for informer in self._informers:
+            self._run(f"informer of {informer.kind}", informer.run)
         self._run("events", self._events.run)
         for number in range(self._choices.threads):
             self._run(f"look {number}", self._reconcile_jobs)
@@ -149,11 +148,13 @@ class Watcher:
     def stop(self) -> None:
         """Lets looks under way end, and ends everything else."""
         self._stop.set()
+        for informer in self._informers:
+            informer.close()
         self._queue.close()
         self._events.close()
         end = time.monotonic() + _STOPPING
         for thread in self._threads:
-            if not thread.name.startswith("stream"):
+            if not thread.name.startswith("informer"):
                 thread.join(max(0.0, end - time.monotonic()))
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -184,7 +185,7 @@ class Watcher:
 
     def ready(self) -> Answer:
         """Whether everything has been seen once."""
-        missing = [stream.kind for stream in self._streams if not stream.synced.is_set()]
+        missing = [informer.kind for informer in self._informers if not informer.synced.is_set()]
         return not missing, f"not synced yet: {', '.join(missing)}" if missing else "ready"
 
     def healthy(self) -> Answer:
@@ -226,59 +227,41 @@ class Watcher:
 
     def _want_all(self) -> None:
         for key in {*self._memory.jobs(), *self._store.known()}:
-            self._queue.want(key)
+            self._queue.enqueue(key)
 
     def _sync(self) -> None:
         """Waits until everything was listed once; then looks after what is true of all jobs."""
-        for stream in self._streams:
-            while not stream.synced.wait(0.2):
+        for informer in self._informers:
+            while not informer.synced.wait(0.2):
                 if self._stop.is_set():
                     return
         self._synced()
-        listed_at = rest = 0.0
-        while not self._stop.wait(_TRUST_AGAIN):
-            self._report_trust()
-            begun = time.monotonic()
-            if begun > listed_at + rest and self._store.memory_freed():
-                # Looks again at what there was no memory for when it was seen.
-                try:
-                    self._list()
-                except ClusterError as error:
-                    _log.warning("cannot list the objects that memory was too small for: %s", error)
-                    self._store.list_again()
+        while not self._stop.wait(_HEAL_AFTER):
+            if self._store.may_read_again():
+                for memory in self._memory.jobs().values():
+                    if memory.declared is not None and memory.declared.problem:
+                        memory.declared = None
+                for informer in self._informers:
+                    if informer.kind == "ConfigMap":
+                        informer.relist()
                 self._want_all()
-                # Who fills the memory and empties it again must not keep the watcher busy.
-                listed_at = time.monotonic()
-                rest = _REST * (listed_at - begun) + _LEAST_REST
 
     def _list(self) -> None:
-        for stream in self._streams:
-            stream.list(self._cluster.resource(stream.api_version, stream.kind))
+        for informer in self._informers:
+            informer.list()
 
     def _synced(self) -> None:
         self._synced_at = self._cluster.now()
         _log.info("watching: jobs: %d, Pods: %d", *self._store.counts())
         self._want_all()
-        self._report_trust()
-        report_missing(self._cluster, self._choices.namespaces)
 
-    def _report_trust(self) -> None:
-        """Says once whom the watcher trusts in namespaces: all that it has jobs in."""
-        jobs = {namespace for namespace, _ in self._store.known()}
-        before, self._trusted = self._trusted, {*(self._choices.namespaces or jobs)}
-        if new := self._trusted - before:
-            report_trust(self._cluster, sorted(new))
+    def _saw(self, saw: Callable[..., None]) -> Callable[[LiveObject, bool], None]:
+        return lambda value, gone: saw(bounded(value), gone=gone)
 
-    def _saw_quota(self, quota: LiveObject, *, gone: bool) -> None:  # noqa: ARG002 - as the store
-        at = time.monotonic() + _AFTER_QUOTA
-        for key in self._reconciler.quota_changed(quota["metadata"]["namespace"]):
-            self._queue.soon(key, at)
-
-    def _restarted(self, kind: str, reason: str, error: ClusterError) -> None:
-        if kind == "ResourceQuota" and error.status == 403:
-            return  # `report_missing` says so once
-        self.metrics.restarts.labels(kind, reason).inc()
+    def _restarted(self, kind: str, error: ClusterError) -> bool:
+        self.metrics.restarts.labels(kind, "expired" if error.expired else "error").inc()
         _log.warning("restarting the watch of %s: %s", kind, error)
+        return True
 
     def _run(self, name: str, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)

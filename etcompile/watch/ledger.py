@@ -17,10 +17,11 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 
+from etcompile.kubeapi.controller.backoff import LONGEST, backoff
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.watch.job_view import JobView
 from etcompile.watch.maps import SeenMap
 from etcompile.watch.stored_run import StoredRun
-from etcompile.watch.workqueue import LONGEST, JobKey, backoff
 
 Request = tuple[str, str]
 """A verb and an object: two requests with the same are one that is sent again."""
@@ -131,9 +132,8 @@ class ReadRun(Struct, frozen=True):
     """What a version of a job's ConfigMap says, or of the copy beside the run record."""
 
     version: str
-    run: StoredRun | None  # None if it cannot be read, or the selector does not match the job
+    run: StoredRun | None  # None if it cannot be read
     problem: str = ""
-    retries: int = 0  # how often there has been memory again for what had none before
 
 
 class RunMemory(Struct):
@@ -144,10 +144,8 @@ class RunMemory(Struct):
     # The ConfigMap's UID, and until when nothing is done about it: its namespace is being deleted.
     # None if the job was removed, and the stream is to show it.
     paused: tuple[str, float | None] = ("", 0.0)
-    over_quota: bool = False  # a quota has refused Pods
     view: JobView | None = None  # what the rules were shown last
     status: SeenMap | None = None  # the `J-status` that was read for it
-    services: set[str] = field(default_factory=set)  # that are being looked up
 
 
 class JobMemory(Struct):

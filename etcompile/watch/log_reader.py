@@ -9,11 +9,13 @@ from msgspec import Struct
 
 from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.kubeapi.controller.events import EventRecorder
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.supervision import UNSUPERVISED, UNSUPERVISED_EVENT, epoch_line
+from etcompile.watch import reports
 from etcompile.watch.actions import EmitEvent, ReadEpochs, ReadLog, ReadTail
-from etcompile.watch.event_recorder import EventRecorder, say
+from etcompile.watch.reports import say
 from etcompile.watch.store import Store
-from etcompile.watch.workqueue import JobKey
 
 _EPOCHS_AFTER_FAILURE = 300.0  # seconds until a log is read again that could not be read
 _EPOCHS_AT_ONCE = 16 * 2**20  # bytes of a log; the rest is read at the next look
@@ -79,7 +81,9 @@ class LogReader(Struct, frozen=True):
                 if text.startswith(UNSUPERVISED) and not known.epochs_until:
                     why, pod = text.removeprefix(UNSUPERVISED), action.name
                     event = EmitEvent(UNSUPERVISED_EVENT, why, pod, action.uid, warning=True)
-                    self.events.report(key, event, {}, UNSUPERVISED, f"unsupervised: {why}")
+                    reports.report(
+                        self.events, key, event, {}, UNSUPERVISED, f"unsupervised: {why}"
+                    )
                 if (epoch := epoch_line(text, seconds(time) or 0.0)) is not None:
                     lines.append(epoch)
         except ClusterError as error:

@@ -15,13 +15,13 @@ from etcompile.failures.log import log_text
 from etcompile.goodput import timeline_text
 from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import Object
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.protocol import COMPLETED, JOB_LABEL, STORED_JOB, hosts_name, status_name
 from etcompile.model.run_record import FAILURES, KEYS, RUN, TIMELINE, record_data, recorded_replicas
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.job_view import ANCHOR, digest
 from etcompile.watch.rules.hostfile import succeeded
 from etcompile.watch.stored_run import StoredRun
-from etcompile.watch.workqueue import JobKey
 
 _EACH_REPLICA = 128  # bytes that a replica of a run record takes while the record is read
 _IN_MEMORY = 7  # bytes that a byte of a stored job takes once it is read

@@ -11,15 +11,17 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from etcompile.kubeapi.controller.events import EventRecorder
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.run_record import VERSION, newer_version
+from etcompile.watch import reports
 from etcompile.watch.actions import EmitEvent
-from etcompile.watch.event_recorder import EventRecorder, say
 from etcompile.watch.ledger import Memory
 from etcompile.watch.maps import SeenMap
 from etcompile.watch.pod_view import PodView
+from etcompile.watch.reports import say
 from etcompile.watch.store import SeenJob, Store
 from etcompile.watch.stored_run import StoredRun
-from etcompile.watch.workqueue import JobKey
 
 
 class Notices(Struct):
@@ -62,7 +64,7 @@ class Notices(Struct):
         if seen is None or seen.config is None:
             say(logging.WARNING, key, line or event.message, reason=event.reason)
         else:
-            self.events.report(key, event, seen.config.metadata, version, line)
+            reports.report(self.events, key, event, seen.config.metadata, version, line)
 
     def of_maps(self, key: JobKey, seen: SeenJob) -> None:
         """Reports once which of its ConfigMaps cannot be read or written, and why."""
@@ -73,7 +75,7 @@ class Notices(Struct):
             if ledger.is_news("map", f"{about.get('uid')} {message}"):
                 event = EmitEvent("UnreadableJob", message, warning=True)
                 line = f"ConfigMap {config_map.name}: {message}"
-                self.events.report(key, event, about, f"{config_map.version} map", line)
+                reports.report(self.events, key, event, about, f"{config_map.version} map", line)
         if not bad:
             ledger.resolved("map")
 
@@ -97,7 +99,7 @@ class Notices(Struct):
         if self.memory.of(key).ledger.is_news("record", version):
             event = EmitEvent("UnreadableRecord", message, warning=True)
             line = f"ConfigMap {status.name}: {message}"
-            self.events.report(key, event, status.metadata, version, line)
+            reports.report(self.events, key, event, status.metadata, version, line)
 
     def of_strangers(self, key: JobKey, strangers: Mapping[str, tuple[PodView, str]]) -> None:
         """Reports once each Pod that carries the marks of a run and is not of it, and why."""
@@ -105,4 +107,4 @@ class Notices(Struct):
             if self.memory.of(key).ledger.is_news("stranger", uid):
                 message = f"is not part of the run of {key[1]}: {why}"
                 event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
-                self.events.report(key, event, {}, pod.uid)
+                reports.report(self.events, key, event, {}, pod.uid)

@@ -13,11 +13,11 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.protocol import JOB_LABEL, WATCHER, hosts_name, is_config, status_name
-from etcompile.watch.event_recorder import say
 from etcompile.watch.metrics import Metrics
+from etcompile.watch.reports import say
 from etcompile.watch.store import Case, SeenJob, Store
-from etcompile.watch.workqueue import JobKey
 
 _JUST_CREATED = 60.0
 """Seconds in which a Pod is taken back that came while its job was being deleted."""

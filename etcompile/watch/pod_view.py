@@ -3,12 +3,9 @@
 A namespace may have ten thousand of them. Every text of it is cut and made printable here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from etcompile.diagnostics.redaction import shown
 from etcompile.failures.log import Failure, failures_of
@@ -32,24 +29,9 @@ from etcompile.model.supervision import EpochLine, epoch_line
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
-MOST_WORDS = 200
-"""Words of a command that are kept: of longer ones nothing is said."""
-_LONGEST_WORD = 200
-_LONGEST_IMAGE = 512
 _LONGEST_REASON = 128  # of a UID, a hash, or a reason in one word
 _MOST_EPOCHS = 8
 _LONGEST_WAITING = 300
-
-
-class RanContainer(Struct, frozen=True):
-    """What a container of a Pod ran; `words` are its command and arguments."""
-
-    name: str
-    image: str
-    words: tuple[str, ...]
-
-
-Ran = tuple[RanContainer, ...]
 
 
 class Waiting(Struct, frozen=True):
@@ -88,7 +70,6 @@ class PodView(Struct, frozen=True, gc=False):
     half_deleted: bool = False  # its deletion was begun and never finished: nothing holds it
     controller: str = ""  # the UID of the object whose controller made it
     owner: str = ""  # the UID of the object with which it goes
-    ran: Ran = ()  # what its containers ran, once it has ended
     refused: bool = False  # it never trained: its kubelet, or its preflight, sent it away
     created_here: bool = False  # by a watcher
     waiting: Waiting | None = None
@@ -185,7 +166,6 @@ def pod_view(pod: Object, before: "PodView | None" = None) -> PodView:
         half_deleted=going and pods.is_half_deleted(pod),
         controller=str(controller)[:_LONGEST_REASON],
         owner=str(owners[0].get("uid"))[:_LONGEST_REASON] if owners else "",
-        ran=ran(spec) if phase in pods.ENDED else (),
         refused=(troubled and pods.is_refused(pod)) or sent_away,
         # Who creates a Pod owns its containers.
         created_here=any(
@@ -229,37 +209,6 @@ def _waiting(pod: Object) -> Waiting | None:
         return None
     text, reason = " ".join((message or "").split()), shown(reason, _LONGEST_REASON)
     return Waiting(reason, shown(text, max(1, _LONGEST_WAITING - len(f"{reason}: "))))
-
-
-def ran(spec: Mapping[str, Any]) -> Ran:
-    """What the containers of a Pod run."""
-    return tuple(
-        _ran(
-            str(container["name"]),
-            str(container.get("image") or ""),
-            tuple(map(str, (*(container.get("command") or ()), *(container.get("args") or ()))))[
-                -MOST_WORDS:
-            ],
-        )
-        for container in spec.get("containers") or ()
-    )
-
-
-@lru_cache(maxsize=128)
-def _ran(name: str, image: str, words: tuple[str, ...]) -> RanContainer:
-    """Thousands of Pods run the same, and each keeps this one."""
-    return RanContainer(name, image[:_LONGEST_IMAGE], tuple(word[:_LONGEST_WORD] for word in words))
-
-
-def size_of(view: PodView) -> int:
-    """Bytes that a Pod takes besides its share of the maps, as its JSON has them."""
-    return len(msgspec.json.encode(view))
-
-
-def without_details(view: PodView) -> PodView:
-    """A Pod without what only explains it, for a namespace that has used its memory."""
-    failures = tuple(structs.replace(failure, tail="") for failure in view.failures[:1])
-    return structs.replace(view, ran=(), waiting=None, failures=failures)
 
 
 class BatchView(Struct, frozen=True):

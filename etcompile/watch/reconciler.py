@@ -19,20 +19,21 @@ from etcompile.compiler.stored import StoredJobError
 from etcompile.failures.log import read_log
 from etcompile.goodput import Goodput, goodput, read_timeline
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.kubeapi.controller.backoff import backoff
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.run_record import ANOTHER_RUN, RUN, read_record
 from etcompile.watch.action_executor import ActionExecutor
 from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
-from etcompile.watch.event_recorder import say
 from etcompile.watch.job_view import UNREAD, JobView, Timeouts, hosts_record
 from etcompile.watch.ledger import JobMemory, Memory, ReadRun, RunMemory
 from etcompile.watch.notices import Notices
 from etcompile.watch.object_control import BlockedError, NotLeaderError, OutdatedError, take_back
 from etcompile.watch.pod_view import PodView
+from etcompile.watch.reports import say
 from etcompile.watch.rules.listeners import timeline
-from etcompile.watch.runs import Runs, reannotated, strangers
+from etcompile.watch.runs import Runs, strangers
 from etcompile.watch.store import Case, SeenJob, Store
-from etcompile.watch.workqueue import JobKey, backoff
 
 _log = logging.getLogger("etcompile.watch")
 
@@ -71,15 +72,6 @@ class Reconciler(Struct, frozen=True):
             if (known := timeline(view, record, now)) is not None:
                 yield key, goodput(known, now)
 
-    def quota_changed(self, namespace: str) -> Iterator[JobKey]:
-        """The jobs of a namespace whose Pods a quota refused: it may have room again."""
-        for key, memory in self.memory.jobs().items():
-            if key[0] == namespace and memory.run.over_quota:
-                # What was refused waits as after its first failure: the change is on its way.
-                memory.ledger.retain()
-                memory.ledger.failed_looks = 1
-                yield key
-
     def reconcile(self, key: JobKey, since: float) -> tuple[float | None, Result]:
         """Looks at a job until nothing is left to do.
 
@@ -111,7 +103,6 @@ class Reconciler(Struct, frozen=True):
                 memory.run.paused = seen.config_metadata.get("uid", "") if seen else "", due
                 say(logging.INFO, key, "its namespace is being deleted: nothing is created in it")
                 return due, "stopped"
-            memory.run.over_quota |= error.over_quota
             # Did the API server say no, rather than nothing or later?
             if error.status is not None and 400 <= error.status < 500 and error.status != 429:
                 self.notices.of_failure(key, "Refused", str(error))
@@ -131,7 +122,6 @@ class Reconciler(Struct, frozen=True):
         wait = memory.ledger.wait()
         if wait is None:
             memory.ledger.failed_looks = 0
-            memory.run.over_quota = False
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
         due = self.cluster.now() + wait
@@ -173,8 +163,6 @@ class Reconciler(Struct, frozen=True):
             case = Case(key, run, seen, record)
             self.executor.create_secrets(case)
             foreign = strangers(run, seen)
-            if self.executor.learn_admitted(case, [pod for pod, _ in foreign.values()]):
-                foreign = strangers(run, seen)
             self.notices.of_strangers(key, foreign)
             memory.run.view = self._view(case, foreign, declared, since, shown)
             memory.run.status = seen.status
@@ -208,8 +196,6 @@ class Reconciler(Struct, frozen=True):
         if seen is not None and seen.config is not None:
             if memory.declared is not None and memory.declared.problem:
                 memory.ledger.unsupervised("UnreadableJob")
-            else:
-                self.notices.of_end(key, "the selector does not match it")
             return
         memory.declared = memory.previous = None
         self.notices.of_end(key, "its ConfigMap is gone")
@@ -243,12 +229,11 @@ class Reconciler(Struct, frozen=True):
             failures = read_log(seen.status.data) if seen.status else None
             known_timeline = read_timeline(seen.status.data) if seen.status else None
         superseded = run is not declared.run
-        older = reannotated(seen, declared.run) if superseded else ()
 
         def of_run(pod: PodView) -> PodView:
             if pod.uid in foreign:
                 return structs.replace(pod, spec_hash="")
-            return structs.replace(pod, spec_hash=run.spec_hash) if pod.uid in older else pod
+            return pod
 
         batch = next((role for role in run.job.roles if role.batch), None)
         name = batch.pod_name(batch.members[0]) if batch and batch.members else ""

@@ -9,13 +9,15 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from msgspec import Struct, field, structs
 
 from etcompile.compiler.stored import STORED_BYTES
 from etcompile.k8s.objects import Object, seconds
+from etcompile.kubeapi.controller.informer import Name
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.protocol import (
     JOB_LABEL,
     STORED_JOB,
@@ -25,21 +27,12 @@ from etcompile.model.protocol import (
     status_name,
 )
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.event_recorder import say
+from etcompile.watch.bounds import Cap
 from etcompile.watch.job_view import UNREAD, Gone, PodLog
 from etcompile.watch.maps import SeenMap, job_key, slim, version_of
-from etcompile.watch.memory_limits import RECORD_BYTES, REPLICA_BYTES, MemoryBudget
-from etcompile.watch.pod_view import (
-    BatchView,
-    PodView,
-    batch_view,
-    pod_view,
-    size_of,
-    without_details,
-)
-from etcompile.watch.reflector import Name
+from etcompile.watch.pod_view import BatchView, PodView, batch_view, pod_view
+from etcompile.watch.reports import say
 from etcompile.watch.stored_run import StoredRun, Tracking
-from etcompile.watch.workqueue import JobKey
 
 
 class SeenPod(Struct):
@@ -69,7 +62,6 @@ class SeenJob(Struct):
     gone: dict[str, Gone] = field(default_factory=dict)
     since: float = 0.0  # when its ConfigMap was first seen, in seconds since 1970
     tracking: Tracking | None = None  # what a tool puts on its Pods
-    crowded: bool = False  # not all of its Pods could be kept: what is not there is not known
 
     @property
     def config_metadata(self) -> Mapping[str, Any]:
@@ -92,8 +84,14 @@ class Case(Struct, frozen=True):
     record: RunRecord | None
 
 
+RECORD_BYTES = 1024 * 1024
+"""Bytes of a run record, or of host lists: what a ConfigMap can hold."""
+_MIB = 1024 * 1024
+_STORED = 16 * _MIB  # of the stored jobs of a namespace
+_RECORDS = 32 * _MIB  # of its run records and host lists
+_REPLICAS = 20_000  # that the jobs of a namespace declare
+_EACH = 2048  # bytes that a ConfigMap takes besides its text
 _MOST_UNREAD = 1000  # ConfigMaps whose data is not kept, and that are reported all the same
-_EACH_POD = 1536  # bytes that a Pod takes besides its text
 
 
 class Store:
@@ -106,14 +104,12 @@ class Store:
     def __init__(
         self,
         changed: Callable[[JobKey], None],
-        budget: MemoryBudget,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._changed = changed
         self._now = now
-        self._budget = budget
+        self._caps = {"config": Cap(_STORED), "records": Cap(_RECORDS), "replicas": Cap(_REPLICAS)}
         self._unread: set[tuple[JobKey, str]] = set()
-        self.retries = 0
         self._lock = threading.Lock()
         self._jobs: dict[JobKey, SeenJob] = {}
         # Whose each Pod is: somebody may give it another label, and then it is another job's.
@@ -130,12 +126,8 @@ class Store:
             seen = self._jobs.get(key)
             if seen is None:
                 return None
-            config = seen.config
-            if config is not None and seen.crowded and not config.problem:
-                problem = "the watcher has no memory left for its Pods"
-                config = structs.replace(config, problem=problem)
             pods, gone, batch = dict(seen.pods), dict(seen.gone), dict(seen.batch)
-            return structs.replace(seen, config=config, pods=pods, gone=gone, batch=batch)
+            return structs.replace(seen, pods=pods, gone=gone, batch=batch)
 
     def known(self) -> list[JobKey]:
         """All jobs of which anything is known."""
@@ -148,39 +140,26 @@ class Store:
             jobs = sum(seen.config is not None for seen in self._jobs.values())
             return jobs, sum(len(seen.pods) for seen in self._jobs.values())
 
-    def reserve(self, key: JobKey, size: int) -> bool:
-        """Reserves bytes for a job until its ConfigMap goes; false if there are not as many."""
+    def counts_replicas(self, key: JobKey, replicas: int) -> bool:
+        """Count the replicas of a job until its ConfigMap goes; false if they are too many."""
         with self._lock:
-            return self._budget.reserve(key[0], key, size)
+            return self._caps["replicas"].take(key[0], key, replicas)
 
-    def most_replicas(self, namespace: str) -> int:
-        """How many replicas there is memory for in a namespace."""
+    def may_read_again(self) -> bool:
+        """Return whether what was beyond a cap may be read now."""
         with self._lock:
-            return self._budget.available(namespace) // REPLICA_BYTES
-
-    def memory_freed(self) -> bool:
-        """Whether to list everything again, because what was turned away may fit now."""
-        with self._lock:
-            if not self._budget.freed:
-                return False
-            self._budget.refused = self._budget.freed = False
-            self.retries += 1
-            self._unread.clear()
-            for seen in self._jobs.values():
-                seen.crowded = False
-            return True
-
-    def list_again(self) -> None:
-        """Everything is to be listed again after all."""
-        with self._lock:
-            self._budget.freed = True
+            healed = [cap.heal() for cap in self._caps.values()]
+            if any(healed):
+                self._unread.clear()
+            return any(healed)
 
     def forget_gone(self, key: JobKey, most: int) -> None:
-        """Forgets all but the newest Pods that have gone: who followed others has another name."""
+        """Forget all but the newest Pods that have gone: who followed others has another name."""
         with self._lock:
             seen = self._jobs.get(key)
             if seen is not None:
-                self._forget_gone(key, seen, [*seen.gone][: max(0, len(seen.gone) - most)])
+                for name in [*seen.gone][: max(0, len(seen.gone) - most)]:
+                    del seen.gone[name]
 
     # ---- Pods ----------------------------------------------------------------------------------
 
@@ -210,10 +189,6 @@ class Store:
             pod = self._pod(key, name, uid)
             if pod is None:
                 return
-            if "tail" in changes:
-                size = sum(map(len, changes["tail"] or ()))
-                if not self._budget.reserve(key[0], (key, "tail", name), size):
-                    changes["tail"] = ()
             pod.log = structs.replace(pod.log, **changes)
         if news:
             self._changed(key)
@@ -243,16 +218,6 @@ class Store:
         if same is not None and not view.spec_hash:
             # It was created for a run: taking its annotation away does not change that.
             view = structs.replace(view, spec_hash=same.view.spec_hash)
-        if (known is None or known.view != view) and not self._reserve_pod(key, name, view):
-            self._forget_gone(key, seen, [*seen.gone])
-            view = without_details(view)
-            if not self._reserve_pod(key, name, view):
-                # A Pod that is not kept must not look like one that is missing.
-                self._forget_pod(key, name, version)
-                if key in self._jobs:
-                    seen.crowded = True
-                    self._drop(key)
-                return True
         self._owners[key[0], name] = key
         if known is not None and known.view == view:
             known.version = version
@@ -261,11 +226,8 @@ class Store:
         forgotten = {"epochs_due": 0.0, "epochs_until": "", "epochs": ()}
         log = structs.replace(same.log, **forgotten) if same is not None else UNREAD
         seen.pods[name] = SeenPod(version, self._now(), view, log)
-        self._forget_gone(key, seen, {name} & seen.gone.keys())
+        seen.gone.pop(name, None)
         return True
-
-    def _reserve_pod(self, key: JobKey, name: str, view: PodView, what: str = "pod") -> bool:
-        return self._budget.reserve(key[0], (key, what, name), size_of(view), _EACH_POD)
 
     def _forget_pod(self, key: JobKey, name: str, version: int, *, unseen: bool = False) -> bool:
         seen = self._jobs.get(key)
@@ -275,18 +237,11 @@ class Store:
         del seen.pods[name]
         self._owners.pop((key[0], name), None)
         self._leaving.discard(known.view.uid)
-        self._budget.release((key, "pod", name))
-        self._budget.release((key, "tail", name))
-        self._forget_gone(key, seen, {name} & seen.gone.keys())
-        if seen.maps and self._reserve_pod(key, name, known.view, "gone"):
+        seen.gone.pop(name, None)
+        if seen.maps:
             seen.gone[name] = Gone(known.view, self._now(), unseen)
         self._drop(key)
         return True
-
-    def _forget_gone(self, key: JobKey, seen: SeenJob, names: Iterable[str]) -> None:
-        for name in names:
-            del seen.gone[name]
-            self._budget.release((key, "gone", name))
 
     # ---- ConfigMaps ----------------------------------------------------------------------------
 
@@ -331,11 +286,13 @@ class Store:
         limit = STORED_BYTES if slot == "config" else RECORD_BYTES
         if (length := sum(map(len, reduced["data"].values()))) > limit:
             problem = f"it has {length // 1024} KiB; at most {limit // 1024} KiB are read"
-        if not problem and not self._budget.reserve(key[0], (key, slot), size):
-            problem = "the watcher has no memory for it: the ConfigMaps of all jobs are too large"
+        cap = self._caps["config" if slot == "config" else "records"]
+        if not problem and not cap.take(key[0], (key, slot), size + _EACH):
+            what = "jobs" if slot == "config" else "records and host lists of the jobs"
+            problem = f"the {what} of its namespace have more than {cap.most // _MIB} MiB"
         self._unread.discard((key, slot))
         if problem:
-            self._budget.release((key, slot))
+            cap.release((key, slot))
             # By which it is reported and written.
             known_fields = {"name", "namespace", "uid", "resourceVersion"}
             metadata = {k: v for k, v in value["metadata"].items() if k in known_fields}
@@ -354,15 +311,15 @@ class Store:
         return True
 
     def _forget_map(self, key: JobKey, seen: SeenJob, slot: str) -> None:
-        self._budget.release((key, slot))
+        self._caps["config" if slot == "config" else "records"].release((key, slot))
         self._unread.discard((key, slot))
         setattr(seen, slot, None)
         if slot == "config":
-            self._budget.release(key)
+            self._caps["replicas"].release(key)
         if slot != "hosts":
             # Whoever deletes the record of a run begins another, as `etcompile restart` does: what
             # was seen to go in that run is no loss of the next.
-            self._forget_gone(key, seen, [*seen.gone])
+            seen.gone.clear()
 
     def saw_batch(self, value: Object, *, gone: bool = False) -> None:
         """A Job of Kubernetes as an event shows it."""
@@ -382,7 +339,7 @@ class Store:
         if news:
             self._changed(key)
 
-    def left(self, kind: str, place: str | None, listed: set[Name], version: int) -> None:
+    def left(self, kind: str, place: str | None, listed: Collection[Name], version: int) -> None:
         """Forgets objects that a complete list of a namespace, or of all, does not have.
 
         Args:
@@ -413,7 +370,6 @@ class Store:
     def _drop(self, key: JobKey) -> None:
         seen = self._jobs.get(key)
         if seen is not None and not (seen.maps or seen.pods or seen.batch):
-            self._forget_gone(key, seen, [*seen.gone])
             del self._jobs[key]
 
 

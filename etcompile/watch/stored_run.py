@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile import backend
-from etcompile.backend import services
 from etcompile.compiler.run import pods, situation_of_some
 from etcompile.compiler.stored import (
     StoredJobError,
@@ -25,7 +24,6 @@ from etcompile.model import MOST_PODS, Member, Role
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.schedulers import COSCHEDULING_GROUP
 from etcompile.watch.job_view import LARGEST_COPY, digest
-from etcompile.watch.pod_view import MOST_WORDS, PodView, Ran, RanContainer, ran
 
 _ARGO_ID = "argocd.argoproj.io/tracking-id"
 _LABELS = (
@@ -144,9 +142,6 @@ def outside_of_gang(pod: Object) -> LiveObject:
     return {**pod, "metadata": {**metadata, "labels": labels}}
 
 
-_MOST_COMPARED = 100  # programs of ended Pods of which it is remembered whether they are declared
-
-
 @contextmanager
 def _reading() -> Iterator[None]:
     """Blames the stored job for what cannot be made of it."""
@@ -165,7 +160,6 @@ class StoredRun:
         tracking: What the tool that declares the ConfigMap puts on its objects.
         text: The job, as it is written there.
         namespace: Where it is, whatever the job says.
-        admitted: By role, what admission makes of the main container, where somebody has asked.
     """
 
     def __init__(self, config: Mapping[str, Any], most: int = MOST_PODS) -> None:
@@ -179,8 +173,6 @@ class StoredRun:
         self.created = seconds(metadata.get("creationTimestamp")) or 0.0
         self.namespace: str = metadata["namespace"]
         self.tracking = Tracking.of(metadata)
-        self._compared: dict[tuple[str, Ran], str] = {}
-        self.admitted: dict[str, RanContainer | None] = {}
         if STORED_JOB not in (config.get("data") or {}):
             raise StoredJobError(f"it has no {STORED_JOB}")
         self.text: str = config["data"][STORED_JOB]
@@ -210,12 +202,6 @@ class StoredRun:
         return {role.pod_name(member): role for role in self.job.roles for member in role.members}
 
     @cached_property
-    def service_names(self) -> frozenset[str]:
-        """The names of the job's Services."""
-        values = services.objects(self.job, self.settings)
-        return frozenset(value["metadata"]["name"] for value in values)
-
-    @cached_property
     def _situation(self) -> backend.Situation:
         return situation_of_some(self.job, self.settings, read_declared(self._value), self._edits)
 
@@ -240,34 +226,6 @@ class StoredRun:
         marks = self.tracking.as_on(tracking) if tracking else self.tracking
         marked = (marks.on(value, self.namespace) for value in values)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
-
-    @_reading()
-    def difference(self, pod: PodView) -> str:
-        """What a Pod that has ended ran that the job does not declare for it; empty if nothing."""
-        if self._compared.get((pod.role, pod.ran)) == "":
-            return ""  # as others of its role: none of them need be compiled for this
-        problem = self._compared.get((pod.name, pod.ran))
-        if problem is not None:
-            return problem
-        problem = ""
-        role, compiled = self.job.role(pod.role), self.pods(pod.role, [pod.index])
-        if role is not None and compiled and self.admitted.get(role.name) not in pod.ran:
-            [(_, value)] = compiled
-            name, written = role.template.main, role.template.main_container
-            main = next(container for container in ran(value["spec"]) if container.name == name)
-            problem = difference(pod.ran, main, written, patched=bool(self._edits))
-        if len(self._compared) >= _MOST_COMPARED:
-            self._compared.clear()  # somebody makes Pods that all run something else
-        self._compared[pod.name if problem else pod.role, pod.ran] = problem
-        return problem
-
-    def admits(self, role: str, live: Mapping[str, Any]) -> None:
-        """Takes what the API server would run of a role for what the job declares."""
-        own = self.job.role(role)
-        main = own.template.main if own else ""
-        containers = (container for container in ran(live["spec"]) if container.name == main)
-        self.admitted[role] = next(containers, None)
-        self._compared.clear()
 
     @_reading()
     def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
@@ -301,36 +259,3 @@ class StoredRun:
             {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}
             for value in backend.generated(self.job, self.settings.secret)
         ]
-
-
-def difference(
-    live: Ran, compiled: RanContainer, written: Mapping[str, Any], *, patched: bool
-) -> str:
-    """What the main container of a Pod ran that the job does not declare; empty if nothing.
-
-    Images may come from a mirror: the end of their paths counts. A Pod that another version of
-    etcompile has made may be wrapped in other words: what the job's author wrote ends them.
-
-    Args:
-        patched: Whether overlays may have changed what was written.
-    """
-    main = next((container for container in live if container.name == compiled.name), None)
-    if main is None:
-        return f"it has no container {compiled.name}"
-    if not f"/{_path(main.image)}".endswith(f"/{_path(compiled.image)}"):
-        return f"its container {main.name} runs the image {main.image[:100]}"
-    [own] = ran({"containers": [{**written, "name": compiled.name}]})
-    if patched or main.words == compiled.words or not 0 < len(own.words) < MOST_WORDS:
-        return ""
-    if main.words[-len(own.words) :] == own.words:
-        return ""
-    return f"its container {main.name} runs another command"
-
-
-def _path(image: str) -> str:
-    """The path of an image, without its registry, tag and digest."""
-    first, slash, rest = image.partition("@")[0].partition("/")
-    is_registry = slash and (first == "localhost" or "." in first or ":" in first)
-    path = rest if is_registry else first + slash + rest
-    directory, slash, name = path.rpartition("/")
-    return f"{directory}{slash}{name.partition(':')[0]}"

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 from msgspec import structs
 
+from etcompile.integrations.watcher_manifests import OPTIONAL, needed, rules_of
 from etcompile.watch import actions
 from etcompile.watch.actions import (
     CreatePod,
@@ -18,7 +19,6 @@ from etcompile.watch.actions import (
     WriteHosts,
     WriteStatus,
 )
-from etcompile.watch.authorization import OPTIONAL, needed
 from etcompile.watch.deciding import decide
 from etcompile.watch.pod_view import BatchView
 from specs import kubeflow_job, replicas, scale_in, scale_out, training_job, worker
@@ -254,7 +254,7 @@ def test_et_operator_37_nothing_is_done_before_it_is_written_down() -> None:
 
 def every_rule() -> list[dict]:
     """What the watcher may do if every option is chosen."""
-    return [*needed(), *(rule for right in OPTIONAL.values() for rule in right.rules)]
+    return [*needed(), *(rule for part in OPTIONAL.values() for rule in rules_of(part))]
 
 
 def test_et_operator_38_no_command_is_run_in_any_pod() -> None:

@@ -24,8 +24,8 @@ from unittest.mock import Mock, patch
 import pytest
 
 from etcompile.goodput import Goodput
+from etcompile.kubeapi.controller.endpoints import Endpoints
 from etcompile.watch.controller import Choices, Watcher
-from etcompile.watch.metrics import Endpoints
 from etcompile.watch.reconciler import Reconciler
 from watcher_series import metrics
 

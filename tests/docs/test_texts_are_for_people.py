@@ -21,7 +21,6 @@ READERS = {
     "load/syntax.py": "PyYAML and libyaml",
     "rollout/refusals.py": "the API server",
     "status/replicas.py": "us; a word that was said is not said again",
-    "watch/authorization.py": "the API server",
 }
 """Modules that read texts of others, and whose."""
 TEXTS = frozenset({"because", "hint", "message", "problem", "reason", "reasons", "why"})

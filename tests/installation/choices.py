@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.watch.manifests import Installation
+from etcompile.integrations.watcher_manifests import Installation
 
 IMAGE = "registry.example/etcompile:1.2.3"
 REGISTRY = {"repository": "registry.example/etcompile", "tag": "1.2.3"}
@@ -13,7 +13,6 @@ ALL = Installation("ops", None, image=IMAGE)
 
 RIGHTS = {
     "logs": ("readLogs", "components/read-logs"),
-    "quotas": ("readQuotas", "components/read-quotas"),
     "removal": ("removeFinished", "components/remove-finished"),
     "gangs": ("removePodGroups", "components/remove-pod-groups"),
 }
@@ -38,24 +37,17 @@ CHOICES: dict[str, tuple[Installation, dict[str, Any]]] = {
         {"allNamespaces": True, "readLogs": True},
     ),
     "no policy": (structs.replace(HERE, policy=False), {"policy": {"create": False}}),
-    "a selector": (
-        structs.replace(HERE, selector="team in (nlp, ml),tier!=test"),
-        {"selector": "team in (nlp, ml),tier!=test"},
-    ),
+    "another name": (structs.replace(HERE, name="night"), {"fullnameOverride": "night"}),
     "more replicas": (structs.replace(HERE, replicas=3), {"replicas": 3}),
     "metrics": (
         structs.replace(HERE, pod_monitor=True, dashboard=True),
         {"podMonitor": {"enabled": True}, "dashboard": {"enabled": True}},
     ),
-    "another name": (structs.replace(HERE, name="night"), {"fullnameOverride": "night"}),
     "all at once": (
-        Installation(
-            *("ops", None, IMAGE, "a=b", 4, True, False, "night", True, True, True, True, True)
-        ),
+        Installation(*("ops", None, IMAGE, 4, True, False, "night", True, True, True, True)),
         {
             "fullnameOverride": "night",
             "allNamespaces": True,
-            "selector": "a=b",
             "replicas": 4,
             **{value: True for value, _ in RIGHTS.values()},
             "policy": {"create": False},

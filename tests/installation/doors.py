@@ -6,6 +6,7 @@ calls things its own way: `Door` knows how, and `alike` makes their objects comp
 
 import copy
 import json
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,8 +16,9 @@ import yaml
 from msgspec import Struct
 
 from etcompile.cli.watch import command
-from etcompile.watch.authorization import POLICY
-from etcompile.watch.manifests import NAME, Installation, manifests
+from etcompile.integrations.watcher_manifests import NAME, POLICY, Installation, manifests
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model.protocol import JOB_LABEL
 from installation.choices import REGISTRY
 
 ROOT = Path(__file__).parents[2]
@@ -199,3 +201,18 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_renamed(inner, names) for inner in value]
     return names.get(value, value) if isinstance(value, str) else value
+
+
+def is_guarded(cluster: Cluster, namespace: str) -> bool | None:
+    """Whether the policy holds in a namespace; None if that cannot be found out.
+
+    It lets nobody write a ConfigMap of a certain name, which a dry run shows.
+    """
+    check = "etcompile-policy-check"
+    metadata = {"name": check, "namespace": namespace, "labels": {JOB_LABEL: check}}
+    example = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    try:
+        cluster.create(example, field_manager="test", dry_run=True)
+    except ClusterError as error:
+        return True if re.search(rf"'{POLICY}(\.[^']*)?'", error.message) else None
+    return False

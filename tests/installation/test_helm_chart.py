@@ -20,9 +20,7 @@ VALUES = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
 EVERYTHING: dict[str, Any] = {
     "namespaces": ["ml", "nlp"],
-    "selector": "team=nlp",
     "readLogs": True,
-    "readQuotas": True,
     "removeFinished": True,
     "removePodGroups": True,
     "image": {"digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},

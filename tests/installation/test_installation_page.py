@@ -10,9 +10,8 @@ import pytest
 import yaml
 from msgspec import structs
 
+from etcompile.integrations.watcher_manifests import POLICY, Installation, manifests
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
-from etcompile.watch.authorization import POLICY
-from etcompile.watch.manifests import Installation, manifests
 from installation.choices import HERE, IMAGE
 from installation.doors import (
     CHART,

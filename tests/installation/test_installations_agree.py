@@ -7,9 +7,8 @@ import yaml
 from msgspec import structs
 
 from etcompile._version import IS_RELEASE, __version__
+from etcompile.integrations.watcher_manifests import POLICY, Installation, kustomize_file
 from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
-from etcompile.watch.authorization import POLICY, kustomize_file
-from etcompile.watch.manifests import Installation
 from installation.choices import CHOICES, HERE, IMAGE, REGISTRY, RIGHTS
 from installation.doors import (
     KUSTOMIZE,

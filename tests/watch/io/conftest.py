@@ -5,12 +5,11 @@ import urllib.error
 from collections.abc import Callable, Collection, Iterator
 
 import pytest
-from watched import ALL, QUICK, Place, Running
+from watched import QUICK, Place, Running
 
+from etcompile.integrations.watcher_manifests import Installation, manifests
 from etcompile.kubeapi import connect
-from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import Timeouts
-from etcompile.watch.manifests import Installation, manifests
 from installation.choices import IMAGE, RIGHTS
 from installation.doors import Rendered, by_helm, by_kustomize, overlay
 
@@ -101,14 +100,11 @@ def watching(control_plane, namespace, granted) -> Iterator[Callable[..., Runnin
         without: tuple[str, str] | None = None,
         leads: bool = True,
         timeouts: Timeouts = QUICK,
-        chosen: Selector = ALL,
         rights: Collection[str] = (),
     ) -> Running:
         token = granted(without, rights=rights)
         kubeconfig = control_plane.kubeconfig(token=token, namespace=namespace, server=server)
-        started.append(
-            Running(kubeconfig, namespace, leads=leads, timeouts=timeouts, chosen=chosen)
-        )
+        started.append(Running(kubeconfig, namespace, leads=leads, timeouts=timeouts))
         return started[-1].start()
 
     yield start

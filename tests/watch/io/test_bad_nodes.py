@@ -17,8 +17,8 @@ from watched import QUICK, Place, Running, eventually, is_ready
 
 from commandline import etcompile
 from controlplane.server import ControlPlane
+from etcompile.integrations.watcher_manifests import NAME, Installation, manifests
 from etcompile.kubeapi import connect
-from etcompile.watch.manifests import NAME, Installation, manifests
 from specs import kubeflow_job
 
 GOOD, BAD = [f"good-{number}" for number in range(8)], "bad"

@@ -15,7 +15,6 @@ from etcompile.watch.actions import EmitEvent, ReadEpochs
 from etcompile.watch.job_view import PodLog
 from etcompile.watch.ledger import Memory
 from etcompile.watch.log_reader import LogReader
-from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.object_control import ObjectControl
 from etcompile.watch.store import Case, SeenJob, Store
 from watch.rules.supervised import begins, failed
@@ -65,7 +64,7 @@ def logs() -> Logs:
 
 @pytest.fixture
 def store() -> Store:
-    store = Store(lambda key: None, MemoryBudget(10**9, 10**9))
+    store = Store(lambda key: None)
     store.saw_pod(POD)
     return store
 
@@ -74,7 +73,12 @@ def store() -> Store:
 def events() -> Any:
     """What people are told."""
     told: list[EmitEvent] = []
-    return SimpleNamespace(told=told, report=lambda key, event, *about: told.append(event))
+
+    def emit(about: Any, reason: str, message: str, *, warning: bool, once: str = "") -> None:
+        if once not in [event.uid for event in told]:
+            told.append(EmitEvent(reason, message, about.name, once, warning=warning))
+
+    return SimpleNamespace(told=told, emit=emit)
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from watched import LEASE, ONCE, eventually
 
 from etcompile.kubeapi import connect
-from etcompile.model.protocol import WATCHES
-from etcompile.watch.leader_election import LeaderElection
+from etcompile.kubeapi.controller.lease import Lease
+from etcompile.model.protocol import WATCHER, WATCHES
 
 
 @pytest.fixture
@@ -16,13 +16,13 @@ def contender(control_plane, namespace):
     """`contender(name, server=URL)`: somebody who wants the Lease of this namespace."""
     opened = []
 
-    def make(name: str, server: str = "") -> LeaderElection:
+    def make(name: str, server: str = "") -> Lease:
         kubeconfig = control_plane.kubeconfig(
             token="admin-token", namespace=namespace, server=server
         )
         cluster = connect(kubeconfig=kubeconfig, retries=ONCE, timeout=2)
         opened.append(cluster)
-        return LeaderElection(cluster, namespace, "lease", name, LEASE)
+        return Lease(cluster, namespace, "lease", name, WATCHER, LEASE)
 
     yield make
     for cluster in opened:
@@ -41,7 +41,7 @@ def test_of_many_that_start_at_once_one_leads(contender):
     all_of_them = [contender(f"watcher-{number}") for number in range(8)]
     at_once = threading.Barrier(len(all_of_them))
 
-    def run(one: LeaderElection) -> None:
+    def run(one: Lease) -> None:
         at_once.wait()
         one.attempt()
 
@@ -120,8 +120,8 @@ def test_lease_names_what_its_watcher_watches(control_plane, namespace):
     kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
     marks = {"labels": {WATCHES: ""}, "annotations": {WATCHES: "nlp,vision"}}
     with connect(kubeconfig=kubeconfig, retries=ONCE, timeout=2) as cluster:
-        assert LeaderElection(cluster, namespace, "older", "first", LEASE).attempt()
+        assert Lease(cluster, namespace, "older", "first", WATCHER, LEASE).attempt()
         for name in ("older", "newer"):
-            assert LeaderElection(cluster, namespace, name, "first", LEASE, marks).attempt()
+            assert Lease(cluster, namespace, name, "first", WATCHER, LEASE, marks).attempt()
             lease = cluster.get(cluster.resource("coordination.k8s.io/v1", "Lease"), name)
             assert marks.items() <= lease["metadata"].items()

@@ -3,7 +3,6 @@
 import pytest
 
 from etcompile.watch.maps import change
-from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.store import Store
 
 KEY = ("ml", "bert")
@@ -32,7 +31,7 @@ def told() -> list:
 
 @pytest.fixture
 def seen(told) -> Store:
-    return Store(told.append, MemoryBudget(2**30, 2**30))
+    return Store(told.append)
 
 
 def view(seen: Store):

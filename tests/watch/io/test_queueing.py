@@ -3,7 +3,7 @@
 import threading
 import time
 
-from etcompile.watch.workqueue import WorkQueue
+from etcompile.kubeapi.controller.work_queue import WorkQueue
 
 A, B = ("ml", "a"), ("ml", "b")
 
@@ -11,18 +11,18 @@ A, B = ("ml", "a"), ("ml", "b")
 def test_many_wishes_for_one_job_are_one_look():
     queue = WorkQueue()
     for _ in range(100):
-        queue.want(A)
-    queue.want(B)
+        queue.enqueue(A)
+    queue.enqueue(B)
     assert queue.depth == 2
     assert [queue.take(), queue.take()] == [A, B]
 
 
 def test_what_happens_to_a_job_in_hand_is_another_look_afterwards():
     queue = WorkQueue()
-    queue.want(A)
+    queue.enqueue(A)
     assert queue.take() == A
-    queue.want(A)
-    queue.want(B)
+    queue.enqueue(A)
+    queue.enqueue(B)
     assert queue.take() == B  # and not A, which is in hand
     queue.done(A)
     assert queue.take() == A
@@ -30,7 +30,7 @@ def test_what_happens_to_a_job_in_hand_is_another_look_afterwards():
 
 def test_a_job_is_looked_at_again_when_its_time_comes():
     queue = WorkQueue()
-    queue.want(A)
+    queue.enqueue(A)
     queue.take()
     begun = time.monotonic()
     queue.done(A, begun + 0.1)
@@ -45,30 +45,20 @@ def test_times_that_were_put_off_are_not_kept():
     weeks = time.monotonic() + 1_000_000
     for number in range(10_000):
         key = keys[number % len(keys)]
-        queue.want(key)
+        queue.enqueue(key)
         assert queue.take() == key
         queue.done(key, weeks - number)
     assert len(queue._timers) < 200  # noqa: SLF001
-    queue.want(A)
+    queue.enqueue(A)
     queue.take()
     queue.done(A, time.monotonic() + 0.05)
-    assert queue.take() == A
-
-
-def test_a_look_can_be_brought_forward_and_is_never_put_off_by_that():
-    queue = WorkQueue()
-    queue.want(A)
-    queue.take()
-    queue.done(A, time.monotonic() + 1_000)
-    queue.soon(A, time.monotonic() + 2_000)
-    queue.soon(A, time.monotonic() + 0.05)
     assert queue.take() == A
 
 
 def test_a_later_wish_takes_the_place_of_an_earlier_one():
     queue = WorkQueue()
     for again in (time.monotonic() + 0.05, None):
-        queue.want(A)
+        queue.enqueue(A)
         queue.take()
         queue.done(A, again)
     taken = []
@@ -84,8 +74,8 @@ def test_a_later_wish_takes_the_place_of_an_earlier_one():
 def test_a_namespace_with_many_jobs_does_not_make_another_one_wait():
     queue = WorkQueue()
     for number in range(1000):
-        queue.want(("many", f"job-{number}"))
-    queue.want(("few", "job"))
+        queue.enqueue(("many", f"job-{number}"))
+    queue.enqueue(("few", "job"))
     first = [queue.take() for _ in range(4)]
     assert ("few", "job") in first[:2]
     assert first[2:] == [("many", "job-1"), ("many", "job-2")]

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from watched import eventually, training_job
 
 from etcompile.cli.watch import command
+from etcompile.integrations.watcher_manifests import NAME, Installation, manifests
+from etcompile.kubeapi.controller.endpoints import Endpoints
 from etcompile.load import parse
-from etcompile.watch.manifests import NAME, Installation, manifests
-from etcompile.watch.metrics import Endpoints
 
 
 def written(*arguments: str) -> list[dict]:
@@ -32,7 +32,6 @@ def test_the_manifests_of_a_namespace_hold_no_right_beyond_it():
     ("option", "resource", "verb"),
     [
         ("--read-logs", "pods/log", "get"),
-        ("--read-quotas", "resourcequotas", "watch"),
         ("--remove-finished", "rolebindings", "delete"),
         ("--remove-pod-groups", "podgroups", "delete"),
     ],
@@ -57,19 +56,19 @@ def test_the_policy_comes_first_and_may_be_left_out():
 
 
 def test_the_manifests_for_all_namespaces_bring_their_own():
-    objects = written("--all-namespaces", "--selector", "team=nlp", "--image", "here/etcompile:1")
+    objects = written("--all-namespaces", "--image", "here/etcompile:1")
     kinds = [value["kind"] for value in objects]
     assert kinds[0] == "Namespace"
     assert "ClusterRole" in kinds
     pod = objects[-1]["spec"]["template"]["spec"]["containers"][0]
     assert pod["image"] == "here/etcompile:1"
-    assert pod["args"][:4] == ["watch", "--all-namespaces", "--selector", "team=nlp"]
+    assert pod["args"][:2] == ["watch", "--all-namespaces"]
 
 
 def test_the_deployment_s_arguments_are_ones_that_the_command_knows(monkeypatch):
-    arguments = written("--namespace", "ml", "--selector", "a=b")[-1]["spec"]["template"]["spec"][
-        "containers"
-    ][0]["args"]
+    arguments = written("--namespace", "ml")[-1]["spec"]["template"]["spec"]["containers"][0][
+        "args"
+    ]
     assert arguments[0] == "watch"
     with command.make_context("watch", arguments[1:]) as context:
         assert context.params["namespaces"] == ("ml",)
@@ -185,18 +184,16 @@ def test_a_check_that_fails_is_answered_with_503():
     ("arguments", "words"),
     [
         (["-n", "a", "-A"], "cannot be combined"),
-        (["--selector", "a b"], "not a valid label selector requirement"),
         (["--manifests"], "needs --namespace NS or --all-namespaces"),
         (["--image", "x"], "needs --manifests"),
         (["--read-logs"], "needs --manifests"),
-        (["--read-quotas"], "needs --manifests"),
         (["--remove-finished"], "needs --manifests"),
         (["--remove-pod-groups"], "needs --manifests"),
+        (["--name", "Night_Shift"], "not a name that objects of Kubernetes can have"),
+        (["--name", "n" * 64], "not a name that objects of Kubernetes can have"),
         (["--without-policy"], "needs --manifests"),
         (["--pod-monitor"], "needs --manifests"),
         (["--dashboard"], "needs --manifests"),
-        (["--name", "Night_Shift"], "not a name that objects of Kubernetes can have"),
-        (["--name", "n" * 64], "not a name that objects of Kubernetes can have"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, words):

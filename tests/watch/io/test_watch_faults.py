@@ -10,9 +10,9 @@ import threading
 import pytest
 from watched import ONCE, eventually, training_job
 
+from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import connect
-from etcompile.watch.manifests import NAME
-from etcompile.watch.reflector import Reflector
+from etcompile.kubeapi.controller.informer import Informer
 
 
 def started(place, workers: int = 3) -> None:
@@ -130,10 +130,10 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
     lists: list[set[str]] = []
     names: set[str] = set()
 
-    def saw(value, *, gone):
+    def saw(value, gone):
         names.add(value["metadata"]["name"])
 
-    def left(kind, place, listed, version):
+    def left(listed, version):
         lists.append({name for _, name in listed})
 
     def template(name: str) -> dict:
@@ -148,19 +148,15 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
 
     kubeconfig = control_plane.kubeconfig(token="admin-token", server=proxy.url)
     with connect(kubeconfig=kubeconfig, retries=ONCE, timeout=5) as cluster:
-        restarts, stop = [], threading.Event()
+        restarts = []
+
         # This API server reads pod templates straight from etcd, which forgets on demand.
-        stream = Reflector(
-            cluster,
-            "v1",
-            "PodTemplate",
-            namespace,
-            "a=b",
-            saw,
-            left,
-            lambda kind, reason, error: restarts.append(reason),
-        )
-        thread = threading.Thread(target=stream.run, args=(stop,))
+        def failed(error) -> bool:
+            restarts.append("expired" if error.expired else "error")
+            return True
+
+        stream = Informer(cluster, "v1", "PodTemplate", namespace, saw, left, failed, labels="a=b")
+        thread = threading.Thread(target=stream.run)
         thread.start()
         assert stream.synced.wait(10)
         cluster.create(template("one"))
@@ -174,7 +170,7 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
         eventually(lambda: {"one", "unseen-0", "unseen-1", "unseen-2"} <= lists[-1])
         assert "expired" in restarts
         assert len(lists) == 2
-        stop.set()
+        stream.close()
         cluster.close()
         thread.join(10)
 

@@ -12,8 +12,8 @@ import pytest
 from msgspec import structs
 from watched import QUICK, Place, eventually
 
+from etcompile.integrations.watcher_manifests import NAME
 from etcompile.model.run_record import RestartHistory
-from etcompile.watch.manifests import NAME
 from specs import dlrover_type, elastic_job
 
 ARGO = "argocd.argoproj.io/tracking-id"

@@ -5,10 +5,10 @@ import logging
 import pytest
 from watched import eventually, training_job
 
+from etcompile.integrations.watcher_manifests import NAME, Installation, manifests
 from etcompile.kubeapi import Cluster, ClusterError, connect
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.watch.authorization import is_guarded
-from etcompile.watch.manifests import NAME, Installation, manifests
+from installation.doors import is_guarded
 
 MAPS = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
@@ -127,7 +127,7 @@ def test_who_cleans_up_may_delete_them(place, user, guarded):
 
 def test_the_watcher_does_its_work_under_the_policy(place, guarded, watching, caplog):
     caplog.set_level(logging.WARNING, "etcompile.watch")
-    watching(rights=["quotas"])
+    watching()
     place.kubelets()
     place.submit(training_job())
     eventually(lambda: place.whole(2))
@@ -143,24 +143,6 @@ def test_the_watcher_does_its_work_under_the_policy(place, guarded, watching, ca
         and "dryRun=All" not in event["requestURI"]
     ]
     assert refusals == []
-    assert "everyone who can write ConfigMaps" not in caplog.text
-
-
-def test_without_the_policy_the_watcher_says_at_start_whom_it_trusts(place, watching, caplog):
-    caplog.set_level(logging.WARNING, "etcompile.watch")
-    watching()
-    said = eventually(
-        lambda: [m for m in caplog.messages if "everyone who can write ConfigMaps" in m]
-    )
-    assert len(said) == 1
-    assert place.namespace in said[0]
-    assert "docs/security.md" in said[0]
-    assert is_guarded(place.cluster, place.namespace) is False
-
-
-def test_who_may_not_ask_is_told_that_nothing_is_known(place, user, caplog):
-    nobody = user("nobody", PODS)
-    assert is_guarded(nobody, place.namespace) is None
 
 
 def test_the_policy_for_all_namespaces_is_one_the_api_server_takes(place):

@@ -15,6 +15,7 @@ from watched import eventually, is_ready, training_job
 
 import etcompile
 from etcompile.compiler.stored import StoredJobError
+from etcompile.kubeapi.controller.backoff import backoff
 from etcompile.model.run_record import (
     VERSION,
     Leaving,
@@ -27,11 +28,9 @@ from etcompile.model.run_record import (
 from etcompile.watch.actions import Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.job_view import JobView, hosts_record
-from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.pod_view import PodView
 from etcompile.watch.store import Store
 from etcompile.watch.stored_run import StoredRun
-from etcompile.watch.workqueue import backoff
 
 FUZZ = 400
 
@@ -222,8 +221,9 @@ def labelled(number: int, namespace: str, size: int, key: str = "record") -> dic
     return {"metadata": metadata, "data": {key: "x" * size}}
 
 
-def test_one_namespace_cannot_take_the_room_of_others():
-    seen = Store(lambda _key: None, MemoryBudget(1_000_000, 500_000))
+def test_jobs_of_other_namespaces_are_read_when_one_is_beyond_the_cap(monkeypatch):
+    monkeypatch.setattr("etcompile.watch.store._RECORDS", 500_000)
+    seen = Store(lambda _key: None)
     for number in range(1, 50):
         seen.saw_map(labelled(number, "greedy", 100_000))
     seen.saw_map(labelled(90, "modest", 100_000))
@@ -231,12 +231,13 @@ def test_one_namespace_cannot_take_the_room_of_others():
     assert kept == [1, 2, 3, 4]
     assert seen.job(("modest", "j90")).status.data
     refused = seen.job(("greedy", "j9")).status
-    assert "no memory" in refused.problem
+    assert "more than" in refused.problem
     assert not refused.data
 
 
-def test_what_goes_makes_room():
-    seen = Store(lambda _key: None, MemoryBudget(250_000, 250_000))
+def test_a_job_beyond_the_cap_is_read_when_another_is_gone(monkeypatch):
+    monkeypatch.setattr("etcompile.watch.store._RECORDS", 250_000)
+    seen = Store(lambda _key: None)
     for number in (1, 2):
         seen.saw_map(labelled(number, "ml", 100_000))
     seen.saw_map(labelled(3, "ml", 100_000))
@@ -261,8 +262,9 @@ def test_what_goes_makes_room():
     assert seen.job(("ml", "j3")).status.data
 
 
-def test_config_maps_without_end_are_not_remembered_without_end():
-    seen = Store(lambda _key: None, MemoryBudget(100_000, 100_000))
+def test_config_maps_beyond_the_cap_take_bounded_memory(monkeypatch):
+    monkeypatch.setattr("etcompile.watch.store._RECORDS", 100_000)
+    seen = Store(lambda _key: None)
     for number in range(1, 5000):
         seen.saw_map(labelled(number, "greedy", 10))
     assert len(seen.known()) < 1200

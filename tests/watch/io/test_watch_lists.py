@@ -7,7 +7,7 @@ import time
 import pytest
 from watched import eventually, is_ready, training_job
 
-from etcompile.watch.manifests import NAME
+from etcompile.integrations.watcher_manifests import NAME
 from world import mpi_job
 
 QUIET = 1.5

@@ -9,7 +9,6 @@ import pytest
 from watched import eventually, training_job
 
 from etcompile.compiler.stored import StoredJobError, read_text
-from etcompile.watch.memory_limits import MemoryBudget
 from etcompile.watch.store import Store
 from specs import dlrover_type, elastic_job, kubeflow_job
 from world import of_replicas
@@ -38,7 +37,7 @@ def kept(root: Any) -> dict[str, int]:
     return found
 
 
-STEADY = ("_streams", "_quotas", "_threads", "_waiting", "_timers", "checked")
+STEADY = ("_informers", "_threads", "_waiting", "_timers", "checked")
 """What depends on namespaces alone, empties by itself, or has a bound (test_queueing)."""
 
 
@@ -111,7 +110,7 @@ def config_map(version: int = 1) -> dict[str, Any]:
 
 @pytest.fixture
 def seen() -> Store:
-    return Store(lambda _key: None, MemoryBudget(2**30, 2**30))
+    return Store(lambda _key: None)
 
 
 def test_nothing_is_kept_of_namespaces_that_came_and_went(seen):

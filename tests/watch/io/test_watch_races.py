@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from watched import eventually, made, pods, training_job
 
+from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.manifests import NAME
 from specs import kubeflow_job, replicas, scale_in
 
 LAG = 0.5

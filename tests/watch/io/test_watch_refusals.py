@@ -5,7 +5,7 @@ import time
 import pytest
 from watched import eventually, training_job
 
-from etcompile.watch.manifests import NAME
+from etcompile.integrations.watcher_manifests import NAME
 from etcompile.watch.reconciler import Reconciler
 
 
@@ -69,40 +69,22 @@ def patient(monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("how", ["raised", "deleted"])
-def test_a_replacement_comes_as_soon_as_a_quota_has_room_again(place, watching, how):
-    watching(rights=["quotas"])
-    started(place, 3)
-    quota(place, 3)
-    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-1", grace=0)
-    eventually(lambda: (403, "bert-worker-1") in created(place))
-    kind = place.cluster.resource("v1", "ResourceQuota")
-    if how == "deleted":
-        place.cluster.delete(kind, "few")
-    else:
-        hard = {"pods": "9"}
-        place.cluster.patch(kind, "few", {"spec": {"hard": hard}})
-        place.cluster.patch(kind, "few", {"status": {"hard": hard}}, subresource="status")
-    eventually(lambda: place.whole(3))
-
-
-@pytest.mark.usefixtures("patient")
 def test_of_many_pods_of_a_role_that_a_quota_refuses_a_few_are_tried(place, watching):
-    running = watching(rights=["quotas"])
+    running = watching()
     started(place, 60)
     running.stop()
     pods = place.cluster.resource("v1", "Pod")
     for number in range(60):
         place.cluster.delete(pods, f"bert-worker-{number}", grace=0)
     quota(place, 1)
-    watching(rights=["quotas"])
+    watching()
     eventually(lambda: created(place))
     eventually(lambda: place.told("Refused"))
     assert len(created(place)) < 40
     assert len({name for _, name in created(place)}) < 40
 
 
-def test_without_the_right_to_see_quotas_everything_happens_all_the_same(place, watching):
+def test_a_refused_replacement_is_created_when_the_quota_is_gone(place, watching):
     watching()
     started(place, 2)
     quota(place, 2)

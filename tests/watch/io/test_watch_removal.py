@@ -6,7 +6,7 @@ import time
 import pytest
 from watched import eventually
 
-from etcompile.watch.manifests import NAME
+from etcompile.integrations.watcher_manifests import NAME
 from specs import kubeflow_job, replicas
 from world import mpi_job
 
@@ -130,7 +130,7 @@ def test_what_may_not_be_removed_stays_and_that_is_told_once(place, watching, ho
 def test_the_watcher_s_rights_are_enough_to_remove_a_job_and_what_is_left_is_asked_for_once(
     place, watching
 ):
-    watching(rights=["removal", "quotas"])
+    watching(rights=["removal"])
     place.kubelets()
     types = {"Master": replicas("PyTorchJob", 1), "Worker": replicas("PyTorchJob", 2)}
     place.submit(kubeflow_job("PyTorchJob", types, runPolicy={"ttlSecondsAfterFinished": 1}))

@@ -5,14 +5,12 @@ import contextlib
 import pytest
 from watched import QUICK, Place, Running, eventually, training_job
 
-from etcompile.watch.authorization import kustomize_file, needed
-from etcompile.watch.manifests import NAME
+from etcompile.integrations.watcher_manifests import NAME, kustomize_file, needed
 
 RIGHTS = sorted(
     {
         (resource, verb)
         for rule in (*needed(), *kustomize_file("base/lease.yaml")[0]["rules"])
-        if "services" not in rule["resources"]  # test_watch_services
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
@@ -63,7 +61,7 @@ def served(place: Place) -> bool:
 
 @pytest.mark.parametrize("door", ["manifests", "helm", "kustomize"])
 def test_the_rendered_rights_are_enough(place, watching, door):
-    watching(rights=["quotas"])
+    watching()
     life(place)
     eventually(lambda: len(place.hosts()) == 3)
     failures(place)
@@ -75,7 +73,7 @@ def test_the_rendered_rights_are_enough(place, watching, door):
 
 @pytest.mark.parametrize(("resource", "verb"), RIGHTS, ids=lambda word: word)
 def test_each_right_is_needed(place, granted, control_plane, resource, verb):
-    token = granted((resource, verb), rights=["quotas"])
+    token = granted((resource, verb))
     kubeconfig = control_plane.kubeconfig(token=token, namespace=place.namespace)
     running = Running(kubeconfig, place.namespace, leads=True, timeouts=QUICK)
     running.begin()

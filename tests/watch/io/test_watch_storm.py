@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 from watched import Place, eventually, is_ready, training_job
 
+from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError, connect
 from etcompile.model.run_record import RunRecord, read_record
-from etcompile.watch.manifests import NAME
 from faultproxy import FaultProxy
 
 FAULTS = int(os.environ.get("ETCOMPILE_STORM", "60"))

@@ -6,7 +6,6 @@ import pytest
 from msgspec import structs
 from watched import QUICK, eventually, training_job
 
-from etcompile.kubeapi import ClusterError
 from etcompile.model.protocol import SPEC_HASH
 from etcompile.model.run_record import ANOTHER_RUN, UNREADABLE
 from etcompile.status import statuses
@@ -146,24 +145,6 @@ def other(workers: int = 3) -> dict:
     return found
 
 
-def test_pods_of_a_larger_run_beside_the_old_ones_do_not_end_their_run(place, watching):
-    watching()
-    begun(place)
-    run = place.record()["run"]
-    declare(place, other(workers=5))
-    for value in place.compiled(other(workers=5)):
-        if value["kind"] == "Pod" and value["metadata"]["name"][-1] in "34":
-            place.cluster.create(value)
-    uid = place.uid("bert-worker-1")
-    place.fails("bert-worker-1")
-    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
-    names = [f"bert-worker-{number}" for number in range(3)]
-    eventually(lambda: [host.split(".")[0] for host in place.hosts()] == names)
-    eventually(lambda: told(place))
-    place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.data("bert-etcompile-status").get("done") == run)
-
-
 def test_pods_that_somebody_stopped_exchanging_half_way_are_told_of(place, watching):
     watching(timeouts=structs.replace(QUICK, start=1.0))
     begun(place)
@@ -260,52 +241,6 @@ def pytorch(rate: str = "1") -> dict:
             }
         },
     }
-
-
-def apply_half(place, document: dict) -> list[str]:
-    """`kubectl apply --server-side` of all objects; the names of those that are refused."""
-    refused = []
-    for value in place.compiled(document):
-        try:
-            place.cluster.server_side_apply(value, force=True)
-        except ClusterError as error:
-            refused.append(f"{value['metadata']['name']}: {error.status}")
-    return refused
-
-
-@pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
-def test_a_role_that_an_apply_could_change_does_not_take_the_others_supervision(
-    place, watching, there
-):
-    first = watching()
-    place.kubelets()
-    place.submit(pytorch())
-    eventually(lambda: place.record("gpt").get("phase") == "Running")
-    run = place.record("gpt")["run"]
-    if not there:
-        first.stop()
-    time.sleep(1.1)  # times in objects are whole seconds
-    assert apply_half(place, pytorch("2")) == [
-        "gpt-worker-0: 422",
-        "gpt-worker-1: 422",
-    ]
-    master = place.pod("gpt-master-0")
-    assert master["metadata"]["annotations"][SPEC_HASH] != run
-    uid = place.uid("gpt-worker-1")
-    place.fails("gpt-worker-1")
-    if not there:
-        watching()
-    eventually(lambda: place.uid("gpt-worker-1") not in ("", uid), 20)
-    # As what they were: half of a run with another command would not train with the other half.
-    worker = place.pod("gpt-worker-1")
-    assert worker["metadata"]["annotations"][SPEC_HASH] == run
-    assert worker["spec"]["containers"][0]["command"][-1] == "1"
-    # The master comes back, too, and it ends the run.
-    uid = place.uid("gpt-master-0")
-    place.fails("gpt-master-0", 137)
-    eventually(lambda: place.uid("gpt-master-0") not in ("", uid), 20)
-    eventually(lambda: place.becomes("gpt-master-0", "Succeeded", 0))
-    eventually(lambda: place.data("gpt-etcompile-status").get("done") == run)
 
 
 def test_what_fails_of_an_exchange_that_stopped_half_way_gets_the_pod_that_is_declared(

@@ -19,9 +19,8 @@ from watched import eventually, training_job
 
 from etcompile.cli.watch import command
 from etcompile.model.protocol import SPEC_HASH
-from etcompile.watch import authorization
-from etcompile.watch.event_recorder import JsonFormatter, say
 from etcompile.watch.ledger import Memory
+from etcompile.watch.reports import JsonFormatter, say
 
 UNSUPERVISED = "etcompile_watch_unsupervised"
 
@@ -212,47 +211,7 @@ def mirrored(place, tmp_path):
     server.server_close()
 
 
-def test_pods_whose_image_admission_rewrites_are_replaced_again_and_again(
-    place, watching, mirrored
-):
-    probe = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "probe"},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
-
-    def rewritten() -> bool:  # the API server learns of a webhook a moment later
-        live = place.cluster.create(probe, dry_run=True)
-        return live["spec"]["containers"][0]["image"] == "mirror/a1b2c3"
-
-    eventually(rewritten)
-    watching()
-    begun(place)
-    for _ in range(2):  # first what somebody created, then what the watcher did
-        uid = place.uid("bert-worker-0")
-        place.fails("bert-worker-0")
-        eventually(lambda uid=uid: place.uid("bert-worker-0") not in ("", uid))
-        eventually(lambda: place.whole(2))
-    assert place.told("ForeignPod") == []
-    # What neither the job declares nor admission makes is still nobody's.
-    pods = place.cluster.resource("v1", "Pod")
-    containers = place.pod("bert-worker-1")["spec"]["containers"]
-    containers[0]["image"] = "evil/image"
-    place.cluster.patch(pods, "bert-worker-1", {"spec": {"containers": containers}})
-    place.fails("bert-worker-1")
-    eventually(lambda: place.told("ForeignPod", "bert-worker-1"))
-
-
 # The log ----------------------------------------------------------------------------------------
-
-
-def test_many_namespaces_without_the_policy_are_one_line(place, said):
-    authorization.report_trust(place.cluster, [f"nowhere-{number}" for number in range(12)])
-    [line] = said()
-    assert "nowhere-0, " in line
-    assert line.endswith(" and 2 more")
-    assert "docs/security.md" in line
 
 
 def test_the_log_as_json(caplog):

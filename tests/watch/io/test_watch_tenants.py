@@ -20,7 +20,6 @@ from watched import Place, eventually, training_job
 
 import etcompile
 from etcompile.kubeapi import ClusterError, connect
-from etcompile.watch.memory_limits import MemoryBudget
 
 SECONDS = float(os.environ.get("ETCOMPILE_HOSTILE_SECONDS", "60"))
 STARTS = int(os.environ.get("ETCOMPILE_STARTS", "10"))
@@ -252,19 +251,20 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
     print(f"{max(slowest):.2f} s at most), {sum(wait > 5 for wait in waits)} above 5 s, {peak} MiB")
     assert late == []
     assert problems == []
-    assert peak <= 128
+    assert peak <= 192  # its container may have 256
 
 
-def test_what_was_turned_away_is_looked_at_again(place, watching, monkeypatch):
-    budget = MemoryBudget(400_000, 400_000)
-    monkeypatch.setattr("etcompile.watch.controller.memory_budget", lambda **_: budget)
+def test_a_job_beyond_the_cap_is_supervised_when_another_is_gone(place, watching, monkeypatch):
+    monkeypatch.setattr("etcompile.watch.store._STORED", 60_000)
+    monkeypatch.setattr("etcompile.watch.controller._HEAL_AFTER", 0.5)
     place.kubelets()
-    place.cluster.create(own_map(place, "full-etcompile-hosts", "full", hostfile="#" * 390_000))
+    full = own_map(place, "full-etcompile", "full", **{"job.yaml": "#" * 7_500})
+    place.cluster.create(full)
     running = watching()
     place.submit(training_job())
     eventually(lambda: place.told("UnreadableJob"))
     assert place.data("bert-etcompile-status") == {}
-    place.cluster.delete(place.cluster.resource("v1", "ConfigMap"), "full-etcompile-hosts")
+    place.cluster.delete(place.cluster.resource("v1", "ConfigMap"), "full-etcompile")
     eventually(lambda: place.whole(2), 30)
     assert running.watcher.healthy() == (True, "healthy")
 

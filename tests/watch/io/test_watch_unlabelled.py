@@ -3,7 +3,7 @@
 import pytest
 from watched import eventually, training_job
 
-from etcompile.watch.manifests import NAME
+from etcompile.integrations.watcher_manifests import NAME
 
 
 def without_label(name: str, **data: str) -> dict:

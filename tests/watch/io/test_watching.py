@@ -8,10 +8,9 @@ import time
 import pytest
 from watched import QUICK, Running, eventually, training_job
 
+from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.job_selector import selector
 from etcompile.watch.job_view import Timeouts
-from etcompile.watch.manifests import NAME
 
 
 def started(place, workers: int = 2, **spec) -> None:
@@ -174,20 +173,6 @@ def test_a_job_that_cannot_be_read_is_told_of_and_harms_no_other(place, watching
     place.fails("bert-worker-1")
     eventually(lambda: place.whole(2))
     eventually(lambda: place.told("UnreadableJob", "broken-config"))
-
-
-def test_a_job_that_is_not_selected_is_left_alone(place, watching):
-    running = watching(leads=False, chosen=selector("team=nlp"))
-    place.kubelets()
-    place.submit(training_job("left"))
-    chosen = place.compiled(training_job())
-    next(v for v in chosen if v["kind"] == "ConfigMap")["metadata"]["labels"]["team"] = "nlp"
-    for value in chosen:
-        place.cluster.create(value)
-    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-1"])
-    eventually(lambda: running.watcher.idle)
-    assert place.data("bert-etcompile-status")
-    assert not place.data("left-etcompile-status")
 
 
 # ---- Git in the loop -----------------------------------------------------------------------------

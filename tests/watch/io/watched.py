@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import Cluster, ClusterError, Retries, connect
+from etcompile.kubeapi.controller.lease import Lease
 from etcompile.model import Settings
+from etcompile.model.protocol import WATCHER
 from etcompile.model.run_record import ReplicaRecord, RunRecord, read_record
 from etcompile.watch.controller import Choices, Watcher
-from etcompile.watch.job_selector import Selector
 from etcompile.watch.job_view import Timeouts
-from etcompile.watch.leader_election import LeaderElection
-from etcompile.watch.manifests import NAME
 
 QUICK = Timeouts(
     settle=0.3, prune=0.6, verdict=1.5, backoff=0.2, longest=1.0, forget=600, overlap=0.5, drain=0.5
 )
-ALL = Selector()
 ONCE = Retries(attempts=1)
 LEASE = 3.0
 
@@ -286,7 +285,6 @@ class Running:
         *,
         leads: bool,
         timeouts: Timeouts,
-        chosen: Selector = ALL,
         more: Iterable[str] = (),
     ) -> None:
         self.cluster = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=5)
@@ -294,8 +292,8 @@ class Running:
         identity = f"test-{os.getpid()}-{id(self)}"
         if leads:
             electing = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=2)
-            self.leading = LeaderElection(electing, namespace, NAME, identity, LEASE)
-        choices = Choices((namespace, *more), chosen, timeouts=timeouts)
+            self.leading = Lease(electing, namespace, NAME, identity, WATCHER, LEASE)
+        choices = Choices((namespace, *more), timeouts=timeouts)
         self.watcher = Watcher(self.cluster, choices, identity=identity, leading=self.leading)
         self._ended = threading.Event()
         self._electing = None

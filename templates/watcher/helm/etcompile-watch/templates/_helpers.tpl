@@ -104,19 +104,10 @@ app.kubernetes.io/managed-by: {{ $top.Release.Service | quote }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
-# To see whether a Pod that was replaced can be found by its name.
-- apiGroups: [""]
-  resources: [services]
-  verbs: [get]
 {{- if .Values.readLogs }}
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
-{{- end }}
-{{- if .Values.readQuotas }}
-- apiGroups: [""]
-  resources: [resourcequotas]
-  verbs: [list, watch]
 {{- end }}
 {{- if .Values.removeFinished }}
 - apiGroups: [""]

@@ -1,8 +1,8 @@
-"""Who may act when several watchers run: a Lease that one of them holds and keeps renewing.
+"""Elect a leader by a Lease that one instance holds and keeps renewing.
 
-Who cannot renew stops before anybody else may begin: by the clock of this machine alone, since
-clocks of two machines never agree. A write that is under way then is harmless: it names the UID or
-the resource version that it was decided on.
+A leader that cannot renew its Lease stops before another may start, by the clock of its own machine
+alone, since clocks of two machines never agree. Its writes should name the UID or the version that
+they were decided on, so that one that is under way then does no harm.
 """
 
 import logging
@@ -14,24 +14,25 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.kubeapi.client import Cluster
+from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.session import steady
-from etcompile.model.protocol import WATCHER
 
-_log = logging.getLogger("etcompile.watch")
+_log = logging.getLogger("etcompile.kubeapi")
 _API_VERSION = "coordination.k8s.io/v1"
 _RENEW, _RETRY = 2 / 3, 2 / 15  # of the duration of a lease, as usual: 15, 10 and 2 seconds
 
 
-class LeaderElection(Struct):
-    """One watcher's part in the election; no other may have the same `identity`.
+class Lease(Struct):
+    """The part of one instance in the election; no other may have the same `identity`.
 
     Args:
-        lease: Seconds until others may take the Lease, since they saw its holder renew it. The
-            holder itself stops to act after two thirds of that.
+        manager: The field manager of its writes.
+        duration: Seconds until others may take the Lease, since they saw its holder renew it. The
+            holder itself stops acting after two thirds of that.
         marks: Labels and annotations of the Lease.
-        changed: Is called, from the thread that runs `run`, when this watcher leads and when it
-            stopped leading.
+        changed: Called, from the thread that runs `run`, when this instance leads and when it
+            stops leading.
         holder: Who held the Lease when it was last read.
         problem: Why the last try failed, if not because another one holds the Lease.
     """
@@ -40,7 +41,8 @@ class LeaderElection(Struct):
     namespace: str
     name: str
     identity: str
-    lease: float = 15.0
+    manager: str
+    duration: float = 15.0
     marks: Mapping[str, Any] = {}
     changed: Callable[[bool], None] = lambda _leads: None
     holder: str = ""
@@ -52,11 +54,11 @@ class LeaderElection(Struct):
 
     @property
     def valid(self) -> bool:
-        """Whether this watcher may act, now."""
+        """Whether this instance may act, now."""
         return steady() < self._until
 
     def run(self, stop: threading.Event) -> None:
-        """Takes part until told to stop, then gives the Lease away."""
+        """Take part until told to stop, then give the Lease away."""
         while not stop.is_set():
             try:
                 self.attempt()
@@ -64,11 +66,11 @@ class LeaderElection(Struct):
                 # Whatever a Lease may hold: who stops trying would never lead again.
                 _log.exception("the election: this is a bug")
             # With some spread: watchers that started together should not stay together.
-            stop.wait(self.lease * _RETRY * random.uniform(0.8, 1.0))  # noqa: S311
+            stop.wait(self.duration * _RETRY * random.uniform(0.8, 1.0))  # noqa: S311
         self.release()
 
     def attempt(self) -> bool:
-        """Tries once to take or renew the Lease; whether this watcher leads now."""
+        """Try once to take or renew the Lease; return whether this instance leads now."""
         begun = steady()
         try:
             held = self._try(begun)
@@ -80,7 +82,7 @@ class LeaderElection(Struct):
             held = False
         before = self._until
         if held:
-            self._until = begun + self.lease * _RENEW
+            self._until = begun + self.duration * _RENEW
         if steady() >= before:
             # Renewed, but late: whoever asked in between was told not to act, and gave up.
             self._turn(leads=False)
@@ -89,7 +91,7 @@ class LeaderElection(Struct):
         return leads
 
     def release(self) -> None:
-        """Gives the Lease away, so that another need not wait for its end."""
+        """Give the Lease away, so that another need not wait for its end."""
         if not self.valid or self._version is None:
             return
         self._until = float("-inf")
@@ -134,7 +136,7 @@ class LeaderElection(Struct):
         now = self._now()
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(self.lease) or 1,
+            "leaseDurationSeconds": round(self.duration) or 1,
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": transitions,
@@ -144,7 +146,7 @@ class LeaderElection(Struct):
         change = {"metadata": {**self.marks, "resourceVersion": version}, "spec": spec}
         resource, place = self.cluster.resource(_API_VERSION, "Lease"), self.namespace
         patch = self.cluster.patch
-        self._note(patch(resource, self.name, change, place, field_manager=WATCHER))
+        self._note(patch(resource, self.name, change, place, field_manager=self.manager))
 
     def _note(self, lease: dict[str, Any]) -> None:
         self._version = lease["metadata"]["resourceVersion"]

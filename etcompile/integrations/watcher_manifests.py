@@ -1,17 +1,25 @@
-"""The watcher as objects of a cluster.
+"""The watcher as objects of a cluster, with the names, namespaces and rights that somebody chose.
 
-The files of `templates/watcher/kustomize` get the names, namespaces and arguments that somebody has
-chosen, without kustomize.
+The files of `templates/watcher/kustomize` are filled in without kustomize. Nothing in its rights
+lets the watcher change an object that Git declares, except by making a Pod go (docs/protocol.md).
+The policy says who may write the ConfigMaps from which it creates Pods (docs/security.md).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+import yaml
 from msgspec import Struct
 
 from etcompile import data
 from etcompile.k8s.objects import LiveObject
 from etcompile.model.protocol import WATCH
-from etcompile.watch.authorization import OPTIONAL, POLICY, kustomize_file
+
+POLICY = "etcompile-jobs"
+"""The ValidatingAdmissionPolicy (`templates/watcher/kustomize/policy/policy.yaml`): who may not
+create Pods may not write the ConfigMaps of jobs, nor take the label off one, nor delete one to put
+another in its place. The garbage collector and the namespace controller may; they never change
+data. One that the Helm chart made has more behind this name."""
 
 NAME = WATCH
 """Of all objects of the watcher, its Lease included, unless it is given another name."""
@@ -19,20 +27,45 @@ DASHBOARD = "etcompile.json"
 """The file of the Grafana dashboard, and its key in the ConfigMap."""
 
 
+def kustomize_file(path: str) -> list[LiveObject]:
+    """The objects of a file in `templates/watcher/kustomize`."""
+    file = data.folder("templates") / "watcher/kustomize" / path
+    return list(yaml.safe_load_all(file.read_text("utf-8")))
+
+
+def needed() -> list[LiveObject]:
+    """The rules that every watcher needs in each namespace that it watches."""
+    role, _ = kustomize_file("rights/role.yaml")
+    return list(role["rules"])
+
+
+def rules_of(component: str) -> list[LiveObject]:
+    """Return the rules that a component adds to the Role."""
+    (kustomization,) = kustomize_file(f"components/{component}/kustomization.yaml")
+    (patch,) = kustomization["patches"]
+    return [operation["value"] for operation in yaml.safe_load(patch["patch"])]
+
+
+OPTIONAL: Mapping[str, str] = {
+    "logs": "read-logs",
+    "removal": "remove-finished",
+    "gangs": "remove-pod-groups",
+}
+"""The component with further rights, by the option that adds it: a field of `Installation`."""
+
+
 class Installation(Struct, frozen=True):
-    """How a watcher is to run; `logs`, `quotas`, `removal` and `gangs` are rights of `OPTIONAL`."""
+    """How a watcher is to run; `logs`, `removal` and `gangs` are rights of `OPTIONAL`."""
 
     home: str  # the namespace it runs in, and of its Lease
     namespaces: tuple[str, ...] | None  # that it watches; None for all
     image: str
-    selector: str = ""
     replicas: int = 2
     logs: bool = False
     policy: bool = True
     name: str = NAME  # of its objects and its Lease
     pod_monitor: bool = False
     dashboard: bool = False
-    quotas: bool = False
     removal: bool = False
     gangs: bool = False
 
@@ -126,9 +159,9 @@ def _policy(installation: Installation) -> list[LiveObject]:
 def _rights(installation: Installation) -> list[LiveObject]:
     more = [
         rule
-        for option, right in OPTIONAL.items()
+        for option, component in OPTIONAL.items()
         if getattr(installation, option)
-        for rule in right.rules
+        for rule in rules_of(component)
     ]
     if installation.namespaces is None:
         file = "cluster-wide/clusterrole.yaml"
@@ -155,8 +188,6 @@ def _deployment(installation: Installation) -> LiveObject:
     options = ["--all-namespaces"] if installation.namespaces is None else []
     for namespace in installation.namespaces or ():
         options += ["--namespace", namespace]
-    if installation.selector:
-        options += ["--selector", installation.selector]
     options += ["--home", installation.home]
     if installation.name != NAME:
         options += ["--name", installation.name]
