@@ -81,7 +81,7 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
   apt-get install -y --no-install-recommends $binutils
   pip install --quiet --no-cache-dir --no-compile --only-binary :all: --target /all \
     --platform "manylinux_2_28_$machine" --platform "manylinux_2_17_$machine" --platform "manylinux2014_$machine" \
-    /wheel/*.whl
+    "$(echo /wheel/*.whl)[sops]"
   cd /all
   # Of cffi, cryptography needs the compiled half only.
   rm -r cffi* pycparser*

@@ -22,6 +22,6 @@ fi
 
 home="$RUNNER_TEMP/etcompile"
 "$python" -m venv "$home"
-"$home/bin/python" -m pip install --quiet --disable-pip-version-check "$GITHUB_ACTION_PATH"
+"$home/bin/python" -m pip install --quiet --disable-pip-version-check "$GITHUB_ACTION_PATH[sops]"
 "$home/bin/etcompile" --version
 echo "$home/bin" >>"$GITHUB_PATH"

@@ -15,4 +15,4 @@ done
 mkdir -p "$(dirname "$file")"
 # The first run unpacks it into a virtual environment in ~/.cache/pex. From then on the shell at the
 # head of the file starts that one's Python at once, without opening the archive again.
-pex "$wheel" --script etcompile --venv prepend --sh-boot "${targets[@]}" --output-file "$file"
+pex "$wheel[sops]" --script etcompile --venv prepend --sh-boot "${targets[@]}" --output-file "$file"

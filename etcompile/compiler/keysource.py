@@ -9,6 +9,7 @@ where what differs from job to job is written `$(job)`, `$(namespace)` and the l
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -253,6 +254,9 @@ def _content(
 
 def _recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Sequence[Diagnostic]]:
     """Who can read what a mode encrypts, and what is wrong with it."""
+    if mode.kind == "sops" and find_spec("pyrage") is None:
+        facts = {"option": "--secret sops", "package": "pyrage", "extra": "sops"}
+        return None, [diagnose(codes.MISSING_EXTRA, None, **facts)]
     try:
         if mode.kind == "sealed":
             return Recipient(mode, sealed.certificate(content)), ()

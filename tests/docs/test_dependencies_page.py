@@ -20,7 +20,7 @@ def test_every_library_has_a_row_with_its_reason() -> None:
     extras = PAGE.partition("## Of an extra")[2].partition("## For the documentation site")[0]
     named = {one.lower() for one in re.findall(r"^\[([\w-]+)\]", extras, re.MULTILINE)}
     optional = PROJECT["optional-dependencies"]
-    assert named == names(optional["lsp"]) | names(optional["socks"])
+    assert named == {name for extra in ("lsp", "socks", "sops") for name in names(optional[extra])}
 
 
 def test_the_libraries_of_the_site_are_named() -> None:
@@ -31,7 +31,7 @@ def test_the_libraries_of_the_site_are_named() -> None:
 
 
 def test_the_oracles_are_installed_for_tests() -> None:
-    assert {"jsonschema", "ruamel.yaml", "kubernetes"} <= names(
+    assert {"deepdiff", "jsonschema", "ruamel.yaml", "kubernetes"} <= names(
         PROJECT["optional-dependencies"]["test"]
     )
 

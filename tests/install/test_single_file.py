@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyrage
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,14 @@ def test_it_is_the_plugin_of_kubectl_by_its_name(single: Path, tmp_path: Path) -
 def test_it_creates_a_repository_with_a_rendered_job(single: Path, tmp_path: Path) -> None:
     run(single, tmp_path, "init", "training")
     assert (tmp_path / "training" / "out" / "prod" / "hello" / "91-workers.yaml").exists()
+
+
+def test_it_encrypts_key_pairs_for_sops(single: Path, tmp_path: Path) -> None:
+    recipient = pyrage.x25519.Identity.generate().to_public()
+    example = str(ROOT / "examples" / EXAMPLE)
+    run(single, tmp_path, "render", example, "-d", "out", "--secret", f"sops:{recipient}")
+    [secret] = (tmp_path / "out").rglob("*secret*.yaml")
+    assert "ENC[AES256_GCM," in secret.read_text("utf-8")
 
 
 def without_source(text: str) -> str:

@@ -1,5 +1,7 @@
 """`--secret sops:age1...`: Secrets that SOPS decrypts for who holds an identity of age."""
 
+import sys
+
 import pytest
 import yaml
 from keyholders import Owner, by_sops, is_key_pair
@@ -75,6 +77,19 @@ def test_what_is_no_recipient_is_told(folder, owner, written, problem):
     assert result.exit_code == 2
     assert "error[ET5016]: --secret sops:" in result.stderr
     assert problem in result.stderr
+
+
+def test_sops_without_pyrage_is_one_error_that_names_the_extra(folder, owner, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyrage", None)
+    result = folder.render(f"sops:{owner.recipient}")
+    assert (result.exit_code, folder.out.exists()) == (2, False)
+    assert "error[ET5027]: --secret sops needs pyrage, which is not installed" in result.stderr
+    assert "hint: pip install 'etcompile[sops]'" in result.stderr
+
+
+def test_other_secret_modes_need_no_pyrage(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyrage", None)
+    assert folder.render("external").exit_code == 0
 
 
 def test_a_mistyped_recipient_is_found(folder, owner):
