@@ -62,14 +62,15 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
 
     Returns:
         An error for each fault, at its place; for a kind that this version does not have, in
-        this apiVersion, one warning.
+        this apiVersion, one warning, and what is wrong with its metadata.
     """
     value = source.data
     kind = value["kind"]
     definition = _definition(version, value["apiVersion"], kind)
     if definition is None:
         facts = {"kind": kind, "version": value["apiVersion"], "kubernetes": version}
-        return [diagnose(codes.KUBERNETES_UNKNOWN_KIND, source.locate(("kind",)), **facts)]
+        unknown = diagnose(codes.KUBERNETES_UNKNOWN_KIND, source.locate(("kind",)), **facts)
+        return [unknown, *check_metadata(source, version)]
     # A status is what some cluster wrote, maybe of another version; it never leaves etcompile.
     hidden = {"status"}
     if isinstance(value.get("sops"), dict):

@@ -149,6 +149,11 @@ def is_namespaced(value: Object) -> bool:
     return _is_builtin(value) and value["kind"] not in _CLUSTER_SCOPED
 
 
+def is_custom(value: Object) -> bool:
+    """Whether a definition in the cluster, and not Kubernetes itself, says what an object is."""
+    return not _is_builtin(value) or ".sigs.k8s.io/" in value["apiVersion"]
+
+
 def _is_builtin(value: Object) -> bool:
     group: str = value["apiVersion"].rpartition("/")[0]
     return "." not in group or group.endswith(".k8s.io")

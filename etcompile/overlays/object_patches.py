@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
-from etcompile.k8s.objects import Object, without_nulls
+from etcompile.k8s import quantity
+from etcompile.k8s.objects import Object, is_custom, without_nulls
 from etcompile.k8s.path import KeyedPath, keyed, mappings_of, value_at, value_path
 from etcompile.k8s.strategic import merged
 from etcompile.k8s.traced import PatchError, Traced
@@ -128,7 +129,9 @@ _FIXED: Mapping[str, tuple[tuple[KeyedPath, str], ...]] = {
         (("subjects",), "the launcher needs the role"),
     ),
     "ConfigMap": ((("data", STORED_JOB), "it must be the job that was compiled"),),
+    "ExternalSecret": ((("spec", "target", "name"), "the Pods mount the Secret of this name"),),
 }
+_TYPES = {bool: "true or false", int: "a whole number", str: "text", dict: "a mapping"}
 
 
 def _broken(
@@ -140,9 +143,13 @@ def _broken(
     for path, reason in _fixed(value, own_labels, changed):
         if _value(value, path) != _value(new, path):
             yield _refused(value, after, path, edit, reason)
+    if is_custom(value):  # no schema of Kubernetes' says what its fields are
+        for path, old in _mistyped(value.get("spec"), new.get("spec"), ("spec",)):
+            reason = f"it must be {_TYPES.get(type(old), 'a list')}"
+            yield _refused(value, after, path, edit, reason)
     for group in ("containers", "initContainers", "volumes") if value["kind"] == "Pod" else ():
         if ("spec", group) in changed:
-            left = {item.get("name") for _, item in mappings_of(new.get("spec"), group)}
+            left = [item.get("name") for _, item in mappings_of(new.get("spec"), group)]
             for name in (item.get("name") for _, item in mappings_of(value["spec"], group)):
                 if name and name not in left:
                     reason = f"the job needs '{name}' in it"
@@ -158,6 +165,23 @@ def _changed(before: Object, after: Object) -> Iterator[KeyedPath]:
         yield (name,)
         old, new = (part if isinstance(part, dict) else {} for part in (old, new))
         yield from ((name, key) for key in {**old, **new} if old.get(key) is not new.get(key))
+
+
+def _mistyped(old: Any, new: Any, at: KeyedPath) -> Iterator[tuple[KeyedPath, Any]]:
+    """The paths of values that have become values of another type, each with what it was."""
+    if old is new or old is None or new is None:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old:
+            yield from _mistyped(old[key], new.get(key), (*at, key))
+    elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
+        for index, (item, other) in enumerate(zip(old, new, strict=False)):
+            yield from _mistyped(item, other, (*at, f"[{index}]"))
+    elif type(old) is not type(new):
+        # A quantity may be a number.
+        is_amount = isinstance(old, str) and type(new) in (int, float)
+        if not is_amount or quantity.number(old) is None:
+            yield at, old
 
 
 def _fixed(

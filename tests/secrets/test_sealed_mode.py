@@ -133,3 +133,22 @@ def test_the_graph_shows_whose_the_mounted_secret_is(folder, certificate):
     result = folder.run("graph", folder.jobs, "--config", f"secret={mode}", "--output", "mermaid")
     assert result.exit_code == 0
     assert "SealedSecret" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("patch", "code"),
+    [
+        ({"spec": {"template": {"immutable": "yes"}}}, "ET6006"),
+        ({"spec": {"template": {"type": 5}}}, "ET6006"),
+        ({"spec": {"encryptedData": []}}, "ET6006"),
+        ({"metadata": {"labels": {"team": 5}}}, "ET4002"),
+        ({"metadata": {"labels": {"a b": "c"}}}, "ET4002"),
+    ],
+)
+def test_overlay_with_wrong_type_is_refused(folder, certificate, tmp_path, patch, code):
+    patches = [{"target": {"kind": "SealedSecret"}, "patch": patch}]
+    overlay = tmp_path / "team.yaml"
+    head = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+    overlay.write_text(yaml.safe_dump({**head, "patches": patches}))
+    result = folder.render(f"sealed:{certificate}", "--overlay", overlay)
+    assert (result.exit_code, f"error[{code}]" in result.stderr) == (2, True)
