@@ -70,7 +70,7 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
     if definition is None:
         facts = {"kind": kind, "version": value["apiVersion"], "kubernetes": version}
         unknown = diagnose(codes.KUBERNETES_UNKNOWN_KIND, source.locate(("kind",)), **facts)
-        return [unknown, *check_metadata(source, version)]
+        return [unknown, *(check_metadata(source, version) if value.get("metadata") else ())]
     # A status is what some cluster wrote, maybe of another version; it never leaves etcompile.
     hidden = {"status"}
     if isinstance(value.get("sops"), dict):
