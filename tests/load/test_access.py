@@ -39,12 +39,9 @@ OWN_READERS = {
     "backend/jinja.py": "reads how much memory the process has",
     "cli/main.py": "opens the null device for a closed pipe",
     # What is shipped with etcompile.
-    "watch/manifests.py": "reads the dashboard that is shipped",
+    "integrations/watcher_manifests.py": "reads the dashboard and kustomizations that are shipped",
     "cli/argocd.py": "prints the plugin.yaml that is shipped",
     "integrations/argocd_plugin.py": "reads the plugin.yaml that is shipped",
-    "watch/authorization.py": "reads the kustomizations that are shipped",
-    "watch/memory_limits.py": "reads how much memory the process has",
-    "frontends/__init__.py": "reads the table of older API versions that is shipped",
     "rollout/inventory.py": "reads which boot of the machine this is",
 }
 """Modules that open files without asking, each with why it may."""
