@@ -27,9 +27,9 @@ _FORMS = (
     ("a GitLab token", ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-"), r"\b(?:glpat|gldt|glft|glsoat|glrt)-[A-Za-z0-9_-]{20,50}(?!\w)"),
     ("a GitLab token", ("GR1348941",), r"GR1348941[A-Za-z0-9_-]{20,50}(?!\w)"),
     ("a GitLab token", ("glcbt-",), r"glcbt-(?:[0-9a-fA-F]{2}_)?[A-Za-z0-9_-]{20,50}(?!\w)"),
-    ("a GitLab token", ("glimt-", "glptt-", "glagent-", "gloas-"), r"(?:glimt-[A-Za-z0-9_-]{25}|glptt-[A-Za-z0-9_-]{40}|glagent-[A-Za-z0-9_-]{50,1024}|gloas-[A-Za-z0-9_-]{64})(?!\w)"),
+    ("a GitLab token", ("glimt-", "glptt-", "glagent-", "gloas-"), r"(?<![\w-])(?:glimt-[A-Za-z0-9_-]{25}|glptt-[A-Za-z0-9_-]{40}|glagent-[A-Za-z0-9_-]{50,1024}|gloas-[A-Za-z0-9_-]{64})(?!\w)"),
     ("a Hugging Face token", ("hf_",), r"\bhf_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{16,}\b"),
-    ("a JSON Web Token", ("eyJ",), r"\beyJ[A-Za-z0-9_=-]{8,}\.eyJ[A-Za-z0-9_=-]{8,}\.[A-Za-z0-9_.+/=-]*"),
+    ("a JSON Web Token", ("eyJ",), r"(?<![\w-])eyJ[A-Za-z0-9_-]{8,}={0,2}\.eyJ[A-Za-z0-9_-]{8,}={0,2}\.[A-Za-z0-9_.+/=-]*"),
     ("a Mailchimp key", ("-us",), r"\b[0-9a-z]{32}-us[0-9]{1,2}\b"),
     ("an npm token", (":_authToken=",), r"(?<=/):_authToken=\s*(?P<value>npm_\w+|[A-Fa-f0-9-]{36})"),
     ("an OpenAI key", ("sk-",), r"(?<![\w-])sk-(?=[A-Za-z_-]*\d)(?=[a-z\d_-]*[A-Z]|(?:[a-z\d]+-){0,2}[a-f\d]{32})[\w-]{20,}"),
@@ -158,7 +158,10 @@ def _placeholder() -> re.Pattern[str]:
 
 @functools.cache
 def _named() -> tuple[re.Pattern[str], ...]:
-    """Patterns of names with their values in files and in commands."""
+    """Patterns of names with their values in files and in commands.
+
+    Each takes time in proportion to the text, whatever that is: what is read in vain is read once.
+    """
     name = rf"(?P<name>[A-Za-z0-9_.-]*(?i:{'|'.join(_WORDS)}))(?![\w.-])"
     plain, rest = (
         r"(?P<value>[^\s\"',;}\]]+)",
@@ -170,14 +173,15 @@ def _named() -> tuple[re.Pattern[str], ...]:
     return (
         # - name: HF_TOKEN
         #   value: …
-        re.compile(
-            rf"name{quote}[ \t]*:[ \t]*{quote}{name}{quote}[ \t]*,?[ \t]*(?:\#[^\n]*)?(?:\n[ \t]*\#[^\n]*)*"
+        re.compile(  # no name is looked for in a comment
+            rf"(?<!\S)\#[^\n]*+|name{quote}[ \t]*:[ \t]*{quote}{name}{quote}[ \t]*+,?[ \t]*+"
+            r"(?:\#[^\n]*+)?+(?:\n[ \t]*+\#[^\n]*+)*+"
             rf"\n(?P<in>[ \t]*){quote}(?!{others}){word}{quote}[ \t]*:[ \t]*{rest}"
         ),
         # - value: …
         #   name: HF_TOKEN
         re.compile(
-            rf"{quote}value{quote}[ \t]*:[ \t]*(?P<value>[^\n]*)\n"
+            rf"(?:^|\n)(?>[^\n]*?value{quote}[ \t]*:)[ \t]*(?P<value>[^\n]*)\n"
             rf"[ \t]*{quote}name{quote}[ \t]*:[ \t]*{quote}{name}{quote}"
         ),
         # {name: HF_TOKEN, value: …}
@@ -202,6 +206,9 @@ def _by_name(text: str) -> Iterator[Span]:
         # Not finditer, because the value of one match may contain the next name.
         start = end = nested = 0
         while match := pattern.search(text, start):
+            if match["name"] is None:
+                start = match.end()
+                continue
             start = max(match.end("name"), match.start() + 1)
             # Each name inside a value starts a search over the rest of that value. After a few the
             # whole value is hidden, so that the time does not grow with the square of the text.

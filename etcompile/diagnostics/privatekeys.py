@@ -16,7 +16,7 @@ _RUN = r"[A-Za-z0-9+/]{16,}(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9+/]+)*"
 _DEEPEST = 2
 _END = r"-{4,5} ?END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-(?:MAC|Hash):[^\n]*"
 _LINES = (
-    r"[A-Za-z0-9+/=]{16,}(?:[ \t]*(?:\\n)?\\?[ \t]*\r?\n[ \t]*"
+    r"[A-Za-z0-9+/=]{16,}(?:[ \t]*+(?:\\n)?\\?[ \t]*+\r?\n[ \t]*"
     r"[A-Za-z0-9+/=]+(?=[ \t]*(?:[\\\"',\r\n]|\Z)))*"
 )
 """A stretch of base64 as a file has it, lines of a quoted text together too."""
