@@ -179,15 +179,15 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
         message=_shown(rule.message.format_map(facts), hidden=hidden),
         location=location,
         hint=_shown(rule.hint.format_map(facts), hidden=hidden) or None,
-        where=str(facts.get("where", "")),
+        where=_shown(str(facts.get("where", "")), hidden=False),
     )
 
 
 def _shown(words: str, *, hidden: bool) -> str:
-    """The text of a message without private keys and credentials."""
-    from etcompile.diagnostics.redaction import HIDDEN, redacted  # noqa: PLC0415 - few need it
+    """The text of a message, cut, without private keys and credentials."""
+    from etcompile.diagnostics.redaction import HIDDEN, cut  # noqa: PLC0415 - few need it
 
-    words = redacted(words)
+    words = cut(words)
     # A single line of a key has no form that `redacted` knows, so all long words are hidden.
     return re.sub(_LONG_WORD, HIDDEN, words) if hidden else words
 

@@ -14,9 +14,7 @@ from etcompile.diagnostics.message_text import printable
 HIDDEN = "(hidden)"
 """What replaces a private key or a credential."""
 LONGEST = 4096
-"""Characters of a text from a cluster that are shown."""
-_LONGEST_READ = 256 * 1024
-"""Characters of one that are read."""
+"""Characters of a message, or of a text from a cluster, that are shown."""
 
 
 def secret_spans(text: str, *, spoken: bool = False) -> tuple[Span, ...]:
@@ -66,10 +64,15 @@ def shown(text: object, longest: int = LONGEST, *, keep: str = "") -> str:
     Args:
         keep: Characters to keep that are not printable, such as line breaks.
     """
-    words = str(text)[:_LONGEST_READ]
+    words = str(text)
     if not words or (words.isascii() and words.isalpha()):
         return words[:longest]  # nothing or `OOMKilled`, as nearly always
-    words = printable(redacted(words, spoken=True), keep=keep)
+    return printable(cut(words, longest, spoken=True), keep=keep)
+
+
+def cut(text: str, longest: int = LONGEST, *, spoken: bool = False) -> str:
+    """A text, redacted and cut. What is not shown is not read, but for the end of a credential."""
+    words = redacted(text[: 2 * max(longest, LONGEST)], spoken=spoken)
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 

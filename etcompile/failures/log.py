@@ -324,7 +324,8 @@ def tail_of(text: str) -> str:
 
     Credentials, and what a terminal would act on, are taken out.
     """
-    clean = shown(text.strip(), len(text) + 1, keep="\n\t")
+    text = text.strip()[-4 * LARGEST_TAIL :]
+    clean = shown(text, len(text) + 1, keep="\n\t")
     while (size := len(json.dumps(clean, ensure_ascii=False).encode())) > LARGEST_TAIL:
         # A character is at most four bytes, and an escape two.
         clean = clean[max(1, (size - LARGEST_TAIL) // 4) :]

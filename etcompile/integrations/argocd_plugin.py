@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from etcompile import data, frontends
 from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
+from etcompile.k8s.images import parts_of
 from etcompile.load import Boundary, Document, access, from_values
 from etcompile.load.sources import sources
 from etcompile.model.settings import secret_mode
@@ -30,7 +31,6 @@ from etcompile.overlays.overlay_files import shipped
 MARK = ".etjob.yaml"
 """The end of a file name that says: compile this with etcompile."""
 _VARIABLE = "ARGOCD_ENV_ETCOMPILE_"
-_IMAGE = re.compile(r"(?P<name>.*?)(:(?P<tag>[^/:@]+))?(@(?P<digest>[^@]+))?")
 _GLANCE = 1024 * 1024
 """Bytes of a file that are searched for a kind."""
 _NO_OPTIONS = frozenset({"paths", "images", "labels"})
@@ -119,10 +119,8 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     changes: dict[str, Any] = {}
     for name, new in sorted(_pairs("images", values).items()):
         # `registry/x:1` is a name and a tag, `:1` a tag, `@sha256:…` a digest.
-        match = _IMAGE.fullmatch(new)
-        parts = match.groupdict() if match else {"name": new}
-        fields = {"newName": "name", "newTag": "tag", "digest": "digest"}
-        entry = {field: parts[part] for field, part in fields.items() if parts.get(part)}
+        parts = zip(("newName", "newTag", "digest"), parts_of(new), strict=True)
+        entry = {field: part for field, part in parts if part}
         changes.setdefault("images", []).append({"name": name, **entry})
     if labels := _pairs("labels", values):
         changes["labels"] = [{"pairs": labels}]

@@ -18,21 +18,27 @@ _SCHEME = r"[a-z][a-z0-9+-]*://"
 _LONGEST = 255
 
 
+def parts_of(image: str) -> tuple[str, str, str]:
+    """The name of an image, its tag and its digest; empty where it has none."""
+    rest, _, digest = image.partition("@")
+    name, colon, tag = rest.rpartition(":")
+    return (name, tag, digest) if colon and "/" not in tag else (rest, "", digest)  # of a port
+
+
 def reference_problem(image: str) -> str | None:
     """Why no runtime can pull an image of this name."""
     if any(map(str.isspace, image)):
         return "it contains a blank"
     if match := re.match(_SCHEME, image):
         return f"it begins with '{match[0]}'"
-    rest, at, digest = image.partition("@")
+    name, tag, digest = parts_of(image)
     of_digest = r"sha256:[0-9a-f]{64}" if digest.startswith("sha256:") else _DIGEST
-    if at and not re.fullmatch(of_digest, digest):
+    if "@" in image and not re.fullmatch(of_digest, digest):
         return f"'{digest}' is not a digest"
-    name, colon, tag = rest.rpartition(":")
-    if not colon or "/" in tag:  # the colon of a port
-        name = rest
-    elif not re.fullmatch(_TAG, tag):
-        return "its tag is empty" if not tag else f"'{tag}' is not a tag"
+    if tag and not re.fullmatch(_TAG, tag):
+        return f"'{tag}' is not a tag"
+    if image.startswith(f"{name}:") and not tag:
+        return "its tag is empty"
     if not name:
         return "it has no name"
     parts = name.split("/")

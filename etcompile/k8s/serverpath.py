@@ -14,7 +14,7 @@ from msgspec import Struct
 from etcompile.k8s import listkeys
 from etcompile.k8s.path import KeyedPath
 
-_ITEM = re.compile(r'\[(?:(?P<index>\d+)|(?P<keys>[^\]]*=(?:"(?:[^"\\]|\\.)*"|[^\]])*))\]')
+_ITEM = re.compile(r'\[(?:(?P<index>\d+)|(?P<keys>[^\]=]*=(?:"(?:[^"\\]|\\.)*+"|[^]"])*+))\]')
 
 
 class Place(Struct, frozen=True):

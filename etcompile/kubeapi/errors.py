@@ -181,7 +181,7 @@ def status_error(
 _MALFORMED = ("failed to create typed patch object", "failed to convert new object")
 
 # Those answers quote the value, a Secret's too, as Go prints it: over several lines if it has them.
-_VALUE = re.compile(r", got &.*?(?=\n\s+\.|\Z)", re.DOTALL)
+_VALUE = re.compile(r", got &.*?(?=\n[ \t]+\.|\Z)", re.DOTALL)
 _VALUES = re.compile(r", got &.*", re.DOTALL)
 
 _HINTS = {

@@ -3,11 +3,10 @@
 Frontends and rules both ask, and neither may ask the other.
 """
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from etcompile.launch.shell import command_line, file_name, script_of
+from etcompile.launch.shell import command_line, file_name, script_of, script_words
 
 LAUNCHERS = ("horovodrun", "mpirun", "mpiexec", "deepspeed", "torchrun")
 """Programs that start a training on other hosts."""
@@ -18,16 +17,11 @@ def command_words(container: Mapping[str, Any]) -> list[str]:
     """The words of a container's command and arguments, a `sh -c` script taken apart.
 
     Returns:
-        The words; none if the script cannot be split into words.
+        The words; none if a quote of the script is never closed.
     """
     words = command_line(container)
     script = script_of(words)
-    if script is None:
-        return words
-    try:
-        return shlex.split(script, comments=True)
-    except ValueError:
-        return []
+    return words if script is None else script_words(script)
 
 
 def launch_program(container: Mapping[str, Any]) -> str | None:

@@ -134,6 +134,11 @@ def script_of(words: Sequence[str]) -> str | None:
     return None
 
 
+def script_words(script: str) -> list[str]:
+    """All words of a shell script, whatever they are for; none if its quotes do not match."""
+    return [token.text for token in _Lexer(script).tokens() or () if token.is_word]
+
+
 def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
     """The simple commands of a shell script; none if its quotes do not match."""
     tokens = _Lexer(script).tokens()

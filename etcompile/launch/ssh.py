@@ -6,14 +6,20 @@ read it alike.
 """
 
 import re
-import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from etcompile.launch.launchers import Launch, launches
-from etcompile.launch.shell import Command, command_line, commands, script_of, whole_number
+from etcompile.launch.shell import (
+    Command,
+    command_line,
+    commands,
+    script_of,
+    script_words,
+    whole_number,
+)
 
 _SSHD_VALUES = frozenset("CEcfghkopu")
 _SSH_VALUES = frozenset("BbcDEeFIiJLlmOopQRSWw")
@@ -139,11 +145,7 @@ def _arguments(launch: Launch) -> Iterator[str]:
 
 
 def _of_arguments(text: str) -> Iterator[int]:
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return
-    yield from _options(words, _SSH_VALUES)
+    yield from _options(script_words(text), _SSH_VALUES)
 
 
 def _options(

@@ -149,15 +149,16 @@ def ignore_comments(text: Text) -> "tuple[IgnoreComment, ...]":
 
     starts, ends = _scalars(text.content)
     comments: list[IgnoreComment] = []
-    for match in re.finditer(_COMMENT, text.content):
+    meant: dict[int, int] = {}
+    for match in reversed([*re.finditer(_COMMENT, text.content)]):
         start, end = match.span()
         number = bisect_right(starts, start) - 1
         if number >= 0 and start < ends[number]:
             continue  # part of a scalar
         codes = tuple(code for code in re.split(r"[\s,]+", match["codes"] or "") if code)
-        line = None if match["verb"] == "ignore-file" else _line_meant(start, text)
+        line = None if match["verb"] == "ignore-file" else _line_meant(start, text, meant)
         comments.append(IgnoreComment(text.location(start, end), codes, line))
-    return tuple(comments)
+    return tuple(reversed(comments))
 
 
 def _scalars(content: str) -> tuple[list[int], list[int]]:
@@ -179,14 +180,18 @@ def _scalars(content: str) -> tuple[list[int], list[int]]:
     return starts, ends
 
 
-def _line_meant(offset: int, text: Text) -> int:
-    """The line a comment holds for: its own, or the next that says something if it is alone."""
-    content = text.content
-    begin = max(content.rfind("\n", 0, offset), content.rfind("\r", 0, offset)) + 1
-    if content[begin:offset].strip():
-        return text.line(offset)
-    at = begin
+def _line_meant(offset: int, text: Text, known: dict[int, int]) -> int:
+    """The line a comment holds for: its own, or the next that says something if it is alone.
+
+    Args:
+        known: That of the comments further down, by the offset at which their lines begin.
+    """
+    content, line = text.content, text.line(offset)
+    at = begin = text.line_start(line)
+    if re.compile(r"\S").search(content, begin, offset):
+        return line
     insignificant = re.compile(_INSIGNIFICANT)
-    while at < len(content) and (line := insignificant.match(content, at)):
-        at = line.end()
-    return text.line(min(at, len(content)))
+    while at not in known and at < len(content) and (skip := insignificant.match(content, at)):
+        at = skip.end()
+    known[begin] = known.get(at) or text.line(min(at, len(content)))
+    return known[begin]

@@ -6,8 +6,9 @@ not UTF-8 has a place too.
 """
 
 import functools
+import itertools
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from msgspec import Struct, field
@@ -30,7 +31,7 @@ class Text(Struct, eq=False):
     file: str
     content: str
     _line_starts: list[int] = field(default_factory=list)
-    _secrets: tuple[tuple[int, int], ...] | None = field(default=None)
+    _secrets: tuple[list[int], list[int]] | None = field(default=None)
 
     def line(self, offset: int) -> int:
         """The number of the line that holds `offset`, from 1."""
@@ -38,6 +39,10 @@ class Text(Struct, eq=False):
             breaks = _LINE_BREAK.finditer(self.content)
             self._line_starts.extend([0, *(match.end() for match in breaks)])
         return bisect_right(self._line_starts, offset)
+
+    def line_start(self, line: int) -> int:
+        """The offset at which a line begins."""
+        return self._line_starts[line - 1] if self.line(0) else 0
 
     def location(self, start: int, end: int | None = None) -> Location:
         """The place of the characters from `start` to `end`.
@@ -50,20 +55,25 @@ class Text(Struct, eq=False):
             private key, a part of one, or a credential.
         """
         line = self.line(start)
-        begin = self._line_starts[line - 1]
+        begin = self.line_start(line)
         rest = self._line_starts[line] if line < len(self._line_starts) else len(self.content)
-        shown = self.content[begin:rest].rstrip("\r\n")
+        end_of_line = rest - sum(c in "\r\n" for c in self.content[max(begin, rest - 2) : rest])
         if self._secrets is None:
             from etcompile.diagnostics.redaction import secret_spans  # noqa: PLC0415 - few need it
 
-            self._secrets = (*secret_spans(self.content), *_secret_documents(self.content))
-        hidden = any(first < rest and begin < last for first, last in self._secrets)
-        stop = min(start if end is None else end, begin + len(shown))
+            found = sorted((*secret_spans(self.content), *_secret_documents(self.content)))
+            furthest = itertools.accumulate((end for _, end in found), max)
+            self._secrets = [start for start, _ in found], list(furthest)
+        starts, ends = self._secrets
+        last = bisect_left(starts, rest) - 1
+        hidden = last >= 0 and begin < ends[last]
+        stop = min(start if end is None else end, end_of_line)
+        shown = not hidden and end_of_line - begin <= _LONGEST_SHOWN_LINE
         return Location(
             file=self.file,
             line=line,
             column=start - begin + 1,
-            text=None if hidden or len(shown) > _LONGEST_SHOWN_LINE else shown,
+            text=self.content[begin:end_of_line] if shown else None,
             width=max(stop - start, 1),
             hidden=hidden,
         )

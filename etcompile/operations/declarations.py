@@ -173,7 +173,7 @@ _LONGEST = 50
 """Characters of the name of a set: a digest follows it in the value of a label."""
 _REMOTE = re.compile(
     r"^(?:(?P<scheme>[a-z+]+)://)?(?:[^@/]*@)?(?P<host>[^/:]+)(?::\d+(?=/))?"
-    r"[:/]+(?P<path>.+?)(?:\.git)?/*$"
+    r"[:/]+(?P<path>.+)$"
 )
 
 
@@ -235,7 +235,7 @@ def normalised(remote: str) -> str:
 
     The scheme, the user, the port, an alias of ssh's configuration, and the case.
     """
-    match = _REMOTE.match(remote)
+    match = _REMOTE.match(remote.rstrip("/").removesuffix(".git"))
     local = "://" not in remote and ":" not in remote.partition("/")[0]
     if match is None or local or remote.startswith("file:"):
         return ""

@@ -5,7 +5,6 @@ The outcome is a document again, whose patched values stand in the overlay: all 
 in a list named `containers` or `initContainers`, so that images need no knowledge of kinds.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.k8s.images import parts_of
 from etcompile.k8s.objects import CONTAINERS, is_namespaced, without_nulls
 from etcompile.k8s.path import dotted, mapping_at
 from etcompile.k8s.strategic import merged
@@ -27,7 +27,6 @@ _IDENTITY: tuple[ValuePath, ...] = (
     ("metadata", "name"),
     ("metadata", "namespace"),
 )
-_SUFFIX = re.compile(r"(:[^/:@]*)?(@.*)?\Z")
 
 
 def patched_document(
@@ -172,7 +171,7 @@ def new_image(image: str, entry: Mapping[str, Any]) -> str | None:
 
     A new tag or digest replaces both.
     """
-    name = _SUFFIX.sub("", image, count=1)
+    name = parts_of(image)[0]
     if not fnmatchcase(name, entry["name"]):
         return None
     suffix = image[len(name) :]

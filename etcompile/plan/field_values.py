@@ -6,7 +6,6 @@ whose comments say what a row is; `etcompile.plan.updates` judges changes by it.
 
 import base64
 import functools
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from etcompile import data
 from etcompile.k8s import listkeys, quantity
+from etcompile.k8s.images import parts_of
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath
 
@@ -156,10 +156,8 @@ def default(kind: str, path: KeyedPath, around: Mapping[str, Any]) -> Any:
 
 
 def _pull_policy(container: Mapping[str, Any]) -> str:
-    image = str(container.get("image", ""))
-    tag = re.fullmatch(r"(?:.*/)?[^/:@]+(?::(?P<tag>[^@]+))?(?P<digest>@.+)?", image)
-    pinned = tag is None or tag["digest"] or tag["tag"] not in (None, "latest")
-    return "IfNotPresent" if pinned else "Always"
+    name, tag, digest = parts_of(str(container.get("image", "")))
+    return "Always" if name and not digest and tag in ("", "latest") else "IfNotPresent"
 
 
 _COMPUTED: dict[str, Callable[[Mapping[str, Any]], Any]] = {
