@@ -5,30 +5,27 @@ What follows a lost Pod is reference/dlrover.md 8.1 and 8.2, where both were run
 
 import copy
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import etcompile
 from etcompile.watch.actions import CreatePod
+from operator_recordings import recordings
 from specs import by_name
 from world import World
 
-ROOT = Path(__file__).parents[2]
-INPUTS = Path(os.environ.get("ETCOMPILE_INPUTS", ROOT.parent / "shared" / "inputs")) / "dlrover"
-PLANS = {"deepctr-scale-plan": "deepctr-manual-scale", "tests-scaleplan": "tests-elasticjob"}
-JOBS = sorted(path for path in INPUTS.glob("*.yaml") if path.stem not in PLANS)
-
-pytestmark = pytest.mark.skipif(
-    not INPUTS.is_dir(), reason=f"upstream's example files are absent: no {INPUTS}"
+INPUTS = {recording.name: recording.documents for recording in recordings("dlrover")}
+"""What was recorded is upstream's examples."""
+PLANS = ("criteo-manual-scaleplan-master051", "tests-sample")
+JOBS = (
+    *("chaos-test", "criteo-autoscale", "criteo-manual-as-is", "iris-autoscale", "llama2"),
+    *("nanogpt", "operator-sample", "tests-sample", "torch-mnist"),
 )
 
 
 def document(name: str) -> Any:
-    return yaml.safe_load((INPUTS / f"{name}.yaml").read_text("utf-8"))
+    return copy.deepcopy(INPUTS[name][0])
 
 
 def main(pod: Any) -> Any:
@@ -45,11 +42,11 @@ def labels(pod: Any) -> dict[str, str]:
     return {k: v for k, v in pod["metadata"]["labels"].items() if not k.startswith(own)}
 
 
-@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", JOBS)
 @pytest.mark.parametrize("version", ["0.3.7", "0.5.1", "0.6.1", "0.7.0"])
-def test_every_example_renders(path: Path, version: str) -> None:
+def test_every_example_renders(name: str, version: str) -> None:
     options = etcompile.Options(namespace="dlrover", dlrover_version=version)
-    result = etcompile.compile([path], options)
+    result = etcompile.compile(document(name), options)
     assert result.ok, result.diagnostics
     assert [one for one in result.objects if one["kind"] == "Pod"]
 
@@ -57,16 +54,11 @@ def test_every_example_renders(path: Path, version: str) -> None:
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize(("version", "kept"), [("0.5.1", True), ("0.6.1", False)])
 def test_plans_are_for_masters_that_read_them(plan: str, version: str, kept: bool) -> None:
-    files = [INPUTS / f"{PLANS[plan]}.yaml", INPUTS / f"{plan}.yaml"]
     options = etcompile.Options(namespace="dlrover", dlrover_version=version)
-    result = etcompile.compile(files, options)
+    result = etcompile.compile(copy.deepcopy(INPUTS[plan]), options)
     assert result.ok == kept
     kinds = [one["kind"] for one in result.objects]
     assert ("ScalePlan" in kinds) == kept
-
-
-def test_all_of_them_are_at_hand() -> None:
-    assert len(JOBS) == 9
 
 
 # 8.1 --------------------------------------------------------------------------------------------
@@ -153,7 +145,7 @@ def test_who_follows_workers_of_torch_mnist_is_who_followed_them_upstream() -> N
 
 def criteo() -> Any:
     """The example with parameter servers, without a master and what only that can do."""
-    value = document("deepctr-manual-scale")
+    value = document("criteo-manual-as-is")
     text = json.dumps(value).replace(" --enable_auto_scaling=True", "")
     value = copy.deepcopy(json.loads(text))
     value["metadata"]["annotations"] = {"etcompile.dev/parameter-servers": "static"}
@@ -162,7 +154,7 @@ def criteo() -> Any:
 
 
 def test_static_parameter_servers_know_each_other_as_upstreams_do() -> None:
-    options = etcompile.Options(dlrover_version="0.6.1")
+    options = etcompile.Options(namespace="dlrover", dlrover_version="0.6.1")
     made = by_name(etcompile.compile([criteo()], options))
     stem = "deepctr-manual-scale-edljob"
     types = {"ps-0": ("3Gi", 2222), "chief-0": ("4Gi", 3333), "worker-0": ("4Gi", 3333)}
@@ -206,7 +198,7 @@ def test_who_follows_static_parameter_servers_is_who_followed_them_upstream() ->
 
 def test_a_master_keeps_what_the_example_asks_for() -> None:
     options = etcompile.Options(dlrover_version="0.5.1")
-    value = document("deepctr-manual-scale")
+    value = document("criteo-manual-as-is")
     made = by_name(etcompile.compile([value], options))
     name = "deepctr-manual-scale"
     spec = made["ElasticJob", name]["spec"]

@@ -2,33 +2,42 @@
 
 import collections
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import etcompile
 from etcompile import Options
 from etcompile.diagnostics import RULES
+from operator_recordings import recordings
 
 ROOT = Path(__file__).parents[2]
 INPUTS = Path(os.environ.get("ETCOMPILE_INPUTS", ROOT.parent / "shared" / "inputs"))
+OPERATORS = ("dlrover", "et-operator", "mpi-operator", "trainer-v2", "training-operator")
 ADVICE = [rule for rule in RULES.values() if rule.code.startswith("ET9")]
 
 
-def jobs(files: list[Path]) -> Iterator[frozenset[str]]:
-    """The advice about each file that holds a job which is accepted."""
-    for file in files:
-        made = etcompile.compile(file, Options(lint=True))
+def jobs(inputs: Iterable[Any]) -> Iterator[frozenset[str]]:
+    """The advice about each input that holds a job which is accepted."""
+    for one in inputs:
+        made = etcompile.compile(one, Options(lint=True))
         if made.ok and any(group.name for group in made.groups):
             yield frozenset(one.code for one in made.diagnostics if one.code.startswith("ET9"))
 
 
-def shares(files: list[Path]) -> tuple[int, dict[str, float]]:
-    """How many files have a job, and in which share of them each rule speaks up."""
-    found = list(jobs(files))
+def shares(inputs: Iterable[Any]) -> tuple[int, dict[str, float]]:
+    """How many inputs have a job, and in which share of them each rule speaks up."""
+    found = list(jobs(inputs))
     counts = collections.Counter(code for codes in found for code in codes)
     return len(found), {rule.code: counts[rule.code] / len(found) for rule in ADVICE}
+
+
+def test_no_rule_speaks_up_in_more_than_a_third_of_recorded_inputs() -> None:
+    count, found = shares(one.input() for name in OPERATORS for one in recordings(name))
+    assert count > 150
+    assert [code for code, share in found.items() if share > 1 / 3] == []
 
 
 def test_no_rule_speaks_up_in_more_than_a_third_of_upstreams_files() -> None:

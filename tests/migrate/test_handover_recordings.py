@@ -5,14 +5,12 @@ API server, without their owner, and applies there what is rendered.
 """
 
 import copy
-import os
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec import Struct
 
 import etcompile
 from etcompile import compiler, frontends
@@ -20,10 +18,8 @@ from etcompile.compiler import Options
 from etcompile.diagnostics import Severity
 from etcompile.integrations.migrate import Migrated, migrated
 from etcompile.kubeapi import ClusterError, connect
+from operator_recordings import recordings, written
 
-ROOT = Path(__file__).parents[2]
-SHARED = Path(os.environ.get("ETCOMPILE_RECORDINGS", ROOT.parent / "shared" / "oracle"))
-OWN = ROOT / "tests" / "oracle"
 OPERATORS = ("et-operator", "mpi-operator", "training-operator")
 REFUSED = {
     "crash-empty-containers",
@@ -38,60 +34,54 @@ REFUSED = {
 """Their custom resources are not valid, or another controller's."""
 
 
-def dumps() -> Iterator[Path]:
-    for operator in OPERATORS:
-        found = SHARED / operator if (SHARED / operator).is_dir() else OWN / operator
-        for path in sorted(found.glob("*/objects*.yaml")):
-            if any(map(_is_job, _KIND.findall(path.read_text()))):
-                yield path
+class Dump(Struct, frozen=True, eq=False):
+    """What stood in a cluster at some moment of a recording."""
+
+    recording: str
+    moment: str
+    objects: list[dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """The name of its tests."""
+        return f"{self.recording}-{self.moment}"
+
+    def handed_over(self, folder: Path) -> Migrated:
+        """What `migrate` makes of it."""
+        file = written(self.objects, folder / "dump.yaml")
+        return migrated(compiler.loaded([str(file)], Options(), None).documents)
 
 
-_KIND = re.compile(r"^apiVersion: (\S+)\nkind: (\S+)$", re.MULTILINE)
-"""Of each document of a dump; reading all of them as YAML takes seconds, also of those who collect
-other tests."""
-
-
-def _is_job(named: tuple[str, str]) -> bool:
-    kind = frontends.find(*named)
+def _is_job(value: dict[str, Any]) -> bool:
+    kind = frontends.find(value["apiVersion"], value["kind"])
     return kind is not None and bool(kind.pod_templates)
 
 
-def _documents(path: Path) -> list[dict[str, Any]]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return [one for one in yaml.load_all(path.read_text(), loader) if one]
+DUMPS = [
+    Dump(recording.name, moment, objects)
+    for operator in OPERATORS
+    for recording in recordings(operator)
+    for moment, objects in recording.objects.items()
+    if any(map(_is_job, objects))
+]
 
 
-def _jobs(path: Path) -> Iterator[dict[str, Any]]:
-    for one in _documents(path):
-        if _is_job((one.get("apiVersion"), one.get("kind"))):
-            yield one
-
-
-DUMPS = [*dumps()]
-
-
-def name(path: Path) -> str:
-    return f"{path.parent.name}-{path.stem}"
-
-
-def handed_over(path: Path) -> Migrated:
-    return migrated(compiler.loaded([str(path)], Options(), None).documents)
-
-
-@pytest.mark.parametrize("path", DUMPS, ids=name)
-def test_what_an_operator_left_migrates_to_files_that_render(path: Path, tmp_path: Path) -> None:
-    result = handed_over(path)
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: dump.name)
+def test_what_an_operator_left_migrates_to_files_that_render(dump: Dump, tmp_path: Path) -> None:
+    result = dump.handed_over(tmp_path)
     problems = [one.message for one in result.diagnostics if one.severity is Severity.ERROR]
-    if path.parent.name in REFUSED:
+    if dump.recording in REFUSED:
         assert problems
         return
     assert not problems
+    folder = tmp_path / "migrated"
+    folder.mkdir()
     for file, text in result.files.items():
-        (tmp_path / file).write_text(text)
-    overlays = (str(tmp_path),) if "overlay.yaml" in result.files else ()
-    compilation = etcompile.compile([str(tmp_path)], Options(overlays=overlays))
+        (folder / file).write_text(text)
+    overlays = (str(folder),) if "overlay.yaml" in result.files else ()
+    compilation = etcompile.compile([str(folder)], Options(overlays=overlays))
     assert compilation.ok
-    (job,) = _jobs(path)
+    (job,) = filter(_is_job, dump.objects)
     running = (job.get("status") or {}).get("targetWorkers") or ()
     workers = [one for one in compilation.objects if "-worker-" in _pod_name(one)]
     if running:
@@ -105,9 +95,9 @@ def _pod_name(value: Any) -> str:
 # A real API server ------------------------------------------------------------------------------
 
 REAL = [
-    path
-    for path in DUMPS
-    if name(path)
+    dump
+    for dump in DUMPS
+    if dump.name
     in {
         "example-scale-out-then-in-objects",
         "mpijob-elastic-objects",
@@ -118,14 +108,14 @@ REAL = [
 ]
 
 
-@pytest.mark.parametrize("path", REAL, ids=name)
+@pytest.mark.parametrize("dump", REAL, ids=lambda dump: dump.name)
 def test_the_api_server_takes_over_what_the_table_says(
-    path: Path, control_plane, namespace
+    dump: Dump, control_plane, namespace, tmp_path
 ) -> None:
     """`any time`, `same` and `at the end` are accepted, and `runs on` is refused."""
-    table = _fates(handed_over(path).files["HANDOVER.md"])
+    table = _fates(dump.handed_over(tmp_path).files["HANDOVER.md"])
     assert table
-    live = [_orphan(one, namespace) for one in _documents(path) if _is_made(one)]
+    live = [_orphan(one, namespace) for one in dump.objects if _is_made(one)]
     live.sort(key=lambda one: one["kind"] == "Pod")  # which name ServiceAccounts
     kubeconfig = control_plane.kubeconfig(
         user="migrator", groups=["system:masters"], namespace=namespace
@@ -133,7 +123,7 @@ def test_the_api_server_takes_over_what_the_table_says(
     with connect(kubeconfig=kubeconfig) as cluster:
         for one in live:
             cluster.create(one, field_manager="operator", field_validation="Ignore")
-        for one in _rendered(path, namespace):
+        for one in _rendered(dump, namespace, tmp_path):
             meaning = table.get((one["kind"], one["metadata"]["name"]))
             if meaning is None:
                 continue
@@ -183,8 +173,8 @@ def _orphan(value: dict[str, Any], namespace: str) -> dict[str, Any]:
     return made
 
 
-def _rendered(path: Path, namespace: str) -> list[dict[str, Any]]:
-    result = handed_over(path)
+def _rendered(dump: Dump, namespace: str, folder: Path) -> list[dict[str, Any]]:
+    result = dump.handed_over(folder)
     values = [
         one
         for file, text in result.files.items()

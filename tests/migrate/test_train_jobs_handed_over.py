@@ -1,7 +1,6 @@
 """Hand-overs of TrainJobs: with the runtime that Trainer noted, and as a run that begins anew."""
 
 import copy
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,28 +9,34 @@ import yaml
 from dumps import dumped, migration
 
 import etcompile
+import operator_recordings
 from etcompile import compiler
 from etcompile.compiler import Options
 from etcompile.integrations.migrate import Migrated, migrated
 from etcompile.kubeapi import connect
+from operator_recordings import recordings, trainer_runtimes
 
-ROOT = Path(__file__).parents[2]
-SHARED = Path(os.environ.get("ETCOMPILE_RECORDINGS", ROOT.parent / "shared" / "oracle"))
+RECORDINGS = {recording.name: recording for recording in recordings("trainer-v2")}
 CASES = [
-    path
-    for path in sorted((SHARED / "trainer-v2").glob("*/objects*.yaml"))
-    if "\nkind: TrainJob\n" in path.read_text() and not [*path.parent.glob("edit-*.yaml")]
+    (recording, moment)
+    for recording in RECORDINGS.values()
+    for moment, objects in recording.objects.items()
+    if any(one["kind"] == "TrainJob" for one in objects)
 ]
-RUNNING = SHARED / "trainer-v2" / "torch-multi-node" / "objects-running.yaml"
-recorded = pytest.mark.skipif(not RUNNING.exists(), reason="needs the recordings of Trainer")
 
 
 def documents(text: str) -> list[dict[str, Any]]:
     return [one for one in yaml.safe_load_all(text) if one]
 
 
-def handed_over(path: Path) -> Migrated:
-    return migrated(compiler.loaded([str(path)], Options(), None).documents)
+def running() -> list[dict[str, Any]]:
+    """What stood in the cluster while the job of several nodes ran."""
+    return copy.deepcopy(RECORDINGS["torch-multi-node"].objects["objects-running"])
+
+
+def handed_over(lives: list[dict[str, Any]], folder: Path) -> Migrated:
+    file = operator_recordings.written(lives, folder / "dump.yaml")
+    return migrated(compiler.loaded([str(file)], Options(), None).documents)
 
 
 def written(result: Migrated, folder: Path) -> Path:
@@ -40,22 +45,29 @@ def written(result: Migrated, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_what_stands_in_a_cluster_migrates_to_what_its_files_compile_to(path, tmp_path):
-    result = handed_over(path)
-    lives = documents(path.read_text())
+@pytest.mark.parametrize(
+    ("recording", "moment"),
+    CASES,
+    ids=[f"{recording.name}-{moment}" for recording, moment in CASES],
+)
+def test_what_stands_in_a_cluster_migrates_to_what_its_files_compile_to(
+    recording, moment, tmp_path
+):
+    lives = recording.objects[moment]
+    result = handed_over(lives, tmp_path)
     namespace = next(one["metadata"]["namespace"] for one in lives if one["kind"] == "TrainJob")
-    given = documents((path.parent / "input.yaml").read_text())
-    ours = [one for one in given if one["apiVersion"].startswith("trainer.")]
-    shipped = SHARED / "trainer-v2" / "runtimes"
+    ours = [one for one in recording.input() if one["apiVersion"].startswith("trainer.")]
     # What the cluster had, with all its labels.
-    there = tuple(str(one) for one in sorted(shipped.rglob("*.yaml")))
+    runtimes = operator_recordings.written(trainer_runtimes(), tmp_path / "runtimes.yaml")
+    there = (str(runtimes),)
     expected = etcompile.compile(ours, Options(default_namespace=namespace, runtimes=there))
     if not expected.ok:
         assert not result.files
         return
     assert result.files, [one.message for one in result.diagnostics]
-    again = etcompile.compile([str(written(result, tmp_path))])
+    folder = tmp_path / "migrated"
+    folder.mkdir()
+    again = etcompile.compile([str(written(result, folder))])
     assert again.ok
     assert sorted(map(_named, again.objects)) == sorted(map(_named, expected.objects))
     assert _pods(again) == _pods(expected)
@@ -85,9 +97,8 @@ def _is_pod(value: Any) -> bool:
     return bool(value["kind"] == "Pod")
 
 
-@recorded
 def test_the_runtime_that_trainer_noted_is_written_and_not_the_one_of_today():
-    lives = documents(RUNNING.read_text())
+    lives = running()
     for one in lives:
         if one["metadata"]["name"].endswith("-runtime-snapshot"):
             noted = one["data"]["runtime"]
@@ -109,9 +120,8 @@ def test_the_runtime_that_trainer_noted_is_written_and_not_the_one_of_today():
     assert pod == {"containers": [{"image": image, "name": "node"}]}
 
 
-@recorded
 def test_two_jobs_with_another_runtime_of_one_name_are_refused():
-    lives = documents(RUNNING.read_text())
+    lives = running()
     others = copy.deepcopy(lives)
     for one in others:
         metadata = one["metadata"]
@@ -143,9 +153,8 @@ def test_without_the_note_it_is_said_which_runtime_was_taken():
     assert "as Trainer 2.3.0 ships it" in text
 
 
-@recorded
-def test_a_running_job_is_ended_by_background_deletion_and_never_adopted():
-    text = handed_over(RUNNING).files["HANDOVER.md"]
+def test_a_running_job_is_ended_by_background_deletion_and_never_adopted(tmp_path):
+    text = handed_over(running(), tmp_path).files["HANDOVER.md"]
     assert "**The run cannot be taken over**" in text
     assert "**this ends the run**" in text
     assert "delete trainjob.v1alpha1.trainer.kubeflow.org/multi-node-example --cascade=back" in text
@@ -160,10 +169,9 @@ def test_a_running_job_is_ended_by_background_deletion_and_never_adopted():
         assert line.endswith("| is deleted with the custom resource |")
 
 
-@recorded
-def test_a_claim_of_the_job_goes_and_that_is_said():
-    path = SHARED / "trainer-v2" / "torchtune-llama" / "objects-training.yaml"
-    text = handed_over(path).files["HANDOVER.md"]
+def test_a_claim_of_the_job_goes_and_that_is_said(tmp_path):
+    lives = RECORDINGS["torchtune-llama"].objects["objects-training"]
+    text = handed_over(lives, tmp_path).files["HANDOVER.md"]
     [line] = [one for one in text.splitlines() if one.startswith("| PersistentVolumeClaim ")]
     assert "created again (its data is lost)" in line
     assert "The claims that the job owns go, too" in text
@@ -179,15 +187,12 @@ def test_a_job_that_has_ended_is_not_said_to_run():
 # A real API server ------------------------------------------------------------------------------
 
 
-@recorded
 def test_the_api_server_takes_what_is_rendered_when_the_job_has_been_removed(
     control_plane, namespace, tmp_path
 ):
     """Live objects stand beside none of the rendered Pods; the rest is free once it is deleted."""
-    lives = [
-        one for one in documents(RUNNING.read_text()) if one["kind"] in ("Service", "ConfigMap")
-    ]
-    result = handed_over(RUNNING)
+    lives = [one for one in running() if one["kind"] in ("Service", "ConfigMap")]
+    result = handed_over(running(), tmp_path)
     values = [
         one
         for file, text in result.files.items()

@@ -19,20 +19,10 @@ from differences import Difference, Row, compare, rows
 from etcompile import Options, backend
 from etcompile.compiler.stored import read_stored
 from etcompile.model import Member, Settings
-from recordings import (
-    DIFFERENCES,
-    Identity,
-    compared,
-    creations,
-    documents,
-    identity,
-    recordings,
-    requests,
-    title,
-    unlisted,
-)
+from operator_recordings import recordings
+from recordings import DIFFERENCES, Identity, compared, creations, identity, title, unlisted
 
-CASES = {path.name: path for path in recordings("dlrover")}
+CASES = {recording.name: recording for recording in recordings("dlrover")}
 ALLREDUCE = (
     *("chaos-test", "llama2", "master-deleted", "master-failover", "nanogpt", "torch-mnist"),
     *("torch-mnist-early-success", "torch-mnist-worker-deleted", "torch-mnist-worker-failures"),
@@ -45,12 +35,10 @@ REFUSED = {
 SCALING = " --enable_auto_scaling=True"
 SECTION = "DLRover"
 
-pytestmark = pytest.mark.skipif(not CASES, reason="no recordings of DLRover are at hand")
-
 
 def compiled(name: str, values: list[Any] | None = None) -> etcompile.Compilation:
     """The job of a recording, without its ScalePlans."""
-    values = values or documents(CASES[name])[:1]
+    values = values or CASES[name].input()[:1]
     result = etcompile.compile(values, Options(namespace="dlrover", dlrover_version="0.6.1"))
     assert result.ok, result.diagnostics
     return result
@@ -58,8 +46,8 @@ def compiled(name: str, values: list[Any] | None = None) -> etcompile.Compilatio
 
 def at_start(name: str) -> dict[Identity, Any]:
     """What was created until the job ran."""
-    initial = CASES[name] / "initial"
-    return creations(requests(CASES[name])[: int(initial.read_text())])
+    [start] = CASES[name].ends
+    return creations(r for r in CASES[name].requests if r["n"] <= start)
 
 
 def without_master(bodies: dict[Identity, Any]) -> dict[Identity, Any]:
@@ -77,7 +65,7 @@ def of_static_job() -> tuple[Difference, ...]:
 
     Upstream's example asks for DLRover's scaling, which no static job may: so neither side does.
     """
-    text = json.dumps(documents(CASES["criteo-manual"])[0]).replace(SCALING, "")
+    text = json.dumps(CASES["criteo-manual"].input()[0]).replace(SCALING, "")
     job = json.loads(text)
     job["metadata"]["annotations"] = {"etcompile.dev/parameter-servers": "static"}
     job["spec"]["replicaSpecs"].pop("dlrover-master", None)
@@ -137,7 +125,7 @@ def test_who_follows_a_lost_worker_is_who_followed_it_upstream(pod: str, member:
     alone = structs.replace(job, roles=(structs.replace(worker, members=(member,)),))
     objects = backend.lower(alone, settings, backend.Texts(), "")
     made = {identity(one): one for one in objects}
-    recorded = creations(requests(CASES["torch-mnist-worker-deleted"]))["Pod", pod]
+    recorded = creations(CASES["torch-mnist-worker-deleted"].requests)["Pod", pod]
     found = compare(title(recorded), recorded, defaulted(copy.deepcopy(made["Pod", pod])))
     assert not unlisted(found, listed())
     # Its Service is that of the rank, which is there already.
@@ -146,7 +134,7 @@ def test_who_follows_a_lost_worker_is_who_followed_it_upstream(pod: str, member:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_ended_the_master_at_its_start_is_refused(name: str) -> None:
-    result = etcompile.compile(documents(CASES[name])[:1], Options(namespace="dlrover"))
+    result = etcompile.compile(CASES[name].input()[:1], Options(namespace="dlrover"))
     assert REFUSED[name] in {one.code for one in result.diagnostics}
     assert not result.ok
 
@@ -167,7 +155,7 @@ def test_a_master_finds_the_replicas_that_it_made_upstream(
 ) -> None:
     """With parameter servers: what the master would count is written out for it."""
     objects = {identity(one): one for one in compiled(name).objects}
-    job = documents(CASES[name])[0]["metadata"]["name"]
+    job = CASES[name].input()[0]["metadata"]["name"]
     specs = objects["ElasticJob", job]["spec"]["replicaSpecs"]
     assert {key: one["replicas"] for key, one in specs.items()} == types
     assert [key for key in objects if key[0] == "Pod"] == [

@@ -6,18 +6,17 @@ docs/differences.md; each object that only one side has must be accounted for.
 """
 
 import functools
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import etcompile
-import recordings
 from defaults import defaulted
 from differences import ABSENT, Difference, compare, rows
 from etcompile import Options, Settings
-from recordings import DIFFERENCES, all_at_hand, creations, first_fault, identity, title, unlisted
+from operator_recordings import Recording, recordings
+from recordings import DIFFERENCES, creations, identity, title, unlisted
 
 REFUSED = {
     "crash-empty-containers": {"ET2010"},
@@ -34,23 +33,16 @@ CUT_SHORT = {"race-start-already-exists"}
 PRUNED = {"crash-stale-crd": ("restartPolicy", "backoffLimit", "launcherAttachMode")}
 """Fields that the recorded operator never saw, because its CRD did not know them (defect 4)."""
 
-_FAULT = re.compile(
-    r"\[\+ *([\d.]+)s\] (?:kubelet stand-in|kubectl (?:delete|annotate)|exec endpoint now fails"
-    r"|operator process)"
-)
-
 
 @functools.cache
-def differences_of(recording: Path) -> tuple[Difference, ...]:
-    requests = recordings.requests(recording)
-    steps = (recording / "steps.txt").read_text()
-    fault = first_fault(steps, _FAULT)
-    created = creations(r for r in requests if r["t"] < fault)
-    later = creations(r for r in requests if r["t"] >= fault)
-    compilation = etcompile.compile(
-        documents(recording),
-        Options(namespace=requests[0]["namespace"], settings=settings(steps)),
+def differences_of(recording: Recording) -> tuple[Difference, ...]:
+    requests, [start] = recording.requests, recording.ends
+    created = creations(r for r in requests if r["n"] <= start)
+    later = creations(r for r in requests if r["n"] > start)
+    options = Options(
+        namespace=recording.namespace, settings=Settings(init_image=recording.init_image)
     )
+    compilation = etcompile.compile(documents(recording), options)
     errors = [d for d in compilation.diagnostics if d.severity is etcompile.Severity.ERROR]
     assert not errors, errors
     rendered = {identity(value): value for value in compilation.objects}
@@ -70,39 +62,31 @@ def differences_of(recording: Path) -> tuple[Difference, ...]:
     return tuple(found)
 
 
-def settings(steps: str) -> Settings:
-    """The settings that stand for the flags of the recorded operator."""
-    image = re.search(r"--init-container-image=(\S+)", steps)
-    return Settings(init_image=image[1] if image else None)
-
-
-def documents(recording: Path) -> list[Any]:
-    values = recordings.documents(recording)
+def documents(recording: Recording) -> list[Any]:
+    values = recording.input()
     for field in PRUNED.get(recording.name, ()):
         values[0]["spec"].pop(field)
     return values
 
 
-CASES = recordings.recordings("et-operator")
+CASES = recordings("et-operator")
 COMPARED = [case for case in CASES if case.name not in REFUSED]
 LISTED = rows(DIFFERENCES)
 
 
-def test_all_recordings_are_at_hand() -> None:
-    if not all_at_hand("et-operator"):
-        pytest.skip(f"only {len(CASES)} recordings here: those of upstream's own files are absent")
+def test_there_are_recordings_of_all_its_paths() -> None:
     assert len(CASES) > 40
 
 
 @pytest.mark.parametrize("recording", COMPARED, ids=lambda path: path.name)
-def test_objects_equal_what_the_operator_created(recording: Path) -> None:
+def test_objects_equal_what_the_operator_created(recording: Recording) -> None:
     found = unlisted(differences_of(recording), LISTED)
     assert not found, found
 
 
 @pytest.mark.parametrize("recording", [c for c in CASES if c.name in REFUSED], ids=lambda p: p.name)
-def test_input_that_harms_the_operator_is_refused(recording: Path) -> None:
-    compilation = etcompile.compile([recording / "input.yaml"])
+def test_input_that_harms_the_operator_is_refused(recording: Recording, tmp_path: Path) -> None:
+    compilation = etcompile.compile([recording.file(tmp_path)])
     errors = {d.code for d in compilation.diagnostics if d.severity is etcompile.Severity.ERROR}
     assert errors == REFUSED[recording.name]
     assert not compilation.objects

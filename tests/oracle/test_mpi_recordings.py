@@ -6,8 +6,8 @@ by field, but for the rows of docs/differences.md. What operators do about fault
 watcher's work; what it needs to know for that must be in the stored job.
 """
 
+import copy
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,13 +16,15 @@ import pytest
 import yaml
 
 import etcompile
+import operator_recordings
 import recordings
 from defaults import defaulted
 from differences import ABSENT, Difference, compare, rows
 from etcompile import Options, Settings, Severity
 from etcompile.compiler.stored import read_stored
 from etcompile.model import Job
-from recordings import DIFFERENCES, Identity, entries, identity, title, unlisted
+from operator_recordings import Recording
+from recordings import DIFFERENCES, Identity, identity, title, unlisted
 
 OPERATORS = {"training-operator": "MPIJob of the Training Operator", "mpi-operator": "MPI Operator"}
 """The folder of an operator's recordings, and its heading in docs/differences.md."""
@@ -36,7 +38,6 @@ REFUSED = {
 }
 """Inputs that the operator refuses, mostly by an event that nobody sees (D15)."""
 
-_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
 _JOB_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/")
 
 
@@ -47,9 +48,9 @@ class Moment(NamedTuple):
     standing: Mapping[Identity, Any]
 
 
-def cases(operator: str) -> list[Path]:
+def cases(operator: str) -> list[Recording]:
     """The recordings of an operator's MPIJobs."""
-    found = recordings.recordings(operator)
+    found = operator_recordings.recordings(operator)
     return [case for case in found if operator == "mpi-operator" or "mpijob" in case.name]
 
 
@@ -63,28 +64,14 @@ LISTED = {operator: rows(DIFFERENCES, heading) for operator, heading in OPERATOR
 
 def named(value: object) -> str:
     """How a parameter is called in a test's name."""
-    return value.name if isinstance(value, Path) else ""
+    return value.name if isinstance(value, Recording) else ""
 
 
-def moments(recording: Path) -> Iterator[Moment]:
+def moments(recording: Recording) -> Iterator[Moment]:
     """The start of a recording, and what it was after each edit."""
-    requests = recordings.requests(recording)
-    [job] = recordings.documents(recording)
-    jobs, ends = [job], []
-    for edit in entries(recording / "edits.yaml"):
-        jobs.append(edit["job"])
-        ends.append(edit["after_request"])
-    steps = (recording / "steps.txt").read_text()
-    if edits := sorted(recording.glob("edit-*.yaml")):
-        jobs += [entries(edit)[0] for edit in edits]
-        written = r"user: .* -f (?:input|edit-\d+)\.yaml.*\n.*\n *-> requests \d+-(\d+);"
-        ends = [int(number) for number in re.findall(written, steps)]
-    else:
-        fault = re.search(r"\[\+ *([\d.]+)s\] kubelet:", steps)
-        before = [r["n"] for r in requests if not fault or r["t"] < float(fault[1])]
-        ends.append(before[-1])
-    assert len(jobs) == len(ends)
-    for number, (job, end) in enumerate(zip(jobs, ends, strict=True)):
+    requests = recording.requests
+    jobs = [*recording.input(), *copy.deepcopy(recording.edits)]
+    for number, (job, end) in enumerate(zip(jobs, recording.ends, strict=True)):
         job["metadata"].pop("namespace", None)
         done = requests if len(jobs) == 1 else [r for r in requests if r["n"] <= end]
         yield Moment(job, standing(done) if number else first_creations(done))
@@ -101,15 +88,14 @@ def standing(requests: Any) -> dict[Identity, Any]:
     for request in requests:
         if request["verb"] == "delete":
             left.pop(("Pod", request["name"]), None)
-        elif request["code"] < 300:
+        else:
             left[identity(request["body"])] = as_written(request["body"])
     return left
 
 
 def as_written(value: Mapping[str, Any]) -> dict[str, Any]:
     """An object as it was before a server and its controllers completed it."""
-    metadata = {k: v for k, v in value["metadata"].items() if k not in _SERVER}
-    made = {k: v for k, v in value.items() if k != "status"} | {"metadata": metadata}
+    made = dict(value)
     if value["kind"] == "Job":
         spec = {k: v for k, v in value["spec"].items() if k != "selector"}
         template = dict(spec["template"])
@@ -118,12 +104,6 @@ def as_written(value: Mapping[str, Any]) -> dict[str, Any]:
         template["metadata"] = template["metadata"] | {"labels": kept}
         made["spec"] = spec | {"template": template}
     return made
-
-
-@functools.cache
-def namespace(recording: Path) -> str:
-    """The namespace of a recording."""
-    return str(recordings.requests(recording)[0]["namespace"])
 
 
 def rendered(
@@ -158,9 +138,9 @@ def differing(
 
 
 @functools.cache
-def differences_of(recording: Path) -> tuple[Difference, ...]:
+def differences_of(recording: Recording) -> tuple[Difference, ...]:
     """All differences of a recording, at all its moments."""
-    space, settings = namespace(recording), recordings.settings(recording)
+    space, settings = recording.namespace, recordings.settings(recording)
     return tuple(
         difference
         for moment in moments(recording)
@@ -169,18 +149,18 @@ def differences_of(recording: Path) -> tuple[Difference, ...]:
 
 
 @pytest.mark.parametrize(("operator", "recording"), COMPARED, ids=named)
-def test_objects_equal_what_the_operator_has_standing(operator: str, recording: Path) -> None:
+def test_objects_equal_what_the_operator_has_standing(operator: str, recording: Recording) -> None:
     assert not unlisted(differences_of(recording), LISTED[operator])
 
 
 @pytest.mark.parametrize(("operator", "recording"), COMPARED, ids=named)
 def test_the_stored_job_knows_what_the_operator_decides_by_later(
-    operator: str, recording: Path
+    operator: str, recording: Recording
 ) -> None:
     for moment in moments(recording):
         spec = moment.job["spec"]
         policy = spec.get("runPolicy", {})
-        job = stored(moment.job, namespace(recording))
+        job = stored(moment.job, recording.namespace)
         assert job.run.suspended == policy.get("suspend", False)
         assert job.run.clean_pods == policy.get(
             "cleanPodPolicy", spec.get("cleanPodPolicy", "None")
@@ -199,13 +179,11 @@ def test_the_stored_job_knows_what_the_operator_decides_by_later(
 
 def test_a_replaced_worker_is_the_one_that_the_operator_creates_again() -> None:
     # The operator's second creation of a worker that was gone equals its first one.
-    recording = next((case for _, case in COMPARED if case.name == "worker-failed"), None)
-    if recording is None:
-        pytest.skip("that recording is of upstream's own files, which are absent")
+    [recording] = [case for _, case in COMPARED if case.name == "worker-failed"]
     [moment] = moments(recording)
-    space = namespace(recording)
+    space = recording.namespace
     job = stored(moment.job, space)
-    again = recordings.creations(recordings.requests(recording))
+    again = recordings.creations(recording.requests)
     assert job.credentials is not None
     name = f"{job.name}-worker-1"
     assert again["Pod", name] == moment.standing["Pod", name]
@@ -213,8 +191,10 @@ def test_a_replaced_worker_is_the_one_that_the_operator_creates_again() -> None:
 
 
 @pytest.mark.parametrize(("operator", "recording"), REFUSED_CASES, ids=named)
-def test_input_that_the_operator_refuses_is_refused(operator: str, recording: Path) -> None:
-    compilation = etcompile.compile([recording / "input.yaml"])
+def test_input_that_the_operator_refuses_is_refused(
+    operator: str, recording: Recording, tmp_path: Path
+) -> None:
+    compilation = etcompile.compile([recording.file(tmp_path)])
     errors = [d for d in compilation.diagnostics if d.severity is Severity.ERROR]
     assert [d.code for d in errors] == REFUSED[recording.name]
     assert all(d.location is not None and d.location.line for d in errors)

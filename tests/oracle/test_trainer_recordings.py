@@ -6,22 +6,24 @@ the Job controller creates, Pods, and JobSet's Service, with the objects.
 
 import functools
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import etcompile
+import operator_recordings
 import recordings
 from differences import Difference, rows
 from etcompile import Options, Settings, backend
 from etcompile.compiler.stored import read_text
 from etcompile.diagnostics import has_errors
-from recordings import DIFFERENCES, identity, unlisted
+from operator_recordings import Recording
+from recordings import DIFFERENCES, ROOT, identity, unlisted
 
 OPERATOR = "trainer-v2"
 LISTED = rows(DIFFERENCES, "Kubeflow Trainer")
-CASES = recordings.recordings(OPERATOR)
+CASES = operator_recordings.recordings(OPERATOR)
 NOT_COMPILED = frozenset({"ET2007", "ET2139"})
 """What says that a field, or a runtime, is not compiled."""
 REFUSED = {
@@ -45,14 +47,14 @@ REFUSED = {
 
 
 @functools.cache
-def compiled(recording: Path) -> etcompile.Compilation:
+def compiled(recording: Recording) -> etcompile.Compilation:
     options = Options(namespace=recording.name, settings=Settings(gang=scheduler(recording)))
-    return etcompile.compile(recordings.documents(recording), options)
+    return etcompile.compile(recording.input(), options)
 
 
-def scheduler(recording: Path) -> Any:
+def scheduler(recording: Recording) -> Any:
     """The gang scheduler that a runtime of the input names; `none` if none does."""
-    for document in recordings.documents(recording):
+    for document in recording.documents:
         for name in document.get("spec", {}).get("podGroupPolicy", {}):
             return name
     return "none"
@@ -62,11 +64,11 @@ COMPILED = [case for case in CASES if compiled(case).ok]
 RUNNING = [
     case
     for case in COMPILED
-    if any(r["body"]["kind"] == "Pod" for r in recordings.requests(case) if r["verb"] == "create")
+    if any(r["body"]["kind"] == "Pod" for r in case.requests if r["verb"] == "create")
 ]
 
 
-def names(cases: list[Path]) -> Any:
+def names(cases: list[Recording]) -> Any:
     return pytest.mark.parametrize("recording", cases, ids=lambda path: path.name)
 
 
@@ -75,11 +77,11 @@ KINDS = ("Pod", "Service", "PersistentVolumeClaim", "PodGroup")
 JOB = "jobset.sigs.k8s.io/jobset-name"
 
 
-def is_beside_its_launcher(recording: Path, name: str) -> bool:
+def is_beside_its_launcher(recording: Recording, name: str) -> bool:
     """Whether a Pod is a node that Trainer makes for a job of one node, the launcher (T3)."""
     alone = (
         document["metadata"]["name"]
-        for document in recordings.documents(recording)
+        for document in recording.documents
         if document["kind"] == "TrainJob"
         and document["spec"].get("trainer", {}).get("numNodes") == 1
     )
@@ -90,27 +92,26 @@ def is_beside_its_launcher(recording: Path, name: str) -> bool:
     )
 
 
-def created(recording: Path) -> dict[recordings.Identity, Any]:
+def created(recording: Recording) -> dict[recordings.Identity, Any]:
     """Pods, Services and claims as they were first created, Pods by the names of their hosts.
 
     Later ones of the same name come of failures and restarts, and those of other jobs of edits.
     """
     jobs = {
         document["metadata"]["name"]
-        for document in recordings.documents(recording)
+        for document in recording.documents
         if document["kind"] == "TrainJob" and not document["spec"].get("suspend")
     }
     found: dict[recordings.Identity, Any] = {}
-    for request in recordings.requests(recording):
+    for request in recording.requests:
+        if request["verb"] == "delete":
+            continue
         body = request["body"]
         # The trainer applies PodGroups; the others create what they make.
-        made = request["verb"] == "create" or body.get("kind") == "PodGroup"
-        if made and request["code"] in (200, 201):
+        if request["verb"] == "create" or body["kind"] == "PodGroup":
             if body["kind"] == "Pod":
                 body = {**body, "metadata": {**body["metadata"], "name": body["spec"]["hostname"]}}
             if body["kind"] in KINDS:
-                body = {key: value for key, value in body.items() if key != "status"}
-                body["metadata"] = {"namespace": request["namespace"], **body["metadata"]}
                 if body["kind"] == "Pod" and (
                     body["metadata"]["labels"][JOB] not in jobs
                     or is_beside_its_launcher(recording, body["metadata"]["name"])
@@ -121,7 +122,7 @@ def created(recording: Path) -> dict[recordings.Identity, Any]:
 
 
 @functools.cache
-def differences_of(recording: Path) -> tuple[Difference, ...]:
+def differences_of(recording: Recording) -> tuple[Difference, ...]:
     rendered = [
         dict(value)
         for value in compiled(recording).objects
@@ -143,8 +144,8 @@ def test_hostfiles_are_the_same() -> None:
             value["metadata"]["name"]: value.get("data", {})
             for value in compiled(recording).objects
         }
-        for request in recordings.requests(recording):
-            name = request["body"].get("metadata", {}).get("name", "")
+        for request in recording.requests:
+            name = request["name"]
             job = name.removesuffix("-mpi-hostfile")
             if name == job or request["verb"] != "apply" or f"{job}-etcompile" not in ours:
                 continue
@@ -155,7 +156,7 @@ def test_hostfiles_are_the_same() -> None:
             ]
             assert ours[f"{job}-etcompile"]["hostfile"].splitlines() == lines
             found += 1
-    assert found or not CASES
+    assert found
 
 
 def test_key_pairs_are_in_the_same_secrets() -> None:
@@ -169,37 +170,41 @@ def test_key_pairs_are_in_the_same_secrets() -> None:
                 read_text(value["data"]["job.yaml"]).job, Settings().secret
             )
         }
-        for request in recordings.requests(recording):
-            body = request["body"]
-            if request["verb"] == "apply" and body["metadata"]["name"] in ours:
-                made = ours[body["metadata"]["name"]]
+        for request in recording.requests:
+            if request["verb"] == "apply" and request["name"] in ours:
+                body, made = request["body"], ours[request["name"]]
                 assert (made["type"], made["immutable"]) == (body["type"], body["immutable"])
                 found += 1
-    assert found or not CASES
+    assert found
+
+
+def test_the_shipped_runtimes_are_those_that_were_installed() -> None:
+    file = ROOT / "schemas" / "trainer" / "runtimes.yaml"
+    ours = {one["metadata"]["name"]: one["spec"] for one in yaml.safe_load_all(file.read_text())}
+    theirs = {
+        one["metadata"]["name"]: one["spec"] for one in operator_recordings.trainer_runtimes()
+    }
+    assert ours == theirs
 
 
 def test_there_are_recordings() -> None:
-    if not CASES:
-        pytest.skip("the recordings of Trainer are not here")
     assert len(RUNNING) > 10
 
 
 @names(RUNNING)
-def test_every_difference_is_listed(recording: Path) -> None:
+def test_every_difference_is_listed(recording: Recording) -> None:
     text = unlisted(differences_of(recording), LISTED)
     assert text == "", text
 
 
 def test_every_listed_difference_occurs() -> None:
-    if not CASES:
-        pytest.skip("the recordings of Trainer are not here")
     found = [difference for case in RUNNING for difference in differences_of(case)]
     idle = [row for row in LISTED if not any(map(row.lists, found))]
     assert idle == []
 
 
 @names(CASES)
-def test_an_input_compiles_or_is_refused_by_name(recording: Path) -> None:
+def test_an_input_compiles_or_is_refused_by_name(recording: Recording) -> None:
     codes = {one.code for one in compiled(recording).diagnostics if has_errors([one])}
     if recording.name in REFUSED:
         assert codes >= REFUSED[recording.name]
