@@ -41,7 +41,7 @@ def test_nothing_is_run_before_it_is_installed() -> None:
 def test_its_two_commands_are_the_first_commands_on_the_page() -> None:
     clone, run, test = (line for block in blocks(README)[:1] for line in block.text.splitlines())
     assert clone.startswith("git clone ")
-    assert test in (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+    assert f"{test} || exit" in (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
     _, example = run.split(" .venv/bin/etcompile render ")
     assert etcompile(ROOT, "render", example).returncode == 0
 
