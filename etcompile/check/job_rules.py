@@ -30,8 +30,11 @@ _OWN_INITS = ("wait-for-workers", "copy-ssh-keys", protocol.USERS)
 
 
 def check_spec(job: Job) -> list[Diagnostic]:
-    """What is wrong with a job as its document describes it, before any scale intent."""
-    problems = list(_name(job))
+    """What is wrong with a job as its document describes it, before any scale intent.
+
+    Of its name alone `check_name` reports it, which needs no job.
+    """
+    problems = []
     if job.run.suspended:
         by = job.run.suspended_by
         facts = {"job": job.name, "field": "the annotation" if "annotations" in by else dotted(by)}
@@ -85,19 +88,19 @@ def check_longest_name(job: Job, highest_index: int) -> list[Diagnostic]:
     return [diagnose(codes.NAME_TOO_LONG, job.origin.locate("metadata", "name"), **facts)]
 
 
-def _name(job: Job) -> Iterator[Diagnostic]:
-    if _LABEL.fullmatch(job.name):
-        return
-    if "." in job.name:
+def check_name(name: str, place: Location) -> list[Diagnostic]:
+    """What is wrong with the name of a job, which stands at that place."""
+    if _LABEL.fullmatch(name):
+        return []
+    if "." in name:
         problem = "it contains a dot"
-    elif not job.name[:1].isalpha():
+    elif not name[:1].isalpha():
         problem = "it does not start with a letter"
-    elif job.name.endswith("-"):
+    elif name.endswith("-"):
         problem = "it ends with '-'"
     else:
         problem = "it contains other characters"
-    place = job.origin.locate("metadata", "name")
-    yield diagnose(codes.JOB_NAME, place, name=job.name, problem=problem)
+    return [diagnose(codes.JOB_NAME, place, name=name, problem=problem)]
 
 
 def _bounds(role: Role) -> Iterator[Diagnostic]:

@@ -62,15 +62,14 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
 
     Returns:
         An error for each fault, at its place; for a kind that this version does not have, in
-        this apiVersion, one warning, and what is wrong with its metadata.
+        this apiVersion, one warning.
     """
     value = source.data
     kind = value["kind"]
     definition = _definition(version, value["apiVersion"], kind)
     if definition is None:
         facts = {"kind": kind, "version": value["apiVersion"], "kubernetes": version}
-        unknown = diagnose(codes.KUBERNETES_UNKNOWN_KIND, source.locate(("kind",)), **facts)
-        return [unknown, *(check_metadata(source, version) if value.get("metadata") else ())]
+        return [diagnose(codes.KUBERNETES_UNKNOWN_KIND, source.locate(("kind",)), **facts)]
     # A status is what some cluster wrote, maybe of another version; it never leaves etcompile.
     hidden = {"status"}
     if isinstance(value.get("sops"), dict):
@@ -85,15 +84,16 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
 def check_metadata(source: Source, version: str) -> list[Diagnostic]:
     """Where an object's metadata, whatever its kind, lacks a name or has another type."""
     metadata = source.data.get("metadata") or {}
-    problems = _faults(metadata, version, _METADATA, root="metadata", at=("metadata",))
-    if mistyped := [fault for fault in problems if fault.problem == "type"]:
-        return [diagnostic(source, fault, version) for fault in mistyped]
-    if metadata.get("name") or metadata.get("generateName"):
-        return []
+    by_schema = _faults(metadata, version, _METADATA, root="metadata", at=("metadata",))
+    mistyped = (fault for fault in by_schema if fault.problem == "type")
+    problems = [diagnostic(source, fault, version) for fault in mistyped]
+    names = ("name", "generateName")
+    if not isinstance(metadata, dict) or any(metadata.get(n) not in (None, "") for n in names):
+        return problems
     # No schema forbids an object without a name, and every API server refuses it.
     facts = {"where": "metadata", "problem": "needs 'name'", "advice": ""}
     place = source.locate(("metadata", "name") if metadata else ("metadata",))
-    return [diagnose(codes.KUBERNETES_INVALID, place, **facts)]
+    return [*problems, diagnose(codes.KUBERNETES_INVALID, place, **facts)]
 
 
 def check_types(source: Source, version: str) -> list[Diagnostic]:

@@ -28,6 +28,11 @@ def check_object(source: Source, version: str, *, namespaced: bool = True) -> li
     """
     value, minor = source.data, _minor(version)
     by_schema = kubernetes.check_object(source, version)
+    if metadata := kubernetes.check_metadata(source, version):
+        # Nothing passes through whose metadata are refused.
+        by_schema = [d for d in by_schema if d.code != codes.KUBERNETES_UNKNOWN_KIND]
+        found = {diagnostic.where for diagnostic in by_schema}
+        by_schema += (diagnostic for diagnostic in metadata if diagnostic.where not in found)
     by_rules = [
         _refusal(source, (), problem)[1]
         for problem in object_problems(value, minor, namespaced=namespaced)

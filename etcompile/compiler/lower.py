@@ -12,7 +12,7 @@ from msgspec import Struct
 from etcompile import frontends
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import Template, findings
-from etcompile.check.job_rules import check_spec
+from etcompile.check.job_rules import check_name, check_spec
 from etcompile.check.pod_rules import check_object
 from etcompile.compiler.olderapis import placed
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
@@ -55,9 +55,9 @@ def lower(
         kind = frontends.find(document.api_version, document.kind)
         if kind is None:
             problems = unknown_version(document)
-            problems = problems or kubernetes.check_metadata(document, kubernetes_version)
             if not problems:
-                others.append(document)
+                if not kubernetes.check_metadata(document, kubernetes_version):
+                    others.append(document)
                 namespaced = may_have_namespace(document.data)
                 problems = check_object(document, kubernetes_version, namespaced=namespaced)
             diagnostics += problems
@@ -123,10 +123,14 @@ def _lowered(
     problems = findings(
         document, templates, kind.schema, version, volumes=kind.volumes, pod_counts=counts
     )
+    # What needs no valid document is reported with what its schema refuses.
+    named = kind.problems(document)
+    if kind.pod_templates and document.name:
+        named += check_name(document.name, document.locate(("metadata", "name")))
     if has_errors(problems):
-        return None, problems
+        return None, [*problems, *named]
     value, notes = kind.lowered(document)
-    problems += notes
+    problems += [*named, *notes]
     if isinstance(value, Job):
         problems += check_spec(value)
     return value, problems

@@ -15,6 +15,7 @@ from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.frontends.notes import unused
 from etcompile.k8s.names import is_run
+from etcompile.k8s.path import mapping_at
 from etcompile.model import InPlace, Job, Preflight, Role
 from etcompile.model.run_identity import LONGEST_RUN
 from etcompile.model.supervision import SUPERVISOR_PORT, options
@@ -124,8 +125,13 @@ def gate_timeout(source: Source) -> int:
 
 
 def check_annotations(source: Source, known: Annotations) -> Iterator[Diagnostic]:
-    """Errors for values that annotations cannot have; warnings for ours that the kind ignores."""
-    for name, text in annotations_of(source).items():
+    """Errors for values that annotations cannot have; warnings for ours that the kind ignores.
+
+    The document may be one that its schema refuses.
+    """
+    for name, text in mapping_at(source.data, ("metadata", "annotations")).items():
+        if not isinstance(text, str):
+            continue
         if (row := known.get(name)) is None:
             if name.startswith(PREFIX):
                 close = probably(name, known)

@@ -8,7 +8,8 @@ from msgspec import Struct, field
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.annotations import OF_EVERY_JOB, Annotations, check_annotations, recovered
-from etcompile.k8s.path import value_at
+from etcompile.frontends.notes import no_such_container
+from etcompile.k8s.path import mappings_of, value_at
 from etcompile.model import Intent, Job
 
 MANAGED_BY: ValuePath = ("spec", "runPolicy", "managedBy")
@@ -69,6 +70,7 @@ class Kind(Struct, frozen=True):
         elastic: The field that lets its jobs scale; empty if all of them do, or none.
         managers: Values of the field `managed_by` that mean the operator whose work this is;
             none for a kind without that field.
+        container: The name that a container of each Pod template must have; empty if any will do.
         completed: Types whose template may leave out what a Pod needs: the job fills it in.
         managed_by: The field that names the controller of a job.
     """
@@ -84,19 +86,31 @@ class Kind(Struct, frozen=True):
     volumes: tuple[str, ...] = ()
     operator: Operator | None = None
     elastic: str = ""
+    container: str = ""
     completed: tuple[str, ...] = ()
     managers: tuple[str, ...] = ()
     managed_by: ValuePath = MANAGED_BY
 
-    def lowered(self, source: Source) -> Lowered:
-        """The job or the intent of a document that its schema accepts."""
+    def problems(self, source: Source) -> list[Diagnostic]:
+        """Report annotations and names of containers, whether or not the schema is satisfied."""
         known = {**self.annotations, **OF_EVERY_JOB} if self.pod_templates else self.annotations
         problems = [*check_annotations(source, known)]
+        for path in self.templates_of(source.data) if self.container else ():
+            listed = mappings_of(value_at(source.data, (*path, "spec")), "containers")
+            containers = [container for _, container in listed]
+            names = [container.get("name") for container in containers]
+            if names and self.container not in names and all(isinstance(n, str) for n in names):
+                place = source.locate((*path, "spec", "containers"))
+                problems.append(no_such_container(place, self.name, self.container, containers))
+        return problems
+
+    def lowered(self, source: Source) -> Lowered:
+        """The job or the intent of a document that its schema accepts."""
         value, notes = self.lower(source)
         if isinstance(value, Job):
             value, more = recovered(value, source)
-            problems += more
-        return value, [*problems, *notes]
+            notes = [*notes, *more]
+        return value, notes
 
     def other_manager(self, data: Any) -> str | None:
         """The controller that a document gives its job to, if it is another than the operator."""

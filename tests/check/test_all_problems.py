@@ -203,6 +203,50 @@ def test_two_faults_of_a_stage_are_both_told(kind: str) -> None:
         assert both == of_first_stage(*faulty), (one, other)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in JOBS if kind not in ("TrainingJob", "MPIJob")])
+def test_malformed_label_hides_neither_name_nor_container_nor_annotation(kind: str) -> None:
+    job = JOBS[kind][0]()
+    _, types, roles, _ = JOBS[kind]
+    job["metadata"].update(
+        name="2bert", labels={"a b": "x"}, annotations={"etcompile.dev/restart": "of-course"}
+    )
+    for role in roles:
+        at(job, (*types, role, "template", "spec", "containers", 0)).update(name="train")
+    found = [code for code, _ in told(job)]
+    assert found == ["ET2009", "ET2020", "ET2050", *["ET2062"] * len(roles)]
+
+
+def test_container_without_a_name_is_one_problem() -> None:
+    job = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Worker",))
+    container = at(job, ("spec", "pytorchReplicaSpecs", "Worker", "template", "spec", "containers"))
+    rename(container[0], "name", "nmae")
+    assert [code for code, _ in told(job)] == ["ET4001"]
+
+
+def test_each_type_of_an_elastic_job_reports_its_containers() -> None:
+    containers = [{"name": name, "image": "x:1", "command": ["train"]} for name in ("a", "b")]
+    spec = {"replicas": 1, "template": {"spec": {"containers": containers}}}
+    job = {
+        "apiVersion": "elastic.iml.github.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": "bert"},
+        "spec": {
+            "distributionStrategy": "ParameterServerStrategy",
+            "replicaSpecs": {"ps": spec, "worker": copy.deepcopy(spec)},
+        },
+    }
+    assert [code for code, _ in told(job)] == ["ET2062", "ET2062"]
+
+
+@pytest.mark.parametrize("kind", ["v1/ConfigMap", "v1/Secret", "v1/Service", "apps/v1/Deployment"])
+def test_malformed_metadata_of_an_object_hides_nothing_else_in_it(kind: str) -> None:
+    version, _, name = kind.rpartition("/")
+    value = {"apiVersion": version, "kind": name, "metadata": {"labels": {"a": 5}}, "spec": 5}
+    places = [message.partition(":")[0] for _, message in told(value | {"data": 5})]
+    assert {"metadata", "metadata.labels.a"} < set(places)
+    assert len(places) == len(set(places)) >= 3
+
+
 def test_a_fault_of_a_job_hides_none_of_its_intents() -> None:
     job = training_job()
     intent = {

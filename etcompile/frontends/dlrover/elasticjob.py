@@ -60,6 +60,7 @@ def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
     only (reference 3.3). kubectl's annotation names another one, as in all kinds.
     """
     mains: dict[str, str] = {}
+    problems = []
     for name, fields in source.data["spec"]["replicaSpecs"].items():
         template = fields["template"]
         containers = template["spec"]["containers"]
@@ -68,8 +69,8 @@ def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
         mains[name] = default if named is None else named
         if all(container["name"] != mains[name] for container in containers):
             place = source.locate(("spec", "replicaSpecs", name, "template", "spec", "containers"))
-            return None, [no_such_container(place, "ElasticJob", mains[name], containers)]
-    return mains, []
+            problems.append(no_such_container(place, "ElasticJob", mains[name], containers))
+    return None if problems else mains, problems
 
 
 def _job(spec: Spec) -> Job:

@@ -21,7 +21,7 @@ from etcompile.frontends.document_parts import (
     pod_template,
 )
 from etcompile.frontends.kind import TRAINING_OPERATOR, Kind, Lowered, Operator
-from etcompile.frontends.notes import no_such_container, template_notes, ttl_note
+from etcompile.frontends.notes import template_notes, ttl_note
 from etcompile.model.protocol import config_name
 
 API_VERSION = "kubeflow.org/v1"
@@ -158,6 +158,7 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
         volumes=framework.volumes,
         operator=framework.run_by,
         elastic=framework.elastic,
+        container=framework.container or "",
         managers=framework.managers,
     )
 
@@ -214,8 +215,7 @@ def _replica(
     if main is None:
         main, problems = main_container(place, template)
     elif all(container["name"] != main for container in template["spec"]["containers"]):
-        where, containers = place.locate("spec", "containers"), template["spec"]["containers"]
-        return None, [no_such_container(where, framework.kind, main, containers)]
+        return None, []  # `Kind.problems` reports it
     restart = str(fields.get("restartPolicy") or framework.restarts.get(name, framework.restart))
     keeps = framework.keeps_finalizers
     problems += template_notes(
