@@ -22,7 +22,7 @@ _INDEX = """\
 # Diagnostics
 
 `etcompile explain ET2003`, or `etcompile explain replicas-above-max`, prints a section of these
-pages.
+pages. `etcompile explain` lists all codes and names.
 
 An error stops the run before anything is written. A warning does so only with `--strict`;
 [Checks](../checks.md) shows how to ignore one.
@@ -31,6 +31,15 @@ An error stops the run before anything is written. A warning does so only with `
 |---|---|
 """
 
+_BY_NAME = """
+## By name
+
+"""
+
+
+def _name(rule: Rule) -> str:
+    return rule.name
+
 
 def pages(rules: Iterable[Rule]) -> Mapping[str, str]:
     """The pages of `docs/diagnostics` by their file names: the index, then one for each group."""
@@ -38,7 +47,9 @@ def pages(rules: Iterable[Rule]) -> Mapping[str, str]:
     for rule in rules:
         groups.setdefault(rule.code[:3], []).append(rule)
     rows = [f"| [{group}xxx]({page_of(group)}) | {_GROUPS[group]} |\n" for group in groups]
-    texts = {"README.md": _INDEX + "".join(rows)}
+    every = sorted((rule for members in groups.values() for rule in members), key=_name)
+    names = [f"- [{_name(rule)}]({page_of(rule.code)}#{rule.code.lower()})\n" for rule in every]
+    texts = {"README.md": "".join([_INDEX, *rows, _BY_NAME, *names])}
     for group, members in groups.items():
         # The code alone: the heading is the address of the section.
         sections = [f"## {rule.code}\n\n{as_markdown(rule)}\n" for rule in members]

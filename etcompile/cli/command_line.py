@@ -77,7 +77,13 @@ def released_image(name: str) -> str:
 
 
 class Group(click.Group):
-    """A group that names the nearest command; click does so from 8.4 on."""
+    """A group that names the command that was probably meant.
+
+    Args:
+        synonyms: Words of kubectl, Helm and Terraform, each with the command for it here.
+    """
+
+    synonyms: Mapping[str, str] = {}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -85,7 +91,9 @@ class Group(click.Group):
         """The command that the arguments name; a usage error names the nearest."""
         known = self.list_commands(ctx)
         if not (args[0] in known or args[0].startswith("-") or ctx.resilient_parsing):
-            ctx.fail(f"No such command '{args[0]}'.{did_you_mean(args[0], known)}")
+            meant = self.synonyms.get(args[0])
+            advice = f" Did you mean '{meant}'?" if meant else did_you_mean(args[0], known)
+            ctx.fail(f"No such command '{args[0]}'.{advice}")
         return super().resolve_command(ctx, args)
 
 
@@ -189,6 +197,26 @@ class Setting(click.Option):
 def long_name(param: click.Parameter) -> str:
     """The long name of an option, without its hyphens."""
     return max(param.opts, key=len).removeprefix("--")
+
+
+class Paths(click.Argument):
+    """PATHs, which `-f FILE` names too, as with kubectl."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Adds the argument and the option."""
+        option = click.Option(["-f", "--filename"], multiple=True)
+        option.add_to_parser(parser, ctx)
+        super().add_to_parser(parser, ctx)
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """The paths, however they are named."""
+        name = self.name or ""
+        if files := opts.get("filename"):
+            paths = opts.get(name)
+            opts = {**opts, name: (*files, *(paths if isinstance(paths, tuple) else ()))}
+        return super().handle_parse_result(ctx, opts, args)
 
 
 # Parameters as fields of structs ------------------------------------------------------------------

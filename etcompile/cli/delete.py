@@ -1,6 +1,8 @@
 """`etcompile delete`: removes jobs from a cluster, and says what it leaves."""
 
 import itertools
+import os
+import re
 import time
 
 import click
@@ -20,6 +22,9 @@ from etcompile.cli.rollouts import GIVE_UP, RolloutOptions, Session
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.exitcodes import INPUT
 from etcompile.plan.step import reference
+
+_JOB_NAME = re.compile(r"((po|pods?|\w+jobs?)(\.[\w.]+)?/)?[a-z0-9-]+", re.IGNORECASE)
+"""What is rather the name of a job than a path that does not exist."""
 
 
 class _Options(CompileOptions, frozen=True, kw_only=True):
@@ -50,6 +55,10 @@ def command(ctx: click.Context, options: _Options) -> None:
     with session.concluded():
         if bool(options.paths) == bool(options.names):
             raise click.UsageError("name files, or jobs with --job NAME")
+        for path in options.paths:
+            if not os.path.lexists(path) and _JOB_NAME.fullmatch(path):
+                problem = f"there is no file '{path}': to delete the job, use --job {path}"
+                raise click.UsageError(problem)
         compilation = None
         if options.paths:
             chosen = structs.replace(compiler_options(options), without_keys=True)

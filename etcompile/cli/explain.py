@@ -19,9 +19,10 @@ class _Options(Struct, frozen=True, kw_only=True):
 def command(_ctx: click.Context, options: _Options) -> None:
     """Explain an error or a warning: its reason, an example, and what to do.
 
-    CODE is the code in brackets, such as ET2003, or the name, such as replicas-above-max.
+    CODE is the code in brackets, such as ET2003, or the name, such as replicas-above-max. Without
+    one, all codes are listed.
     """
-    if (options.code is None) is not options.all:
+    if options.code is not None and options.all:
         raise click.UsageError("name one CODE, or pass --all")
     if (code := options.code) is not None:
         name = code.strip()
@@ -33,5 +34,7 @@ def command(_ctx: click.Context, options: _Options) -> None:
             problem = f"'{code}' is not a diagnostic; {known}"
             raise click.BadParameter(problem, param_hint="CODE")
         click.echo(rule_text.as_text(rule))
+    elif not options.all:
+        click.echo("\n".join(f"{rule.code}  {rule.name}" for rule in RULES.values()))
     else:
         click.echo("\n\n\n".join(rule_text.as_text(rule) for rule in RULES.values()))

@@ -53,8 +53,10 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.status import seen
 
     with options.connection.connect(options.namespace, connections=_MOST) as cluster:
-        objects = seen(cluster, options.job, cluster.namespace).objects.values()
-        pods = [value for value in objects if value["kind"] == "Pod"]
+        view = seen(cluster, options.job, cluster.namespace)
+        pods = [value for value in view.objects.values() if value["kind"] == "Pod"]
+        if view.pod:
+            pods = [pod for pod in pods if pod["metadata"]["name"] == view.pod]
         if options.rank is not None:
             pods = [pod for pod in pods if rank_of(pod) == options.rank]
         if options.follow and len(pods) > _MOST:

@@ -10,6 +10,7 @@ import importlib
 import io
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -62,12 +63,37 @@ _GROUPS = {
 
 _COMMANDS = {name: words for group in _GROUPS.values() for name, words in group.items()}
 
+_SYNONYMS = {
+    "check": "lint test validate verify",
+    "render": "build compile convert generate template",
+    "diff": "plan preview",
+    "apply": "create deploy install run submit sync up upgrade",
+    "status": "describe get list ls ps show",
+    "why": "debug events",
+    "scale": "resize",
+    "logs": "log tail",
+    "delete": "del destroy down remove rm stop uninstall",
+    "restart": "rerun retry",
+    "--version": "version",
+}
+"""Words that people know from other programs, by the command that they mean."""
+
 _OF_A_STREAM = frozenset({errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
 """What writing to an open stream fails with; no file that is opened by its name."""
 
 
 class _Commands(Group):
     """A group whose commands are imported one at a time."""
+
+    synonyms: Mapping[str, str] = {
+        word: name for name, words in _SYNONYMS.items() for word in words.split()
+    }
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments; `help COMMAND` is `COMMAND --help`, as with kubectl."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -97,7 +123,7 @@ class _Commands(Group):
 
 
 @click.group(cls=_Commands, context_settings=HELP)
-@click.version_option(__version__, prog_name=PROGRAM)
+@click.version_option(__version__, "-V", "--version", prog_name=PROGRAM)
 def _etcompile() -> None:
     """Compile training jobs to plain Kubernetes manifests.
 

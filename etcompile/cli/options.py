@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from etcompile.cli import completion
-from etcompile.cli.command_line import argument, converted, option, setting
+from etcompile.cli.command_line import Paths, argument, converted, option, setting
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
@@ -98,8 +98,8 @@ def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
     return codes_of(values)
 
 
-PATHS = argument("PATH...", type=click.Path())
-OPTIONAL_PATHS = argument("[PATH...]", required=False, type=click.Path())
+PATHS = argument("PATH...", cls=Paths, type=click.Path())
+OPTIONAL_PATHS = argument("[PATH...]", cls=Paths, required=False, type=click.Path())
 JOB = argument("JOB")
 IGNORE = setting(
     metavar="CODE",

@@ -36,6 +36,16 @@ class _Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _Format(click.Choice):  # type: ignore[type-arg]  # click 8.1 has no generic one
+    """A format; people also try the name of a file."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The format."""
+        if "." in value or "/" in value:
+            self.fail(f"{value!r} is no format: use > {value}, or -d DIR for a folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class _Options(CompileOptions, frozen=True, kw_only=True):
     output_dir: Path | None = option(
         "-d",
@@ -45,6 +55,7 @@ class _Options(CompileOptions, frozen=True, kw_only=True):
     )
     output: Literal["yaml", "json", "name"] = option(
         "-o",
+        type=_Format(["yaml", "json", "name"]),
         default="yaml",
         help="Format of standard output: manifests, a List in JSON, or names of the form"
         " kind/name.",

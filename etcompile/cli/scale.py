@@ -19,7 +19,10 @@ class _Options(CompileOptions, frozen=True, kw_only=True):
     job: str = JOB
     paths: tuple[str, ...] = OPTIONAL_PATHS
     to: int | None = option(
-        metavar="N", type=click.IntRange(min=0), help="Scale to this number of workers."
+        *("--to", "--replicas"),
+        metavar="N",
+        type=click.IntRange(min=0),
+        help="Scale to this number of workers.",
     )
     add: int | None = option(
         metavar="N", type=click.IntRange(min=1), help="Add this number of workers."
@@ -56,9 +59,9 @@ def command(ctx: click.Context, options: _Options) -> None:
     from etcompile.scaling import scaled
 
     way, value = _request(options)
-    job, paths = options.job, options.paths or (".",)
+    paths = options.paths or (".",)
     change, problems = scaled(
-        job,
+        options.job,
         paths,
         way,
         value,
@@ -82,11 +85,11 @@ def command(ctx: click.Context, options: _Options) -> None:
     if refuses(problems, options):
         ctx.exit(REFUSED)
     if notices(options):
-        lines = [f"{job}: already has {change.before} workers: nothing to do"]
+        lines = [f"{change.job}: already has {change.before} workers: nothing to do"]
         if change.path is not None:
             verb = "would write" if options.dry_run else "wrote"
             lines = [f"{verb} {change.path}: {change.title}"]
-            lines += [f"{job}: {change.before} -> {change.after} workers"]
+            lines += [f"{change.job}: {change.before} -> {change.after} workers"]
             moves = (("+", change.come), ("-", change.go))
             lines += [f"  {sign} {some(pods)}" for sign, pods in moves if pods]
         click.echo("\n".join(lines), err=True)
@@ -104,6 +107,8 @@ def _request(options: _Options) -> "tuple[Way, int | str]":
         "remove": options.remove,
         "pods": options.pods,
     }
+    if options.kind and "/" in options.job:
+        raise click.UsageError(f"{options.job} names the kind already: leave out --kind")
     named = [(way, value) for way, value in ways.items() if value is not None]
     if len(named) != 1:
         raise click.UsageError("say one of --to N, --add N, --remove N and --pods A,B")

@@ -15,11 +15,12 @@ from pathlib import Path
 import msgspec
 
 from etcompile.diagnostics.spelling import probably
-from etcompile.frontends.kind import Kind
+from etcompile.frontends.kind import Kind, names_of
 
 __all__ = [
     "Kind",
     "find",
+    "jobs_called",
     "kinds",
     "kinds_of",
     "meant_version",
@@ -38,6 +39,17 @@ def kinds() -> tuple[Kind, ...]:
 def find(api_version: str | None, name: str | None) -> Kind | None:
     """The kind of a document with this apiVersion and kind, or None if it is not ours."""
     return next((k for k in _named(name or "") if k.api_version == api_version), None)
+
+
+def jobs_called(word: str) -> tuple[Kind, ...]:
+    """Return the kinds of jobs that kubectl takes a word for: `mpijob`, `MPIJobs.kubeflow.org`."""
+    kind, dot, rest = word.lower().partition(".")
+    called = f"{kind.removesuffix('s')}{dot}{rest}"
+    return tuple(
+        known
+        for known in kinds()
+        if known.pod_templates and called in names_of(known.api_version, known.name.lower())
+    )
 
 
 def is_known(name: str) -> bool:

@@ -13,6 +13,9 @@ from etcompile.k8s.objects import Object, is_going, seconds, status_of
 ENDED = frozenset({"Succeeded", "Failed"})
 """The phases that a Pod does not leave: none of its containers runs or will run again."""
 
+KUBECTL_NAMES = frozenset({"pod", "pods", "po"})
+"""What kubectl calls the kind."""
+
 _DISRUPTIONS: Mapping[str, tuple[str, str]] = {
     "PreemptionByScheduler": ("Preempted", "a Pod of higher priority has its place"),
     "DeletionByTaintManager": ("Evicted", "its node has a taint that it does not tolerate"),

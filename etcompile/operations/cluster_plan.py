@@ -9,6 +9,7 @@ from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
 from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.conditions import is_true
+from etcompile.k8s.names import is_label
 from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
@@ -50,6 +51,7 @@ from etcompile.rollout.live import (
 )
 from etcompile.rollout.machine.messages import Key, Proposal
 from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
+from etcompile.status import AnotherJobError, NoSuchJobError, find_job
 
 
 class ImpossibleError(RefusedError):
@@ -62,6 +64,29 @@ class ImpossibleError(RefusedError):
 def impossible(code: str, **facts: object) -> ImpossibleError:
     """The error for a request that one diagnostic refuses."""
     return ImpossibleError([diagnose(code, None, **facts)])
+
+
+def named_job(cluster: Cluster, word: str, namespace: str | None = None) -> str:
+    """Return the name of the job that a word names (`status.find_job`).
+
+    Raises:
+        ImpossibleError: it names none.
+    """
+    try:
+        return find_job(cluster, word, namespace or cluster.namespace).name
+    except (NoSuchJobError, AnotherJobError) as error:
+        raise ImpossibleError(error.diagnostics) from error
+
+
+def _named_or_left(cluster: Cluster, word: str, namespace: str | None) -> str:
+    """As `named_job`, and the name of a job of which only the ConfigMap may be gone."""
+    try:
+        return named_job(cluster, word, namespace)
+    except ImpossibleError as error:
+        name = word.rpartition("/")[2]
+        if isinstance(error.__cause__, NoSuchJobError) and is_label(name):
+            return name
+        raise
 
 
 def acyclic(proposal: Proposal) -> Proposal:
@@ -389,7 +414,8 @@ def delete_proposal(
     """What deletes jobs, all they consist of, and nothing else. Nothing is written.
 
     Args:
-        jobs: Namespace and name of each; the default namespace if that is None.
+        jobs: Namespace and name of each, as `status.find_job` takes it; the default namespace if
+            that is None.
         compilation: Jobs as they are declared, in place of their names.
         adopt: Also delete objects that another tool manages, and jobs of another set.
         job_set: The set of jobs that the compilation is of (`operations.job_set`).
@@ -404,7 +430,8 @@ def delete_proposal(
     """
     groups = compilation.groups if compilation else ()
     compiled = [value for group in groups if group.name for value in group.objects]
-    jobs = [*jobs, *((group.namespace, group.name) for group in groups if group.name)]
+    jobs = [(where, _named_or_left(cluster, word, where)) for where, word in jobs]
+    jobs += ((group.namespace, group.name) for group in groups if group.name)
     live: list[tuple[str, Object]] = []
     unknown: list[Diagnostic] = []
     members: dict[str, list[ObjectRef]] = {}

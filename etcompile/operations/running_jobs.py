@@ -29,7 +29,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import written_record
 from etcompile.model.supervision import first_replica
-from etcompile.operations.cluster_plan import ImpossibleError, impossible
+from etcompile.operations.cluster_plan import impossible, named_job
 from etcompile.plan.owners import is_member, stranger
 from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights
@@ -37,7 +37,7 @@ from etcompile.plan.step import ObjectRef, reference
 from etcompile.rollout import Proposal
 from etcompile.rollout.inventory import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
-from etcompile.status import NoSuchJobError, Seen, seen
+from etcompile.status import Seen
 from etcompile.status.job_status import is_config
 from etcompile.watch.stored_run import StoredRun
 
@@ -57,6 +57,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         ClusterError: the cluster cannot be read.
         ImpossibleError: there is no such job, or it cannot be run.
     """
+    job = named_job(cluster, job)
     parent = inventory_of(cluster, job, cluster.namespace)
     version = seen_version(parent, cluster.now())
     observed, run = _declared(cluster, job, codes.CANNOT_BE_RESTARTED)
@@ -114,13 +115,10 @@ def _declared(cluster: Cluster, job: str, code: str) -> tuple[Seen, StoredRun]:
     """What the cluster has of a job, and the job that its ConfigMap there declares.
 
     Raises:
-        ImpossibleError: there is none; with this code, none that this version of etcompile can
-            read.
+        ImpossibleError: with this code: there is none that this version of etcompile can read.
     """
-    try:
-        observed = seen(cluster, job, cluster.namespace)
-    except NoSuchJobError as error:
-        raise ImpossibleError(error.diagnostics) from error
+    observed = Seen(job, cluster.namespace)
+    observed.read(cluster)
     problem = ""
     configs = [value for value in observed.objects.values() if is_config(value)]
     # A copy of it, which somebody made with its labels, is another one's or nobody's.
@@ -171,6 +169,7 @@ def request_checkpoint(cluster: Cluster, job: str, *, concurrency: int = 16) -> 
         ClusterError: the cluster cannot be read, or refuses.
         ImpossibleError: there is no such job, or nobody can be asked.
     """
+    job = named_job(cluster, job)
     refused = partial(impossible, codes.CANNOT_BE_ASKED, job=job)
     observed, run = _declared(cluster, job, codes.CANNOT_BE_ASKED)
     in_place = run.job.run.in_place

@@ -31,6 +31,7 @@ from etcompile.diagnostics.diagnostic import Fix, Replace
 from etcompile.diagnostics.spelling import probably
 from etcompile.fixes import with_fix
 from etcompile.k8s.path import dotted, value_at
+from etcompile.k8s.pods import KUBECTL_NAMES
 from etcompile.load import Document, access, parse
 from etcompile.model import Intent, Job
 from etcompile.naming import natural
@@ -53,6 +54,7 @@ class Proposal(Struct, frozen=True):
     """A file that would meet the request.
 
     Args:
+        job: Its name.
         path: Where it goes; None if the job has as many workers already.
         title: The intent, `ScaleOut bert-scale-003-out`, or the number: `spec.replicas: 1 -> 2`.
         come: The Pods that would be created.
@@ -60,6 +62,7 @@ class Proposal(Struct, frozen=True):
         replaces: The file exists, and this is its new content.
     """
 
+    job: str
     path: Path | None
     text: str
     title: str
@@ -93,16 +96,17 @@ def scaled(
     """The file that meets a request.
 
     Args:
-        name: The job.
+        name: The job: its name, `KIND/NAME` or a Pod of it.
         paths: Where it is, with all its intents.
         value: A number of workers, or their names with commas between them.
         options: How to compile; its namespace narrows the choice.
-        kind: The job's kind, in any case, perhaps with the version: `MPIJob`, `mpijob.v2beta1`.
+        kind: The job's kind, as kubectl takes it: `MPIJob`, `mpijobs.v2beta1`.
         in_place: Whether the job's own file is changed; if None, where the number alone counts.
 
     Returns:
         The proposal, or None; and what is wrong with the job, with its intents or with the request.
     """
+    of_kind, _, name = name.rpartition("/")
     loaded = compiler.loaded(paths, options, None)
     if problems := [problem for problem in loaded.diagnostics if _matters(problem, name)]:
         return None, problems
@@ -112,9 +116,10 @@ def scaled(
     for document in inputs:
         if known := frontends.find(document.api_version, document.kind):
             (jobs if known.pod_templates else intents).append(document)
-    job = _named(name, jobs, options, kind)
+    job = _named(name, jobs, options, of_kind or kind or "")
     if isinstance(job, Diagnostic):
         return None, [job]
+    pod, name = name, job.name or ""
     here, word = options.namespace or "default", json.dumps(name)
     # One that cannot be read counts if it names the job, so that what is wrong with it is reported.
     own = {
@@ -133,6 +138,9 @@ def scaled(
     now, problems = _compiled(documents, options)
     if now is None:
         return None, problems
+    if pod not in (name, *now.pods):
+        facts = {"job": pod, "where": "the input", "advice": f"did you mean '{name}'?"}
+        return None, [diagnose(codes.NO_JOB_TO_SCALE, None, **facts)]
     if now.folded.scaled_role is None:
         return None, [_not_elastic(now.folded, job)]
     before = _workers(now.folded)
@@ -143,7 +151,7 @@ def scaled(
     else:
         more = {"to": value - before, "add": value, "remove": -value}[way]
         if more == 0:
-            return Proposal(None, "", "", before, before, (), ()), []
+            return Proposal(name, None, "", "", before, before, (), ()), []
         spec = {"toAdd": {"count": more}} if more > 0 else {"toDelete": {"count": -more}}
     names = {
         i.name or ""
@@ -159,6 +167,7 @@ def scaled(
         return None, problems
     problems = [problem for problem in then.diagnostics if problem not in now.diagnostics]
     proposal = Proposal(
+        job=name,
         path=path,
         text=text,
         title=f"{intent['kind']} {intent['metadata']['name']}",
@@ -193,19 +202,19 @@ def _matters(problem: Diagnostic, name: str) -> bool:
 
 
 def _named(
-    name: str, jobs: Sequence[Document], options: Options, kind: str | None
+    name: str, jobs: Sequence[Document], options: Options, kind: str
 ) -> Document | Diagnostic:
-    """The job of that name, or why there is not exactly one."""
-    kinds = (kind or "").strip().lower()
-    same = [job for job in jobs if job.name == name]
+    """The job of that name, or that a Pod of that name seems to be of, or why there is not one."""
+    kinds = [(known.api_version, known.name) for known in frontends.jobs_called(kind)]
+    is_pod = kind.lower() in KUBECTL_NAMES
+    any_kind = is_pod or not kind
+    same = [] if is_pod else [job for job in jobs if job.name == name]
+    if not same and any_kind:
+        owners = [job for job in jobs if name.startswith(f"{job.name}-")]
+        longest = max((f"{job.name}" for job in owners), key=len, default="")
+        same = [job for job in owners if job.name == longest]
     named = [job for job in same if options.namespace in (None, job.namespace or options.namespace)]
-    chosen = [
-        job
-        for job in named
-        if not kinds
-        or kinds == f"{job.kind}".lower()
-        or kinds == f"{job.kind}.{(job.api_version or '').rpartition('/')[2]}".lower()
-    ]
+    chosen = [job for job in named if any_kind or (job.api_version, job.kind) in kinds]
     if len(chosen) == 1:
         return chosen[0]
     if chosen:
@@ -221,7 +230,7 @@ def _named(
         where = f"namespace '{options.namespace}' of the input"
     others = {job.name for job in jobs if job.name}
     if named:
-        advice = f"it is a {named[0].kind}: leave out --kind {kind}"
+        advice = f"it is a {named[0].kind}, not a {kind}"
     elif same:
         advice = f"it is in namespace '{same[0].namespace}': -n {same[0].namespace}"
     elif close := probably(name, others):
@@ -230,7 +239,8 @@ def _named(
         advice = f"jobs there: {', '.join(sorted(others)[:_LISTED])}"
     else:
         advice = "there are no jobs: name the folder that holds them"
-    return diagnose(codes.NO_JOB_TO_SCALE, None, job=name, where=where, advice=advice)
+    title = f"{kind}/{name}" if is_pod else name
+    return diagnose(codes.NO_JOB_TO_SCALE, None, job=title, where=where, advice=advice)
 
 
 def _compiled(

@@ -13,8 +13,6 @@ from functools import partial
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import RefusedError, codes, diagnose
-from etcompile.diagnostics.spelling import probably
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.controller.informer import Informer, Name
@@ -24,6 +22,7 @@ from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END, WATCHES
 from etcompile.plan import applysets
 from etcompile.plan.step import ObjectRef
 from etcompile.rollout.live import Live
+from etcompile.status.job_names import find_job
 from etcompile.status.job_status import is_config, statuses, watchers
 from etcompile.status.values import JobStatus
 
@@ -33,16 +32,13 @@ _TOGETHER = 0.1
 """Seconds within which changes count as one: a job of a thousand Pods starts in a few looks."""
 
 
-class NoSuchJobError(RefusedError):
-    """No ConfigMap declares a job of that name; the diagnostic names those that may be meant."""
-
-
 class Seen(Struct):
     """What was seen of jobs in a cluster; `follow` keeps it up to date.
 
     Args:
         job: The job; None for all of them.
         namespace: Where; None for all namespaces.
+        pod: The Pod that the job was named by; empty if it was not.
         objects: ConfigMaps, Pods, Jobs and Events, by kind, namespace and name.
         lists: Of each kind the label selector of its watch, and the version that was read.
         orphans: Namespace and name of jobs that no file declares any more, each with the set of
@@ -52,6 +48,7 @@ class Seen(Struct):
 
     job: str | None
     namespace: str | None
+    pod: str = ""
     objects: dict[tuple[str, str, str], LiveObject] = field(default_factory=dict)
     lists: list[tuple[Resource, str, str]] = field(default_factory=list)
     orphans: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -122,39 +119,18 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
     """What there is of a job, or of all.
 
     Args:
-        job: The job; None for all of them, which leaves out their events.
+        job: The job, as `find_job` takes it; None for all of them, which leaves out their events.
         namespace: Where; None for all namespaces.
 
     Raises:
         NoSuchJobError: no job of that name is there.
+        AnotherJobError: as of `find_job`.
         ClusterError: something cannot be read.
     """
-    view = Seen(job, namespace)
+    named = find_job(cluster, job, namespace) if job is not None else None
+    view = Seen(named.name, named.namespace, named.pod) if named else Seen(None, namespace)
     view.read(cluster)
-    if job is not None and not any(map(is_config, view.objects.values())):
-        raise _no_such_job(cluster, job, namespace)
     return view
-
-
-def _no_such_job(cluster: Cluster, job: str, namespace: str | None) -> NoSuchJobError:
-    """The error for a job that is not there, with the names that may be meant."""
-    resource, jobs = cluster.resource("v1", "ConfigMap"), set[tuple[str, str]]()
-    for where in (namespace, None):  # wherever this user may look
-        with contextlib.suppress(ClusterError):
-            for value in cluster.list(resource, where, labels=JOB_LABEL, metadata_only=True).items:
-                jobs.add((value["metadata"]["namespace"], value["metadata"]["labels"][JOB_LABEL]))
-    here = [name for place, name in sorted(jobs) if namespace in (None, place)]
-    if elsewhere := sorted(place for place, name in jobs if name == job):
-        advice = f"it is in namespace '{elsewhere[0]}': add -n {elsewhere[0]}"
-    elif close := probably(job, here):
-        advice = f"did you mean '{close}'?"
-    elif here:
-        advice = f"jobs there: {', '.join(dict.fromkeys(here[:8]))}"
-    else:
-        advice = "there are no jobs at all: has it been applied, and is this the right cluster?"
-    place = f"namespace '{namespace}'" if namespace else "any namespace"
-    facts = {"job": job, "where": place, "advice": advice}
-    return NoSuchJobError([diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, **facts)])
 
 
 def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:

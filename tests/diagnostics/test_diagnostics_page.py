@@ -49,7 +49,11 @@ def test_all_codes_are_explained_on_a_terminal_too():
     assert all(rule_text.as_text(rule) in text for rule in RULES.values())
 
 
-@pytest.mark.parametrize("arguments", [[], ["ET2003", "--all"]])
-def test_one_code_or_all_are_asked_for(arguments):
-    done = CliRunner().invoke(command, arguments)
+def test_without_a_code_all_are_listed_by_code_and_name():
+    lines = [line.split() for line in explained().splitlines()]
+    assert lines == [[rule.code, rule.name] for rule in RULES.values()]
+
+
+def test_a_code_and_all_at_once_are_refused():
+    done = CliRunner().invoke(command, ["ET2003", "--all"])
     assert (done.exit_code, done.stdout) == (2, "")

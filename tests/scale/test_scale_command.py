@@ -295,3 +295,42 @@ def test_a_wish_that_says_nothing_or_two_things_is_refused(tree, arguments):
     done = scale("mnist", *arguments, cwd=tree)
     assert done.returncode == 2
     assert len(texts(tree)) == 1
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("trainingjob/mnist", "TrainingJobs/mnist", "trainingjobs.kai.alibabacloud.com/mnist"),
+        *("mnist-worker-1", "pod/mnist-worker-1", "po/mnist-launcher"),
+    ],
+)
+def test_job_is_named_by_its_kind_or_one_of_its_pods(word: str, tree: Path):
+    (tree / "other.yaml").write_text(yaml.safe_dump(training_job("mnist-large")))
+    done = scale(word, "--to", 3, "--dry-run", cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == scale("mnist", "--to", 3, "--dry-run", cwd=tree).stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("tfjob/mnist", "it is a TrainingJob, not a tfjob"),
+        ("foo/mnist", "it is a TrainingJob, not a foo"),
+        ("pod/mnist", "there is no job 'pod/mnist'"),
+        ("mnist-worker-7", "did you mean 'mnist'?"),
+        ("pod/mnist-worker-7", "did you mean 'mnist'?"),
+        ("trainingjob/mnist-worker-1", "jobs there: mnist"),
+    ],
+)
+def test_name_of_no_job_is_refused(word: str, advice: str, tree: Path):
+    before = texts(tree)
+    done = scale(word, "--to", 3, cwd=tree)
+    assert done.returncode == 2
+    assert "there is no job '" in done.stderr
+    assert advice in done.stderr
+    assert texts(tree) == before
+
+
+def test_kind_is_named_once(tree: Path):
+    done = scale("trainingjob/mnist", "--kind", "TrainingJob", "--to", 3, cwd=tree)
+    assert (done.returncode, "leave out --kind" in done.stderr) == (2, True)

@@ -6,7 +6,6 @@ No other part of `migrate` talks to a cluster. Secrets are not read at all.
 from typing import Any
 
 from etcompile import frontends
-from etcompile.frontends.kind import names_of
 from etcompile.integrations.migrate.adoption import owned
 from etcompile.k8s.path import value_at
 from etcompile.kubeapi import Cluster, ClusterError
@@ -40,15 +39,10 @@ def job_of(cluster: Cluster, named: str) -> list[dict[str, Any]]:
         ClusterError: the cluster refused, or did not answer.
     """
     kind_name, _, name = named.partition("/")
-    jobs = [kind for kind in frontends.kinds() if kind.pod_templates]
-    wanted = kind_name.lower()
-    kinds = [
-        kind
-        for kind in jobs
-        if wanted in (f"{kind.name}s".lower(), *names_of(kind.api_version, kind.name.lower()))
-    ]
+    kinds = frontends.jobs_called(kind_name)
     if not kinds or not name:
-        known = ", ".join(dict.fromkeys(kind.name.lower() for kind in jobs))
+        jobs = (kind.name.lower() for kind in frontends.kinds() if kind.pod_templates)
+        known = ", ".join(dict.fromkeys(jobs))
         raise UnknownKindError(f"'{named}' is not KIND/NAME of one of {known}")
     for kind in kinds:
         try:

@@ -1,0 +1,132 @@
+"""A job is named NAME, KIND/NAME or by a Pod, in every command, on a real API server."""
+
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner, Result
+
+from etcompile.cli.main import _etcompile
+from etcompile.operations import delete_proposal, restart_proposal
+from etcompile.operations.cluster_plan import ImpossibleError
+from etcompile.status import find_job
+from specs import elastic_job, training_job
+
+COMMANDS = {
+    "status": (),
+    "why": (),
+    "logs": (),
+    "restart": ("--dry-run=client",),
+    "checkpoint": (),
+    "delete": ("--dry-run=client", "--job"),
+}
+NAMES = [
+    "mnist",
+    "trainingjob/mnist",
+    "TrainingJobs/mnist",
+    "trainingjobs.kai.alibabacloud.com/mnist",
+    "trainingjob.v1alpha1.kai.alibabacloud.com/mnist",
+    "mnist-worker-1",
+    "po/mnist-worker-1",
+    "pod/mnist-worker-1",
+    "Pods/mnist-worker-1",
+]
+OTHERS = {
+    "elasticjob/mnist": "the job 'mnist' is a TrainingJob",
+    "foo/mnist": "there is no kind 'foo' of jobs",
+    "scaleout/mnist": "there is no kind 'scaleout' of jobs",
+    "/mnist": "there is no kind '' of jobs",
+    "ns/trainingjob/mnist": "there is no kind 'ns/trainingjob' of jobs",
+    "pod/nginx": "the Pod belongs to no job",
+    "pod/mnist": "there is no such Pod",
+    "pod/mnist-worker-7": "there is no such Pod",
+    "trainingjob/mnist-worker-1": "there is no job 'mnist-worker-1'",
+    "trainingjob/bert": "there is no job 'bert'",
+    "nginx": "there is no job 'nginx'",
+    "Mnist_1": "there is no job 'Mnist_1'",
+    "trainingjob/": "there is no job ''",
+    "m" * 300: "there is no job 'mmm",
+}
+
+
+@pytest.fixture
+def jobs(cluster, deployed) -> None:
+    speech = elastic_job(name="speech")
+    del speech["metadata"]["namespace"]
+    deployed(training_job(), speech)
+    container = {"name": "main", "image": "nginx:1"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "nginx"}}
+    cluster.create({**pod, "spec": {"containers": [container]}})
+
+
+@pytest.fixture
+def run(control_plane, namespace) -> Callable[..., Result]:
+    kubeconfig = str(control_plane.kubeconfig(namespace=namespace))
+
+    def invoke(command: str, word: str, *more: str) -> Result:
+        words = [command, "--kubeconfig", kubeconfig, *COMMANDS[command], word, *more]
+        return CliRunner().invoke(_etcompile, words)
+
+    return invoke
+
+
+def test_every_command_finds_the_job_by_each_name(jobs, run, cluster):
+    for command in COMMANDS:
+        by_name = run(command, "mnist")
+        for word in NAMES:
+            done = run(command, word)
+            assert done.exit_code == by_name.exit_code, (command, word, done.output)
+            if command in ("why", "checkpoint", "restart", "delete"):  # no times in them
+                assert done.output == by_name.output, (command, word)
+            elif command == "status":
+                assert f"{cluster.namespace}/mnist (TrainingJob)" in done.stdout
+
+
+def test_every_command_refuses_what_names_no_job(jobs, run):
+    for command in COMMANDS:
+        for word, problem in OTHERS.items():
+            done = run(command, word)
+            assert done.exit_code in (2, 7), (command, word, done.output)
+            assert problem in done.stderr, (command, word, done.output)
+            assert "hint: " in done.stderr
+            assert "API server" not in done.stderr
+
+
+def test_logs_of_a_pod_are_those_of_the_pod_alone(jobs, run, cluster, control_plane):
+    """No kubelet runs here: what is shown is whose kubelet was asked."""
+    for name in ("mnist-worker-0", "mnist-worker-1"):
+        path = f"/api/v1/namespaces/{cluster.namespace}/pods/{name}/binding"
+        target = {"target": {"kind": "Node", "name": f"node-of-{name}"}}
+        control_plane.ask("POST", path, {"metadata": {"name": name}, **target})
+    asked = run("logs", "pod/mnist-worker-1").stderr
+    assert "node-of-mnist-worker-1" in asked
+    assert "node-of-mnist-worker-0" not in asked
+    assert "node-of-mnist-worker-0" in run("logs", "trainingjob/mnist").stderr
+
+
+def test_job_in_one_of_all_namespaces_is_found_there(cluster, deployed):
+    name = f"job-{cluster.namespace}"
+    deployed(training_job(name))
+    for word in (name, f"trainingjob/{name}", f"{name}-worker-1", f"pod/{name}-worker-1"):
+        found = find_job(cluster, word, None)
+        assert (found.name, found.namespace) == (name, cluster.namespace)
+
+
+def test_programs_name_jobs_as_commands_do(jobs, cluster):
+    for word in NAMES:
+        proposals = [restart_proposal(cluster, word), delete_proposal(cluster, [(None, word)])]
+        for proposal in proposals:
+            assert {*proposal.versions} == {f"{cluster.namespace}/mnist"}
+    for word in OTHERS:
+        with pytest.raises(ImpossibleError):
+            restart_proposal(cluster, word)
+        with pytest.raises(ImpossibleError):
+            delete_proposal(cluster, [(None, word)])
+
+
+def test_delete_by_kind_finishes_a_job_without_its_config_map(jobs, run, cluster):
+    """An earlier deletion may have been interrupted after the ConfigMap."""
+    maps = cluster.resource("v1", "ConfigMap")
+    cluster.delete(maps, "mnist-config", cluster.namespace)
+    done = run("delete", "trainingjob/mnist")
+    assert done.exit_code == 0, done.output
+    assert "mnist-worker-1" in done.output
