@@ -23,7 +23,7 @@ import urllib3
 from msgspec import Meta, Struct
 
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.kubeconfig import Access, ExecPlugin, pem
+from etcompile.kubeapi.kubeconfig import Access, ApiClient, ExecPlugin, pem
 
 _REREAD = 60.0
 """Seconds after which files are read again; Kubernetes' own clients wait that long."""
@@ -59,6 +59,8 @@ class Credentials:
             ClusterError: with reason `Credentials`: a token cannot be read, a plugin failed.
         """
         with self._lock:
+            if self._access.client is not None:
+                return _of_client(self._access.client)
             if self._current is not None and self._clock() < self._until:
                 return self._current
             try:
@@ -72,6 +74,8 @@ class Credentials:
 
     def renewed(self, refused: Credential) -> bool:
         """Whether there is something else to show after a 401."""
+        if self._access.client is not None:
+            return self.current() != refused
         user = self._access.user
         if not (user.token_file or user.client_certificate or (user.exec and not user.token)):
             return False
@@ -116,6 +120,26 @@ class Credentials:
             headers = urllib3.HTTPHeaderDict(pairs)
         self._current, self._until = Credential(headers, certificate, key), until
         return self._current
+
+
+_NOT_OF_CLIENTS = frozenset({"accept", "accept-encoding", "content-type", "user-agent"})
+"""Headers that say what a request of ours is, or who sends it."""
+
+
+def _of_client(client: ApiClient) -> Credential:
+    """What a client of the official package shows now: it may renew its token for that."""
+    try:
+        settings = client.configuration.auth_settings().values()
+    except Exception as error:
+        problem = f"the client cannot renew its token: {error}"
+        raise ClusterError("Credentials", problem) from error
+    shown = {**client.default_headers, **{each["key"]: each["value"] for each in settings}}
+    headers = {
+        name: _encoded(name, str(value))
+        for name, value in shown.items()
+        if value and name.lower() not in _NOT_OF_CLIENTS
+    }
+    return Credential(headers, "", "")
 
 
 def basic(username: str, password: str) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.kubeconfig import access, pem
+from etcompile.kubeapi.kubeconfig import ApiClient, access, pem
 from etcompile.kubeapi.resources import Resource, Resources
 from etcompile.kubeapi.session import JSON, TEXT, Repeatable, Retries, Session
 from etcompile.kubeapi.transport import LargeAnswerError
@@ -36,7 +36,7 @@ class Page(Struct, frozen=True):
 
 
 def connect(
-    context: str | None = None,
+    context: str | ApiClient | None = None,
     namespace: str | None = None,
     kubeconfig: str | Path | None = None,
     *,
@@ -48,6 +48,8 @@ def connect(
     """A cluster, found as kubectl finds it. No request is made yet.
 
     Args:
+        context: The name of a context, or a `kubernetes.client.ApiClient`, whose connections,
+            headers and tokens are used and which stays open.
         namespace: That of objects and requests which name none, if not the context's.
         connections: How many requests may be under way without opening connections anew.
         timeout: Seconds to wait for an answer.
@@ -73,7 +75,7 @@ class Cluster:
 
     Attributes:
         server: The API server's URL.
-        context: The kubeconfig's context; empty inside a Pod.
+        context: The kubeconfig's context; empty inside a Pod, and with a client.
         namespace: That of objects and requests which name none.
         resource: What the cluster calls a kind: `Resources.resource`.
         served: The same in the version that it prefers: `Resources.served`.

@@ -1,4 +1,4 @@
-"""From kubeconfig files, or a Pod's own mount, to where a cluster is and who asks.
+"""From kubeconfig files, a Pod's mount or a program's client to where a cluster is and who asks.
 
 kubectl's rules: an explicit file must exist and is the only one; else the files of KUBECONFIG are
 merged, and the first to set a value or to define a name wins; else `~/.kube/config`; and where
@@ -9,10 +9,11 @@ import base64
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
+import urllib3
 import yaml
 from msgspec import Struct, field, structs
 
@@ -103,17 +104,30 @@ class KubeCluster(Struct, frozen=True, rename="kebab"):
         return entries.get(f"{_EXEC}/exec")
 
 
+class ApiClient(Protocol):
+    """What etcompile uses of a `kubernetes.client.ApiClient`; it never imports that package."""
+
+    @property
+    def configuration(self) -> Any: ...  # noqa: D102
+    @property
+    def default_headers(self) -> Mapping[str, Any]: ...  # noqa: D102
+    @property
+    def rest_client(self) -> Any: ...  # noqa: D102
+
+
 class Access(Struct, frozen=True):
     """A cluster, and how to talk to it: its paths are absolute, its data is text.
 
     Args:
-        context: The context's name; empty inside a Pod.
+        context: The context's name; empty inside a Pod, and with a client.
+        client: A program's client, whose connections and headers are used.
     """
 
     context: str
     namespace: str
     cluster: KubeCluster
     user: User
+    client: ApiClient | None = None
 
 
 class _Context(Struct, frozen=True):
@@ -160,15 +174,18 @@ class _Merged(Struct, frozen=True):
 
 
 def access(
-    context: str | None = None,
+    context: str | ApiClient | None = None,
     namespace: str | None = None,
     kubeconfig: str | Path | None = None,
 ) -> Access:
-    """Where the cluster is and who asks, by kubectl's rules.
+    """Where the cluster is and who asks, by kubectl's rules, or as a client says.
 
     Raises:
         ClusterError: with reason `Kubeconfig`; the message names the file.
+        TypeError: the context is neither a name nor a client.
     """
+    if context is not None and not isinstance(context, str):
+        return _of_client(context, namespace)
     merged = _merged(kubeconfig)
     chosen = merged.contexts or merged.current or context is not None or kubeconfig is not None
     if not chosen and os.environ.get("KUBERNETES_SERVICE_HOST"):
@@ -348,6 +365,19 @@ def pem(file: str, text: str) -> str:
         raise _fault(f"there is no certificate file {file}") from None
     except OSError as error:
         raise _fault(f"cannot read the certificate file {file}: {error.strerror}") from None
+
+
+def _of_client(client: ApiClient, namespace: str | None) -> Access:
+    """The access of a program's client; one for asyncio has other connections."""
+    connections = getattr(getattr(client, "rest_client", None), "pool_manager", None)
+    if not isinstance(connections, urllib3.PoolManager):
+        kind = f"{type(client).__module__}.{type(client).__qualname__}"
+        raise TypeError(f"a context is a name or a kubernetes.client.ApiClient, not a {kind}")
+    settings = client.configuration
+    cluster = KubeCluster(
+        settings.host.rstrip("/"), certificate_authority=settings.ssl_ca_cert or ""
+    )
+    return Access("", namespace or "default", cluster, User(), client)
 
 
 def _in_cluster(namespace: str | None) -> Access:

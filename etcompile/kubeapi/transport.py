@@ -63,18 +63,24 @@ class Transport:
         self._host = _host(parts)
         self._proxy = ""
         self.compression = not _loopback(parts.hostname)
-        options: dict[str, object] = {"maxsize": connections, "retries": _ONCE}
+        path = parts.path.rstrip("/")
+        self._root = f"{parts.scheme}://{parts.netloc}{path}"
+        self._pool: urllib3.HTTPConnectionPool | None = None
+        self._is_shared = access.client is not None
+        if access.client is not None:
+            self._base, self._manager = self._root, access.client.rest_client.pool_manager
+            if self._manager.proxy:
+                self._proxy = self._manager.proxy.netloc or ""
+            return
+        options: dict[str, object] = {"maxsize": connections}
         if parts.scheme == "https":
             options["ssl_context"] = _tls(cluster, certificate, key)
             if cluster.tls_server_name:
                 options["server_hostname"] = cluster.tls_server_name
-        path = parts.path.rstrip("/")
-        self._root = f"{parts.scheme}://{parts.netloc}{path}"
         if proxy := _proxy(access, parts):
             # The manager knows whether a proxy gets the whole URL.
             self._proxy, self._base = _host(_url(proxy)), self._root
             self._manager = _proxied(proxy, options)
-            self._pool = None
         else:
             # Without a proxy, a manager that looks for its connections costs a fifth more.
             self._base = path
@@ -110,6 +116,7 @@ class Transport:
                 body=body,
                 headers=headers,
                 redirect=False,
+                retries=_ONCE,
                 preload_content=largest is None and quiet is None,
                 timeout=self._timeout if quiet is None else _limits(quiet),
             )
@@ -129,8 +136,9 @@ class Transport:
         return response, data
 
     def close(self) -> None:
-        """Closes the connections that are idle."""
-        self._manager.clear()
+        """Closes the connections that are idle, unless a program's client shares them."""
+        if not self._is_shared:
+            self._manager.clear()
         if self._pool is not None:
             self._pool = self._manager.connection_from_url(self._root)
 

@@ -6,6 +6,7 @@ from etcompile.diagnostics import Location, codes, diagnose
 from etcompile.exitcodes import CONFLICT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
+from etcompile.kubeapi.kubeconfig import ApiClient
 from etcompile.load import access, parse
 from etcompile.operations.cluster_plan import ImpossibleError, acyclic, note
 from etcompile.plan.applysets import PART_OF
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 _ANYTHING = Rights(replace=True, adopt=True, prune=True, take_ownership=frozenset("*"))
 
 
-def saved_plan(file: str, *, context: str | None = None, namespace: str | None = None) -> Plan:
+def saved_plan(
+    file: str, *, context: str | ApiClient | None = None, namespace: str | None = None
+) -> Plan:
     """The plan of a file.
 
     Args:
-        context: The context of the kubeconfig that the user names; any if None.
+        context: The context of the kubeconfig that the user names; any if None or a client.
         namespace: The default namespace that the user names; any if None.
 
     Raises:
@@ -46,7 +49,7 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
     problem = advice = ""
     if plan.against != "cluster":
         problem = f"it was made against {plan.against}, not against a cluster"
-    elif context and plan.context and context != plan.context:
+    elif plan.context and isinstance(context, str) and context not in ("", plan.context):
         problem = f"it was made for the context {plan.context}, not for {context}"
         advice = f"leave out --context, or make a plan: etcompile diff --context {context}"
     elif namespace and plan.namespace and namespace != plan.namespace:
@@ -69,7 +72,8 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
     """
     identity = cluster_identity(cluster)
     if saved.cluster and not is_same_cluster(saved.cluster, identity):
-        words = f"it was made for another cluster than the one of the context {cluster.context}"
+        where = cluster.context or cluster.server
+        words = f"it was made for another cluster than the one of {where}"
         raise _unusable(Location(file, 1), words, "make a plan for this cluster")
     live: dict[ObjectKey, Object] = {}
     seen: dict[Key, ObjectState] = {}
