@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from etcompile.compiler import Compilation, JobObjects, Options, compile  # noqa: A004
     from etcompile.diagnostics import Diagnostic, Location, Severity
     from etcompile.model import SecretMode, Settings
+    from etcompile.model.settings import secret_mode
 
 __all__ = [
     "Compilation",
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "compile",
     "configured_options",
+    "secret_mode",
 ]
 
 # Imported when somebody asks for it: a command must not wait for what it does not use.
@@ -45,6 +47,7 @@ _HOMES = {
     "configured_options": "cli.configured",
     **dict.fromkeys(("Diagnostic", "Location", "Severity"), "diagnostics"),
     **dict.fromkeys(("SecretMode", "Settings"), "model"),
+    "secret_mode": "model.settings",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
@@ -53,3 +56,6 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of ours
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

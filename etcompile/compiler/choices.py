@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from msgspec import Struct, field
+from msgspec import Struct, StructMeta, field
 
 from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
@@ -18,9 +18,21 @@ from etcompile.load import Input, Limits
 from etcompile.model import PROFILES, SecretMode, Services, Settings, schedulers
 from etcompile.model.run_identity import LONGEST_RUN
 from etcompile.model.settings import secret_mode
+from etcompile.several import gather
 
 
-class Options(Struct, frozen=True):
+class _OptionsType(StructMeta):
+    """Names `Settings` where a program passes one of its fields to `Options`."""
+
+    def __call__(self, *args: Any, **fields: Any) -> Any:
+        for name in Settings.__struct_fields__:
+            if name in fields:
+                where = f"Options(settings=Settings({name}=...))"
+                raise TypeError(f"'{name}' is a field of Settings: {where}")
+        return super().__call__(*args, **fields)
+
+
+class Options(Struct, frozen=True, metaclass=_OptionsType):
     """How to compile.
 
     Args:
@@ -69,6 +81,10 @@ class Options(Struct, frozen=True):
     previous: Path | None = None
     without_keys: bool = False
     default_namespace: str | None = None
+
+    def __post_init__(self) -> None:
+        gather(self, "overlays", "runtimes", "ignore")
+        gather(self, "explicit", "chosen", kind=frozenset)
 
     @property
     def managed(self) -> Literal["refuse", "compile", "skip"]:

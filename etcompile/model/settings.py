@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from etcompile.diagnostics.spelling import probably
+from etcompile.several import gather
 
 SECRET_NAME = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"  # noqa: S105 - a form, no secret
 """The form of a Secret's name: a DNS subdomain."""
@@ -138,6 +139,9 @@ class Settings(Struct, frozen=True, rename="camel"):
     run: str | None = None
     gang: str = "none"
     gang_scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        gather(self, "profiles")
 
 
 SETTINGS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))

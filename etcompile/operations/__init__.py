@@ -71,3 +71,6 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of ours
             if name in names:
                 return getattr(importlib.import_module(f"etcompile.{home}"), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

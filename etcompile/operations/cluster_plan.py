@@ -51,6 +51,7 @@ from etcompile.rollout.live import (
 )
 from etcompile.rollout.machine.messages import Key, Proposal
 from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
+from etcompile.several import several
 from etcompile.status import AnotherJobError, NoSuchJobError, find_job
 
 
@@ -139,7 +140,7 @@ def apply_proposal(
     ]
     if problems:
         raise ImpossibleError(problems)
-    return acyclic(proposal(compilation, cluster, rights or Rights(), job_set, targets))
+    return acyclic(proposal(compilation, cluster, rights or Rights(), job_set, several(targets)))
 
 
 class _Inventories:
@@ -404,7 +405,7 @@ def _orphaned(
 
 def delete_proposal(
     cluster: Cluster,
-    jobs: Sequence[tuple[str | None, str]] = (),
+    jobs: Sequence[str | tuple[str | None, str]] = (),
     compilation: Compilation | None = None,
     *,
     adopt: bool = False,
@@ -414,8 +415,8 @@ def delete_proposal(
     """What deletes jobs, all they consist of, and nothing else. Nothing is written.
 
     Args:
-        jobs: Namespace and name of each, as `status.find_job` takes it; the default namespace if
-            that is None.
+        jobs: The name of each, or its namespace and its name; a name as `status.find_job` takes it,
+            in the default namespace if none.
         compilation: Jobs as they are declared, in place of their names.
         adopt: Also delete objects that another tool manages, and jobs of another set.
         job_set: The set of jobs that the compilation is of (`operations.job_set`).
@@ -430,15 +431,16 @@ def delete_proposal(
     """
     groups = compilation.groups if compilation else ()
     compiled = [value for group in groups if group.name for value in group.objects]
-    jobs = [(where, _named_or_left(cluster, word, where)) for where, word in jobs]
-    jobs += ((group.namespace, group.name) for group in groups if group.name)
+    pairs = [(None, job) if isinstance(job, str) else job for job in several(jobs)]
+    named = [(where, _named_or_left(cluster, word, where)) for where, word in pairs]
+    named += [(group.namespace, group.name) for group in groups if group.name]
     live: list[tuple[str, Object]] = []
     unknown: list[Diagnostic] = []
     members: dict[str, list[ObjectRef]] = {}
     applied: set[str] = set()
     versions: dict[str, str] = {}
     extra: list[Step] = []
-    for namespace, name in jobs:
+    for namespace, name in named:
         where = namespace or cluster.namespace
         title = f"{where}/{name}"
         parent = inventory_of(cluster, name, where)

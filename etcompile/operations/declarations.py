@@ -26,6 +26,7 @@ from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.planner import plan
 from etcompile.plan.scope import Rights, targeted, unknown_targets
 from etcompile.plan.step import Declared, JobSet, Plan, reference
+from etcompile.several import several
 
 
 def declarations(
@@ -72,7 +73,7 @@ def compared(
         RevisionError: `against` is neither.
         RefusedError: what it names has errors, or a target is no object of the plan.
     """
-    name = against
+    name, paths, targets = against, several(paths), several(targets)
     if Path(against).is_dir():
         left = _folder(against, options)
     else:
@@ -199,6 +200,7 @@ def job_set(
             allowed = f"at most {_LONGEST} letters, digits, '-', '_' and '.'"
             raise ValueError(f"'{name}' is not a name of {allowed}")
         return JobSet(name, f"--set {name}", f"--set {name}")
+    paths = several(paths)
     places = [Path("." if path == "-" else path).resolve() for path in paths or (".",)]
     folders = {place if place.is_dir() else place.parent for place in places}
     known = (_address(folder, repository) for folder in folders)

@@ -8,6 +8,7 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.step import IDLE, ObjectRef, Plan, unmanaged
+from etcompile.several import gather
 
 
 class Rights(Struct, frozen=True):
@@ -31,6 +32,9 @@ class Rights(Struct, frozen=True):
     take_ownership: frozenset[str] = frozenset()
     ignored: tuple[Ignored, ...] = ()
     whole: bool = False
+
+    def __post_init__(self) -> None:
+        gather(self, "replace_data", "take_ownership", kind=frozenset)
 
 
 def targeted(plan: Plan, targets: Sequence[str]) -> Plan:

@@ -31,32 +31,65 @@ def programs() -> list[str]:
     return re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
-def test_the_example_without_a_cluster_compiles_jobs(job, tmp_path):
-    job(replicas=2)
-    words = [sys.executable, "-c", programs()[0]]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "Pod mnist-worker-1" in done.stdout.splitlines()
+def ran(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    words = [sys.executable, "-c", program]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_the_example_applies_jobs(job, kubelet, objects, kubeconfig, tmp_path, monkeypatch):
+def test_each_example_of_the_page_is_run_by_a_test_here():
+    assert [program.count("operations.connect(") for program in programs()] == [0, 0, 1, 1]
+
+
+def test_example_with_settings_compiles_jobs(job, tmp_path):
     job(replicas=2)
-    _, program = programs()
+    done = ran(programs()[0], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"Pod mnist-worker-1", "PodGroup mnist"} <= set(done.stdout.splitlines())
+
+
+def test_example_with_settings_ends_with_code_2_for_a_wrong_job(tmp_path, write):
+    write({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}})
+    done = ran(programs()[0], tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.startswith("error ET2002 jobs/job.yaml:")
+
+
+def test_example_of_errors_prints_what_is_missing(tmp_path):
+    done = ran(programs()[1], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ET2002\n  ")
+
+
+def test_example_for_a_cluster_applies_jobs(
+    job, kubelet, objects, kubeconfig, tmp_path, monkeypatch
+):
+    job(replicas=2)
+    program = programs()[2]
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-
-    def done() -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-c", program]
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    first = done()
+    first = ran(program, tmp_path)
     assert first.returncode == 0, first.stdout + first.stderr
     assert "Pod/mnist-worker-1" in objects()
     assert re.search(r"^create Pod .*mnist-worker-1", first.stdout, re.MULTILINE)
     assert re.search(r"^Pod .*mnist-worker-1 created", first.stdout, re.MULTILINE)
     assert re.search(r"^Pod .*mnist-worker-1 ready", first.stdout, re.MULTILINE)
     job(replicas=1)
-    second = done()
+    second = ran(program, tmp_path)
     assert second.returncode == 1, second.stdout
     assert "nothing is to be deleted today" in second.stderr
+    assert "Pod/mnist-worker-1" in objects()
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    third = ran(program, tmp_path)
+    assert third.returncode == 6, third.stderr
+    assert third.stdout.startswith("ET")
+
+
+def test_example_with_a_client_applies_jobs(
+    job, kubelet, objects, kubeconfig, namespace, tmp_path, monkeypatch
+):
+    job(replicas=2)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    done = ran(programs()[3].replace('"nlp"', f'"{namespace}"'), tmp_path)
+    assert done.stdout == "0\n", done.stderr
     assert "Pod/mnist-worker-1" in objects()
 
 
@@ -84,6 +117,15 @@ def test_a_job_is_applied_restarted_and_deleted(compilation, cluster, kubelet, o
     with pytest.raises(operations.ImpossibleError, match="mnist") as error:
         operations.delete_proposal(cluster, [(None, "mnist")])
     assert error.value.code == 7
+
+
+def test_single_target_and_single_job_are_one_name(compilation, cluster, kubelet, objects):
+    proposal = operations.apply_proposal(compilation, cluster, targets="Pod/mnist-worker-0")
+    created = [step.ref.name for step in proposal.plan.steps if step.action == "create"]
+    assert created == ["mnist-worker-0"]
+    operations.execute(cluster, operations.apply_proposal(compilation, cluster))
+    operations.execute(cluster, operations.delete_proposal(cluster, "mnist"))
+    assert not [name for name in objects() if "mnist" in name]
 
 
 def test_a_compilation_with_errors_is_never_applied(cluster, tmp_path, write):
