@@ -66,6 +66,9 @@ class OlderVersion(msgspec.Struct, frozen=True):
     steps: str = ""
 
 
+_OLDER_VERSIONS = msgspec.json.Decoder(tuple[OlderVersion, ...])
+
+
 def older_versions(name: str) -> tuple[OlderVersion, ...]:
     """The API versions that a kind of ours had before, whatever their groups."""
     rows = _older_versions() if is_known(name) else ()
@@ -75,7 +78,7 @@ def older_versions(name: str) -> tuple[OlderVersion, ...]:
 @functools.cache
 def _older_versions() -> tuple[OlderVersion, ...]:
     text = Path(__file__).with_name("older_versions.yaml").read_text("utf-8")
-    return msgspec.convert(msgspec.yaml.decode(text), tuple[OlderVersion, ...])
+    return _OLDER_VERSIONS.decode(msgspec.json.encode(msgspec.yaml.decode(text)))
 
 
 def served_versions(api_version: str, name: str) -> tuple[str, ...]:
