@@ -31,7 +31,8 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 class _Options(CompileOptions, frozen=True, kw_only=True):
     with_folder: bool = option(
         "--beside",
-        help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
+        help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut,"
+        " and no excluded file.",
     )
     capacity: CapacityOptions
     fix: bool = option(
@@ -58,6 +59,7 @@ def command(ctx: click.Context, options: _Options) -> None:
     if not (options.fix or options.diff):
         refuse_without("--fix or --diff", "unsafe_fixes")
     paths: Sequence[str] = options.paths
+    chosen = compiler_options(options)
     if options.with_folder:
         # pre-commit names the files that changed, and leaves out the job of a new scale intent.
         paths = [*paths]
@@ -65,8 +67,9 @@ def command(ctx: click.Context, options: _Options) -> None:
             others = sorted(file.parent.iterdir()) if file.is_file() else ()
             files = (f for f in others if f.suffix in _SUFFIXES and f.is_file())
             paths += (str(f) for f in files if f.name[0] != ".")
-        paths = [*dict.fromkeys(paths)]
-    chosen = structs.replace(compiler_options(options), without_keys=True, lint=True)
+        exclude = chosen.limits.exclude
+        paths = [path for path in dict.fromkeys(paths) if not exclude.matches(path)]
+    chosen = structs.replace(chosen, without_keys=True, lint=True)
     is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)
     # Standard input is compiled several times while it is corrected.
     piped = {STANDARD_INPUT: sys.stdin.buffer.read()} if is_piped else {}

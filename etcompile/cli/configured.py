@@ -23,7 +23,7 @@ from etcompile.cli.command_line import (
     filled,
     parameters,
 )
-from etcompile.cli.options import SETTINGS, ReportOptions, SettingOptions, compiler_options
+from etcompile.cli.options import FOLDER, SETTINGS, ReportOptions, SettingOptions, compiler_options
 from etcompile.cli.reporting import report
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Location, RefusedError, codes, diagnose
@@ -135,6 +135,8 @@ class CompilingCommand(SectionedCommand):
             isolated=bool(given.get("isolated")),
             root=self.repository(),
         )
+        if result.configuration is not None:
+            ctx.meta[FOLDER] = result.configuration.folder
         ctx.default_map = {
             str(settings_here[key].name): value.default
             for key, value in result.settings.items()

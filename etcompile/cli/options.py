@@ -16,6 +16,7 @@ from etcompile.cli import completion
 from etcompile.cli.command_line import Paths, argument, converted, option, setting
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label
+from etcompile.load.access import Exclude, Limits
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
 from etcompile.model.settings import Services, secret_mode
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from etcompile.plan.ignore_differences import Ignored
     from etcompile.plan.scope import Rights
 
+FOLDER = f"{__name__}.folder"
+"""Where a command keeps the folder of its configuration file."""
 _DEFAULTS = Settings()
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -96,6 +99,11 @@ def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
     if words := [f"{problem.message}; {problem.hint}" for problem in option_problems(values)]:
         raise ValueError("; ".join(words))
     return codes_of(values)
+
+
+def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
+    Exclude(values).matches(".")
+    return values
 
 
 PATHS = argument("PATH...", cls=Paths, type=click.Path())
@@ -260,6 +268,13 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
         callback=converted(_dlrover_version),
         help="Version of DLRover in the images of ElasticJobs."
         "  [default: the tag of the image, else {}.{}]".format(*DLROVER_NEWEST),
+    )
+    exclude: tuple[str, ...] = setting(
+        metavar="PATTERN",
+        hidden=True,
+        callback=converted(_patterns),
+        help="Files of folders that are not read, as in .gitignore, seen from the folder of the"
+        " configuration file.",
     )
     strict: bool = setting(help="Treat warnings as errors.")
     ignore: tuple[str, ...] = IGNORE
@@ -436,8 +451,12 @@ def compiler_options(options: SettingOptions) -> "Options":
     names = {*SettingOptions.__struct_fields__} & {*Options.__struct_fields__}
     chosen = {name: getattr(options, name) for name in names}
     by_file = frozenset(names_from(ParameterSource.DEFAULT_MAP))
+    named = explicit()
+    folder = "." if "exclude" in named else click.get_current_context().meta.get(FOLDER, ".")
+    limits = Limits(exclude=Exclude(options.exclude, folder))
+    everything = Settings(**settings)
     return Options(
-        settings=Settings(**settings), explicit=explicit(), chosen=explicit() | by_file, **chosen
+        settings=everything, explicit=named, chosen=named | by_file, limits=limits, **chosen
     )
 
 

@@ -14,11 +14,15 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 _NAME_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 """A folder on the way is passed through, and need not be listed."""
@@ -38,6 +42,34 @@ class Boundary(Struct, frozen=True):
     besides: tuple[str, ...] = ()
 
 
+class Exclude(Struct, frozen=True):
+    """Files of folders and globs that are not read: patterns as in `.gitignore`.
+
+    Args:
+        folder: The folder that the patterns are seen from.
+    """
+
+    patterns: tuple[str, ...]
+    folder: str = "."
+
+    def matches(self, path: str) -> bool:
+        """Return whether a path is excluded; that of a folder ends with `/`."""
+        if not self.patterns:
+            return False
+        folder, name = os.path.split(path)
+        inside = os.path.relpath(os.path.realpath(folder or "."), os.path.realpath(self.folder))
+        if inside.startswith(os.pardir):
+            return False
+        return _spec(self.patterns).match_file(os.path.join(inside, name))  # noqa: PTH118
+
+
+@lru_cache
+def _spec(patterns: tuple[str, ...]) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - few runs exclude anything
+
+    return GitIgnoreSpec.from_lines(patterns)
+
+
 class Limits(Struct, frozen=True):
     """Bounds that keep a wrong or hostile file from occupying a machine.
 
@@ -48,6 +80,7 @@ class Limits(Struct, frozen=True):
         alias_bytes: How many bytes of text the aliases of one file may expand to in all.
         documents: How many documents one file may hold.
         boundary: Where everything must lie that is read; None if any place will do.
+        exclude: What is not read unless it is named itself.
     """
 
     file_bytes: int = 16 * 1024 * 1024
@@ -56,6 +89,7 @@ class Limits(Struct, frozen=True):
     alias_bytes: int = 4 * 1024 * 1024
     documents: int = 10_000
     boundary: Boundary | None = None
+    exclude: Exclude = Exclude(())
 
 
 class OutsideError(PermissionError):

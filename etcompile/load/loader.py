@@ -6,7 +6,9 @@ A document is a JSON value that remembers where it was written. It implements `d
 so that every later stage can point at a line without knowing of YAML.
 """
 
+import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -242,7 +244,7 @@ class _Run(Struct):
 
     def add(self, path: str) -> None:
         """Loads what one path names."""
-        reported = self.diagnostics
+        reported, exclude = self.diagnostics, self.limits.exclude
         if path == _STDIN:
             what, fruitful = "standard input", self._add_stdin()
         else:
@@ -251,8 +253,11 @@ class _Run(Struct):
             fruitful, blank = False, False
             for source in named.files:
                 if isinstance(source, Diagnostic):
-                    self.diagnostics.append(source)
-                    fruitful = True
+                    if not (source.location and exclude.matches(f"{source.location.file}/")):
+                        self.diagnostics.append(source)
+                        fruitful = True
+                    continue
+                if named.kind != "file" and exclude.matches(source.path):
                     continue
                 if named.kind != "file" and self.output is not None:
                     real = os.path.realpath(source.path)
@@ -373,7 +378,8 @@ def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
     if not isinstance(value, dict):
         shape = {str: "text", bool: "a boolean", int: "a number", float: "a number"}
         shown = shape.get(type(value), "a list")
-        yield diagnose(codes.NOT_AN_OBJECT, _locate(node, file, ()), found=shown)
+        place = _locate(node, file, ())
+        yield diagnose(codes.NOT_AN_OBJECT, place, found=shown, advice=_left_out(file))
         return
     kind, version = value.get("kind"), value.get("apiVersion")
     if isinstance(kind, str) and (kind == "List" or (kind.endswith("List") and "items" in value)):
@@ -391,11 +397,22 @@ def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
     else:
         names = {name: value.get(name) for name in ("apiVersion", "kind")}
         lacking = [name for name, text in names.items() if not (isinstance(text, str) and text)]
-        for name in lacking:
-            field = f"{name} that is text" if names[name] is not None else name
-            yield diagnose(codes.NO_KIND, _locate(node, file, (name,)), field=field)
+        fields = (f"{each} that is text" if names[each] is not None else each for each in lacking)
         if not lacking:
             yield node
+        else:
+            facts = {"field": " and no ".join(fields), "advice": _left_out(file)}
+            yield diagnose(codes.NO_KIND, _locate(node, file, (lacking[0],)), **facts)
+
+
+def _left_out(file: str) -> str:
+    """Return how to mend a file that holds something else, or leave it out."""
+    add = "add apiVersion and kind"
+    if file.startswith(("-", "<")):
+        return add
+    pattern = re.sub(r"[\\*?\[\]!#]", r"\\\g<0>", Path(file).name)
+    exclude = f"exclude = [{json.dumps(pattern, ensure_ascii=False)}]"
+    return f"{add}; if the file is no Kubernetes object, write {exclude} into etcompile.toml"
 
 
 def _items(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:

@@ -125,7 +125,8 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
     files = unpack(of, wanted, folder)
     if not files:
         return Compilation((), ())
-    templates = options.templates
+    exclude, templates = options.limits.exclude, options.templates
+    exclude = structs.replace(exclude, folder=str(folder / (of.within(exclude.folder) or ".")))
     if templates and (inside_of := of.within(str(templates))) is not None:
         has_any = unpack(of, [inside_of], folder, every=True)
         templates = folder / inside_of if has_any else None
@@ -134,6 +135,7 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
         overlays=_then(options.overlays, of, folder),
         runtimes=_then(options.runtimes, of, folder),
         templates=templates,
+        limits=structs.replace(options.limits, exclude=exclude),
         allow_empty=True,
     )
     return _placed_in(compile([str(folder / path) for path in files], options), name, folder)

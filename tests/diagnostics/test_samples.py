@@ -168,8 +168,9 @@ def test_what_explain_shows_is_what_check_says(
     code: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "job.yaml").write_text(INPUTS[code])
-    said = CliRunner().invoke(command, ["job.yaml"]).output
+    file = {"ET1013": "hosts.yaml", "ET1014": "ds_config.json"}.get(code, "job.yaml")
+    (tmp_path / file).write_text(INPUTS[code])
+    said = CliRunner().invoke(command, [file]).output
     told = rule_text.sample(RULES[code])
     assert f"[{code}]: {told.message}\n" in said
     assert told.hint is None or f"= hint: {told.hint}\n" in said

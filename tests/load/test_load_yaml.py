@@ -108,7 +108,6 @@ def test_problems_of_all_documents_are_told_in_the_order_of_the_text():
     assert problems(text) == [
         ("ET1013", 1, 1),
         ("ET1014", 3, 1),
-        ("ET1014", 3, 7),
         ("ET1015", 7, 4),
         ("ET1006", 12, 1),
         ("ET1013", 14, 1),
