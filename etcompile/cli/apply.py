@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
@@ -17,12 +18,14 @@ from etcompile.cli.options import (
     duration,
     explicit,
 )
-from etcompile.cli.reporting import refuses, report
+from etcompile.cli.reporting import compiled, refuses, report
 from etcompile.cli.rollouts import TIMEOUT, RolloutOptions, Session, Wait
-from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import INPUT
 from etcompile.load import access
 from etcompile.plan.step import Plan
+
+if TYPE_CHECKING:
+    from etcompile.compiler import Compilation
 
 _OF_APPLY = {"form", "color", "quiet", "strict", "ignore", "namespace", "adopt", "take_ownership"}
 """Options of compiling and of rights that count for a plan of `diff`, too."""
@@ -72,7 +75,7 @@ def command(ctx: click.Context, options: _Options) -> None:
             declared = saved_plan(file, context=context, namespace=namespace)
             context, namespace = context or declared.context, namespace or declared.namespace
         else:
-            compilation = declared = compile(options.paths, compiler_options(options))
+            compilation = declared = compiled(options.paths, compiler_options(options), options)
             findings = compilation.findings
             if refuses(findings, options):
                 session.leave(INPUT, findings)

@@ -17,8 +17,7 @@ from etcompile.cli.command_line import (
 )
 from etcompile.cli.configured import INPUTS, CompilingCommand, bounded, of
 from etcompile.cli.options import OPTIONAL_PATHS, CompileOptions, compiler_options
-from etcompile.cli.reporting import refuses, report, write
-from etcompile.compiler import compile  # noqa: A004
+from etcompile.cli.reporting import compiled, refuses, report, write
 from etcompile.diagnostics import RefusedError, codes, diagnose
 
 
@@ -79,7 +78,7 @@ def _generate(ctx: click.Context, options: _GenerateOptions) -> None:
         overlays=(*wanted.first, *chosen.overlays, *wanted.last),
         default_namespace=wanted.namespace,
     )
-    compilation = compile(wanted.paths or options.paths or ["."], chosen)
+    compilation = compiled(wanted.paths or options.paths or ["."], chosen, options)
     findings = list(compilation.findings)
     if compilation.ok and not any(group.objects for group in compilation.groups):
         # With pruning on, this would delete everything.

@@ -12,7 +12,7 @@ from msgspec import structs
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import CapacityOptions, CompileOptions, compiler_options
-from etcompile.cli.reporting import counted, notices, refuses, report, write
+from etcompile.cli.reporting import compiled, counted, notices, refuses, report, write
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.output import STANDARD_INPUT
@@ -69,7 +69,8 @@ def command(ctx: click.Context, options: _Options) -> None:
             paths += (str(f) for f in files if f.name[0] != ".")
         exclude = chosen.limits.exclude
         paths = [path for path in dict.fromkeys(paths) if not exclude.matches(path)]
-    chosen = structs.replace(chosen, without_keys=True, lint=True)
+    partial = all(map(os.path.isfile, paths)) or None
+    chosen = structs.replace(chosen, without_keys=True, lint=True, partial=partial)
     is_piped = STANDARD_INPUT in paths and (options.fix or options.diff)
     # Standard input is compiled several times while it is corrected.
     piped = {STANDARD_INPUT: sys.stdin.buffer.read()} if is_piped else {}
@@ -113,9 +114,11 @@ def command(ctx: click.Context, options: _Options) -> None:
     if not compilation.diagnostics:
         jobs = sum(group.name is not None for group in compilation.groups)
         objects = sum(len(group.objects) for group in compilation.groups)
+        counts = {"job": jobs, "object": objects, **compilation.counts}
+        words = ", ".join(counted(number, noun) for noun, number in counts.items() if number)
         ignored = len(compilation.suppressed)
         more = f" ({counted(ignored, 'warning')} ignored)" if ignored else ""
-        click.echo(f"ok: {counted(jobs, 'job')}, {counted(objects, 'object')}{more}", err=True)
+        click.echo(f"ok: {words or 'no documents'}{more}", err=True)
     for each in capacities:
         if each.answer.verdict in ("fits", "unknown"):
             why = f": {'; '.join(each.answer.reasons)}" if each.answer.reasons else ""
@@ -140,11 +143,11 @@ def _corrected(
     if options.diff:
         _show_patches(files)
         with access.instead_of({file.file: file.after for file in files}):
-            return compile(paths, chosen), bool(files)
+            return compiled(paths, chosen, options), bool(files)
     problems = [problem for file in files for problem in _written(file, options)]
     piped = {file.file: file.after for file in files if file.file == STANDARD_INPUT}
     with access.instead_of(piped):
-        result = compile(paths, chosen)
+        result = compiled(paths, chosen, options)
         if options.fix and (text := access.replacement(STANDARD_INPUT)) is not None:
             sys.stdout.buffer.write(text)
             sys.stdout.flush()

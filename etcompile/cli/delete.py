@@ -17,9 +17,8 @@ from etcompile.cli.options import (
     compiler_options,
     duration,
 )
-from etcompile.cli.reporting import notices
+from etcompile.cli.reporting import compiled, notices
 from etcompile.cli.rollouts import GIVE_UP, RolloutOptions, Session
-from etcompile.compiler import compile  # noqa: A004
 from etcompile.exitcodes import INPUT
 from etcompile.plan.step import reference
 
@@ -62,7 +61,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         compilation = None
         if options.paths:
             chosen = structs.replace(compiler_options(options), without_keys=True)
-            compilation = compile(options.paths, chosen)
+            compilation = compiled(options.paths, chosen, options)
             if not compilation.ok:
                 session.leave(INPUT, compilation.findings)
 

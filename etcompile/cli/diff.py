@@ -20,8 +20,8 @@ from etcompile.cli.options import (
     RightsOptions,
     compiler_options,
 )
-from etcompile.cli.reporting import colored, refuses, report, write
-from etcompile.compiler import Compilation, Options, compile  # noqa: A004
+from etcompile.cli.reporting import colored, compiled, refuses, report, write
+from etcompile.compiler import Compilation, Options
 from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load.revision import RevisionError
@@ -71,7 +71,7 @@ def command(ctx: click.Context, options: _Options) -> None:
         chosen = structs.replace(chosen, previous=Path(options.against))
     elif options.against != "cluster":
         chosen = structs.replace(chosen, without_keys=":" not in options.against)
-    compilation = compile(options.paths, chosen)
+    compilation = compiled(options.paths, chosen, options)
     if refuses(compilation.diagnostics, options):
         raise RefusedError(compilation.findings)
     try:

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from etcompile.cli.command_line import option, subcommand
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import CompileOptions, compiler_options
-from etcompile.cli.reporting import report, write
-from etcompile.compiler import compile  # noqa: A004
+from etcompile.cli.reporting import compiled, report, write
 from etcompile.diagnostics import RefusedError, codes
 
 
@@ -30,7 +29,8 @@ def command(_ctx: click.Context, options: _Options) -> None:
     from etcompile.operations.declarations import declarations
     from etcompile.plan.needs import FORMS, bundled, deadlock, graph
 
-    compilation = compile(options.paths, replace(compiler_options(options), without_keys=True))
+    chosen = replace(compiler_options(options), without_keys=True)
+    compilation = compiled(options.paths, chosen, options)
     if not compilation.ok:
         raise RefusedError(compilation.findings)
     whole = graph(declarations(compilation))

@@ -13,8 +13,8 @@ from etcompile import emit
 from etcompile.cli.command_line import option, refuse_without, subcommand
 from etcompile.cli.configured import CompilingCommand, of
 from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options
-from etcompile.cli.reporting import notices, refuses, report, write
-from etcompile.compiler import Compilation, compile  # noqa: A004
+from etcompile.cli.reporting import compiled, notices, refuses, report, write
+from etcompile.compiler import Compilation
 from etcompile.diagnostics import RefusedError
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
@@ -99,7 +99,7 @@ def command(ctx: click.Context, options: _Options) -> None:
             refusal = refusal_of(output, inputs, reads_only=options.check)
     if refusal is not None:
         raise RefusedError([refusal])
-    compilation = compile(options.paths, replace(chosen, output=output))
+    compilation = compiled(options.paths, replace(chosen, output=output), options)
     has_one_stage = output is not None and options.folder.layout == "jobs"
     if has_one_stage and "flux" in compilation.settings.profiles:
         from etcompile.check.output_rules import check_flux_stage

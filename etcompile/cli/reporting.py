@@ -4,13 +4,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from etcompile.cli.options import ReportOptions
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
 from etcompile.diagnostics.output import SUPPRESSION_FORMS
+
+if TYPE_CHECKING:
+    from etcompile.compiler import Compilation, Options
 
 
 def report(
@@ -43,6 +46,18 @@ def report(
         # As bytes: what a machine reads is UTF-8, whatever the terminal's encoding.
         stream.buffer.write(text.encode())
         stream.flush()
+
+
+def compiled(paths: Sequence[str], chosen: "Options", options: ReportOptions) -> "Compilation":
+    """Return what paths compile to, and name the output folders that were passed over."""
+    from etcompile.compiler import compile  # noqa: A004
+
+    compilation = compile(paths, chosen)
+    for folder in compilation.outputs if notices(options) else ():
+        here = os.path.relpath(folder)
+        shown = folder if here.startswith(os.pardir) else here
+        click.echo(f"{shown}: skipped, because etcompile rendered it", err=True)
+    return compilation
 
 
 def refuses(diagnostics: Sequence[Diagnostic], options: ReportOptions) -> bool:

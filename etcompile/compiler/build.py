@@ -113,8 +113,10 @@ def build(
     problems += check_others(others, compiled, profiles, allow_plain_secrets=plain)
     problems += check_autoscalers(others, lowered.jobs)
     groups = [group for _, group in by_job]
-    # What an overlay changes in a job that is skipped, or was not built, cannot be seen.
+    # What an overlay changes in a job that is skipped, elsewhere, or was not built, cannot be seen.
     all_seen = whole and not lowered.skipped and all(group.objects for group in groups)
+    unrendered = (document for document in patched.documents if not document.is_rendered)
+    all_seen = all_seen and (bool(by_job) if options.lint else any(unrendered))
     missing = [edit for edit in environment.edits if edit not in matched and not edit.optional]
     if all_seen and missing:
         from etcompile.overlays import document_patches  # noqa: PLC0415 - few runs need it

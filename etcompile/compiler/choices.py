@@ -52,7 +52,10 @@ class Options(Struct, frozen=True, metaclass=_OptionsType):
         skip_managed_by: Leave such jobs out, each with a warning, instead of refusing them; what
             `ignore_managed_by` compiles is not left out.
         dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
-        lint: Give advice about training too, as `check` does: the warnings ET9xxx.
+        lint: Judge the documents as `check` does: with advice about training (ET9xxx), and without
+            an error for what cannot be rendered by itself, such as a runtime.
+        partial: The inputs are some of several files. One may hold no document, or a scale intent
+            whose job is in another one. None: if they hold no job.
         output: The folder that the result goes to, so that it is not read as input. Encrypted key
             pairs that stand in it are kept.
         previous: The folder whose encrypted key pairs are kept, if that is another.
@@ -76,6 +79,7 @@ class Options(Struct, frozen=True, metaclass=_OptionsType):
     dlrover_version: str | None = None
     ignore: Collection[str] = ()
     lint: bool = False
+    partial: bool | None = False
     limits: Limits = field(default_factory=Limits)
     output: Path | None = None
     previous: Path | None = None

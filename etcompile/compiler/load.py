@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct, field, structs
 
-from etcompile import backend, overlays
+from etcompile import backend, frontends, overlays
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import check_schema
 from etcompile.compiler.choices import Options, refusal
@@ -61,6 +61,7 @@ class Sources(Struct, frozen=True):
     Args:
         options: How to compile, with the settings that overlays leave.
         comments: The comments of all files that suppress warnings.
+        outputs: Output folders that were passed over.
     """
 
     options: Options
@@ -71,6 +72,7 @@ class Sources(Struct, frozen=True):
     keys: "KeySource | None"
     comments: "tuple[IgnoreComment, ...]"
     diagnostics: tuple[Diagnostic, ...]
+    outputs: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -97,11 +99,7 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
         from etcompile.diagnostics import suppression  # noqa: PLC0415 - few runs need it
 
         problems += suppression.option_problems(options.ignore)
-    problems += (
-        problem
-        for problem in read.diagnostics
-        if not (options.allow_empty and problem.code == codes.NO_DOCUMENTS)
-    )
+    problems += (problem for problem in read.diagnostics if not _is_accepted(problem, options))
     problems += [*overlaid.diagnostics, *runtimes.diagnostics]
     documents = (*read.documents, *overlaid.documents, *runtimes.documents)
     doubtful = [each for each in documents if may_hold_credential(marshal.dumps(each.data))]
@@ -120,7 +118,15 @@ def load(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | No
         keys,
         tuple(dict.fromkeys(comments)),
         tuple(problems),
+        read.outputs,
     )
+
+
+def _is_accepted(problem: Diagnostic, options: Options) -> bool:
+    """Return whether an input may hold no object: one of several files need not."""
+    if options.partial:
+        return problem.code in (codes.NO_DOCUMENTS, codes.KUSTOMIZATION_INPUT)
+    return options.allow_empty and problem.code == codes.NO_DOCUMENTS
 
 
 def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:
@@ -130,7 +136,8 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
     inputs = list(inputs)
     parts = [Loaded(tuple(v for v in inputs if isinstance(v, Document)), ())]
     if paths := [v for v in inputs if not isinstance(v, Mapping | Document)]:
-        parts.append(load_files(paths, stdin=stdin, limits=options.limits, output=options.output))
+        limits, output = options.limits, options.output
+        parts.append(load_files(paths, stdin=stdin, limits=limits, output=output, is_job=_is_job))
     parts.append(from_values(v for v in inputs if isinstance(v, Mapping)))
     return Loaded(
         tuple(
@@ -140,7 +147,12 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
         ),
         tuple(problem for part in parts for problem in part.diagnostics),
         tuple(dict.fromkeys(comment for part in parts for comment in part.comments)),
+        tuple(folder for part in parts for folder in part.outputs),
     )
+
+
+def _is_job(document: Document) -> bool:
+    return frontends.is_known(document.kind or "") and not document.is_rendered
 
 
 def environment_of(options: Options) -> Environment:

@@ -52,14 +52,16 @@ def lower(
     others: list[Document] = []
     diagnostics: list[Diagnostic] = []
     for document in documents:
-        kind = frontends.find(document.api_version, document.kind)
+        kind = kind_of(document)
         if kind is None:
-            problems = unknown_version(document)
+            problems = [] if document.is_rendered else unknown_version(document)
             if not problems:
                 if not kubernetes.check_metadata(document, kubernetes_version):
                     others.append(document)
                 namespaced = may_have_namespace(document.data)
                 problems = check_object(document, kubernetes_version, namespaced=namespaced)
+            if document.is_rendered:  # whoever rendered it knows
+                problems = [each for each in problems if each.code != codes.KUBERNETES_UNKNOWN_KIND]
             diagnostics += problems
             continue
         in_place = placed(document, kind)
@@ -103,9 +105,14 @@ def _place(document: Document) -> tuple[bool, list[Natural], int]:
     return False, [natural(name) for name in path.split(os.sep)], document.index  # noqa: PTH206
 
 
+def kind_of(document: Document) -> Kind | None:
+    """Return the kind that a document is compiled as; None for objects, those of output too."""
+    return None if document.is_rendered else frontends.find(document.api_version, document.kind)
+
+
 def is_skipped(document: Document) -> bool:
     """Whether a document is a job that is left to MultiKueue where such jobs are skipped."""
-    kind = frontends.find(document.api_version, document.kind)
+    kind = kind_of(document)
     return kind is not None and kind.other_manager(document.data) == MULTIKUEUE
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile import frontends, overlays
+from etcompile import overlays
+from etcompile.check.document_rules import check_schema
 from etcompile.compiler.choices import Options
 from etcompile.compiler.load import Environment, file_and_index
-from etcompile.compiler.lower import is_skipped
+from etcompile.compiler.lower import is_skipped, kind_of
 from etcompile.compiler.olderapis import in_current_version
 from etcompile.compiler.runtimes import is_runtime, named_runtimes, with_runtimes
 from etcompile.diagnostics import Diagnostic, codes, diagnose
@@ -50,11 +51,11 @@ def patch(
     edits = environment.edits
 
     def overlaid(document: Document, edits: Sequence[overlays.Edit]) -> Document:
-        if not edits:
+        if not edits or document.is_rendered:  # overlays have changed what was rendered
             return document
         from etcompile.overlays import document_patches  # noqa: PLC0415 - few runs have overlays
 
-        kind = frontends.find(document.api_version, document.kind)
+        kind = kind_of(document)
         templates = kind.templates_by_role(document.data) if kind else None
         after, its_edits, changed_by, failed = document_patches.patched_document(
             document, edits, templates, options.namespace
@@ -67,10 +68,12 @@ def patch(
 
     prepared = []
     in_library = {file_and_index(runtime) for runtime in library if runtime.digest is not None}
+    has_jobs = any(map(kind_of, documents))
     for document in documents:
         # A folder may hold overlays, too. Who passes an overlay knows how it is done.
         if overlays.is_overlay(document):
-            if not options.overlays:
+            problems += check_schema(document, overlays.SCHEMA) if options.lint else ()
+            if not options.overlays and (has_jobs or not options.lint):
                 place, file = document.locate(("kind",)), document.file
                 problems.append(diagnose(codes.OVERLAY_AMONG_INPUTS, place, file=file))
         elif not (in_library and is_runtime(document) and file_and_index(document) in in_library):
@@ -117,7 +120,7 @@ def _prepared(document: Document, options: Options, problems: list[Diagnostic]) 
     if not isinstance(metadata, dict):
         return document
     added: dict[str, Any] = {}
-    kind = frontends.find(document.api_version, document.kind)
+    kind = kind_of(document)
     default = options.default_namespace if namespace is None else namespace
     has_kind = document.api_version is not None and document.kind is not None
     takes_namespace = kind is not None or (has_kind and is_namespaced(document.data))

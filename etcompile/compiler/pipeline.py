@@ -9,9 +9,9 @@ all other documents go on.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from etcompile import emit
+from etcompile import emit, overlays
 from etcompile.compiler.build import JobObjects, build
 from etcompile.compiler.choices import Options, impossible_choices
 from etcompile.compiler.fold import fold
@@ -19,6 +19,7 @@ from etcompile.compiler.load import Sources, load
 from etcompile.compiler.lower import lower
 from etcompile.compiler.patch import patch
 from etcompile.compiler.reported import reported
+from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.load import Document, Input
 from etcompile.model import Settings
@@ -34,6 +35,9 @@ class Compilation(Struct, frozen=True):
         suppressed: The warnings that an option or a comment silences; they are not among the
             diagnostics.
         skipped: Documents of jobs that were left to their own controller, as they came.
+        counts: How many documents of the input are no objects: runtimes, overlays, and scale
+            intents whose job is not among them.
+        outputs: Output folders among the inputs, which were passed over.
     """
 
     groups: tuple[JobObjects, ...]
@@ -43,6 +47,8 @@ class Compilation(Struct, frozen=True):
     settings: Settings = field(default_factory=Settings)
     suppressed: tuple[Diagnostic, ...] = ()
     skipped: tuple[Document, ...] = ()
+    counts: Mapping[str, int] = {}
+    outputs: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
@@ -102,14 +108,24 @@ def compile(  # noqa: A001 - it is what it does
         problems = [problem for problem in problems if problem.code != codes.NO_SUCH_RUNTIME]
     # What is said of several documents holds only if each of them could be read.
     whole = not has_errors(problems)
-    problems += unselected if whole else ()
+    files = {job.origin.locate().file for job in lowered.jobs}
+    partial = not files if options.partial is None else options.partial
+    for problem in unselected if whole else ():
+        if not (partial and problem.location and problem.location.file not in files):
+            problems.append(problem)
     groups, more = build(folded, lowered, patched, sources, whole=whole)
     problems += more
-    if not (groups or options.allow_empty or has_errors(problems)):
+    if not (groups or options.allow_empty or options.lint or has_errors(problems)):
         first = next(iter(sources.documents), None)
         place = first.locate(("kind",)) if first else None
         problems.append(diagnose(codes.NOTHING_RENDERED, place))
-    return _compilation(sources, groups, problems, lowered.skipped)
+    compilation = _compilation(sources, groups, problems, lowered.skipped)
+    counts = {
+        "runtime": sum(map(is_runtime, sources.documents)),
+        "overlay": sum(map(overlays.is_overlay, sources.documents)),
+        "scale intent": len(unselected),
+    }
+    return structs.replace(compilation, counts=counts)
 
 
 def _compilation(
@@ -134,4 +150,5 @@ def _compilation(
         settings=sources.options.settings,
         suppressed=suppressed,
         skipped=skipped,
+        outputs=sources.outputs,
     )

@@ -80,8 +80,9 @@ def with_runtimes(
             changes = (*changed_by.get(document, ()), *changed_by.get(runtime, ()))
             sources[result] = (*changes, *own_file)
     named = named_runtimes(document for document in documents if not is_left(document))
+    named_by_any = named_runtimes(documents)
     for runtime in runtimes:
-        is_unmerged = runtime.name in named and runtime not in merged
+        is_unmerged = runtime not in merged and (runtime.name in named or not named_by_any)
         above, field = ("spec", "template", "spec"), "volumeClaimPolicies"
         claims = [
             ((*above, field, place, "templates", number), value_at(template, ("metadata", "name")))
@@ -95,7 +96,6 @@ def with_runtimes(
         )
         for path, _ in claims:
             problems += kubernetes.check_claim_template(runtime, path, kubernetes_version)
-    named_by_any = named_runtimes(documents)
     for runtime in of_input if named_by_any else ():
         if runtime.name not in named_by_any:
             what = f"{runtime.kind} {runtime.name or ''}".strip()

@@ -24,7 +24,7 @@ from etcompile import data, frontends
 from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
 from etcompile.k8s.images import parts_of
 from etcompile.load import Boundary, Document, access, from_values
-from etcompile.load.sources import sources
+from etcompile.load.sources import output_folder, sources
 from etcompile.model.settings import secret_mode
 from etcompile.overlays.overlay_files import shipped
 
@@ -257,7 +257,7 @@ def _overlay(name: str, fields: Mapping[str, Any]) -> tuple[Document, ...]:
 
 
 def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iterator[str]:
-    """The files that hold a job.
+    """The files that hold a job, outside of output folders.
 
     Args:
         marked: Only those whose name says that etcompile compiles them. Argo CD asks every plugin
@@ -269,9 +269,12 @@ def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iter
         rf"""(^|[{{,]\s*)["']?kind["']?\s*:\s*["']?({names})["']?\s*([,}}#]|$)""", re.MULTILINE
     )
     files = (file for path in paths for file in sources(path, boundary).files)
+    known: dict[str, str | None] = {str(Path(boundary.root).parent): None}
     for file in files:
         if isinstance(file, Diagnostic) or (marked and not file.path.endswith(MARK)):
             continue  # whoever reads it reports it
+        if output_folder(str(Path(file.path).parent), known):
+            continue
         try:
             text = access.content(file.path, boundary, _GLANCE).decode(errors="replace")
         except OSError:

@@ -113,7 +113,7 @@ def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:
     Returns:
         The nearest one; the problem if that cannot be read; None if there is none.
     """
-    for place in _upwards(folder):
+    for place in upwards(folder):
         for name in (FILE, _PROJECT):
             try:
                 configuration = read(os.path.join(place, name), root)  # noqa: PTH118
@@ -166,14 +166,15 @@ def root_of(folder: str) -> str:
         The nearest folder above it, or itself, that has a `.git`. Without one, the working
         directory if the folder lies in it, else the folder: above that are other people's files.
     """
-    for place in _upwards(folder):
+    for place in upwards(folder):
         if os.path.lexists(os.path.join(place, ".git")):  # noqa: PTH118
             return place
     here = os.path.realpath(".")
     return here if folder == here or folder.startswith(here.rstrip(os.sep) + os.sep) else folder
 
 
-def _upwards(folder: str) -> Iterator[str]:
+def upwards(folder: str) -> Iterator[str]:
+    """Yield a folder and those above it."""
     yield folder
     while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
         folder = above

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
@@ -21,23 +21,29 @@ from etcompile.digest import sha256
 from etcompile.k8s.path import value_at
 from etcompile.load import access
 from etcompile.load.access import Limits
+from etcompile.load.configuration import folder_of, root_of
 from etcompile.load.positions import Origin, ignore_comments
 from etcompile.load.python_values import json_value
 from etcompile.load.source_text import Text, control_character, decoded
 from etcompile.load.sources import (
     Identity,
+    SourceFile,
     file_bytes,
+    output_folder,
     shown_path,
     sources,
     stream_bytes,
     too_large,
 )
 from etcompile.load.yaml_values import line_and_column, read
+from etcompile.model.protocol import JOB_LABEL, MANAGER
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
 
 _STDIN = "-"
+_KUSTOMIZATION = codes.KUSTOMIZATION_INPUT
+_MANAGED_BY = "app.kubernetes.io/managed-by"
 _KUSTOMIZE_GROUP = "kustomize.config.k8s.io/"
 _KUSTOMIZE_KINDS = ("Kustomization", "Component")
 _FUNCTION_GROUP = "etcompile.dev/"
@@ -68,6 +74,7 @@ class Document(Struct, frozen=True, eq=False):
         path: Where in that text's document it stands: `("items", 3)` for an item of a List.
         digest: The SHA-256 of its file, in hexadecimal; None if it comes from no file.
         comments: Those of its file that suppress a warning.
+        in_output: Whether its file lies in an output folder.
     """
 
     file: str
@@ -78,6 +85,14 @@ class Document(Struct, frozen=True, eq=False):
     path: ValuePath = ()
     digest: str | None = field(default=None)
     comments: "tuple[IgnoreComment, ...]" = ()
+    in_output: bool = False
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether etcompile wrote it: it is an object, and is never compiled again."""
+        labels = value_at(self.data, ("metadata", "labels"))
+        is_ours = isinstance(labels, dict) and labels.get(_MANAGED_BY) == MANAGER
+        return self.in_output or (is_ours and JOB_LABEL in labels)
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of the value at `path`.
@@ -163,11 +178,16 @@ Input = str | os.PathLike[str] | Mapping[str, Any] | Document
 
 
 class Loaded(Struct, frozen=True):
-    """What was loaded."""
+    """What was loaded.
+
+    Args:
+        outputs: The output folders that were passed over.
+    """
 
     documents: tuple[Document, ...]
     diagnostics: tuple[Diagnostic, ...]
     comments: "tuple[IgnoreComment, ...]" = ()
+    outputs: tuple[str, ...] = ()
 
 
 _DEFAULT = Limits()
@@ -179,20 +199,29 @@ def load(
     stdin: BinaryIO | None = None,
     limits: Limits = _DEFAULT,
     output: str | os.PathLike[str] | None = None,
+    is_job: Callable[[Document], bool] = lambda _: False,
 ) -> Loaded:
     """The documents of files, directories, globs and standard input; never raises for bad input.
+
+    Output folders are passed over if there is a job beside them; else their files are read last.
 
     Args:
         paths: Paths as on the command line; `-` is standard input. A file that several of them
             reach is loaded once.
-        output: A folder that directories and globs pass over: where the result goes.
+        output: Where the result goes: of output folders, only those that paths name are read then.
+        is_job: Whether a document is what output folders are rendered from.
     """
-    run = _Run(stdin, limits, None if output is None else os.path.realpath(os.fsdecode(output)))
+    own = None if output is None else os.path.realpath(os.fsdecode(output))
+    run = _Run(stdin, limits, own, folders={own: own} if own else {})
     for path in paths:
         run.add(os.fsdecode(path))
+    has_jobs = any(map(is_job, run.documents))
+    skipped = {each for each in run.outputs if has_jobs or (own and each not in run.named)}
+    run.add_outputs(skipped)
     # A shell's glob names files of comments, too: with others that hold documents, they are fine.
     nothing = [] if any(run.fruitful.values()) else run.comments_only
-    return Loaded(tuple(run.documents), (*run.diagnostics, *nothing), tuple(run.comments))
+    problems, others = (*run.diagnostics, *nothing), sorted(skipped - {own})
+    return Loaded(tuple(run.documents), problems, tuple(run.comments), tuple(others))
 
 
 def parse(
@@ -241,9 +270,13 @@ class _Run(Struct):
     blank: set[Identity | str] = field(default_factory=set)
     # ET1011 for each file that was named and holds comments, or a kustomization, and no more.
     comments_only: list[Diagnostic] = field(default_factory=list)
+    # The files of each output folder, those that a path lies in, and that of each folder.
+    outputs: dict[str, list[SourceFile]] = field(default_factory=dict)
+    named: set[str | None] = field(default_factory=set)
+    folders: dict[str, str | None] = field(default_factory=dict)
 
     def add(self, path: str) -> None:
-        """Loads what one path names."""
+        """Loads what one path names, but for what lies in output folders."""
         reported, exclude = self.diagnostics, self.limits.exclude
         if path == _STDIN:
             what, fruitful = "standard input", self._add_stdin()
@@ -251,6 +284,10 @@ class _Run(Struct):
             named = sources(path, self.limits.boundary)
             what = f"this {named.kind}"
             fruitful, blank = False, False
+            folder = folder_of(path)
+            # Nothing above the repository says what is in it.
+            self.folders.setdefault(os.path.dirname(root_of(folder)), None)  # noqa: PTH120
+            self.named.add(output_folder(folder, self.folders))
             for source in named.files:
                 if isinstance(source, Diagnostic):
                     if not (source.location and exclude.matches(f"{source.location.file}/")):
@@ -259,20 +296,34 @@ class _Run(Struct):
                     continue
                 if named.kind != "file" and exclude.matches(source.path):
                     continue
-                if named.kind != "file" and self.output is not None:
-                    real = os.path.realpath(source.path)
-                    if real.startswith(f"{self.output}{os.sep}"):
-                        continue
-                if source.identity not in self.fruitful:
-                    limit, boundary = self.limits.file_bytes, self.limits.boundary
-                    data = file_bytes(source.path, source.shown, limit, boundary)
-                    self._add_text(data, source.shown, source.relative, source.identity)
+                inside = output_folder(os.path.dirname(source.path), self.folders)  # noqa: PTH120
+                if inside is not None:
+                    self.outputs.setdefault(inside, []).append(source)
+                    fruitful = fruitful or inside != self.output
+                    continue
+                self._add_file(source)
                 fruitful = fruitful or self.fruitful[source.identity]
                 blank = blank or source.identity in self.blank
             if named.kind == "file" and not blank:
                 reported = self.comments_only
         if not fruitful:
             reported.append(diagnose(codes.NO_DOCUMENTS, Location(shown_path(path)), what=what))
+
+    def add_outputs(self, skipped: Collection[str]) -> None:
+        """Loads the objects in the other output folders."""
+        known, reported = len(self.documents), len(self.diagnostics)
+        for source in (s for f, files in self.outputs.items() if f not in skipped for s in files):
+            self._add_file(source)
+        rendered = (structs.replace(each, in_output=True) for each in self.documents[known:])
+        self.documents[known:] = rendered
+        ours = (each for each in self.diagnostics[reported:] if each.code != _KUSTOMIZATION)
+        self.diagnostics[reported:] = ours
+
+    def _add_file(self, source: SourceFile) -> None:
+        if source.identity not in self.fruitful:
+            limit, boundary = self.limits.file_bytes, self.limits.boundary
+            data = file_bytes(source.path, source.shown, limit, boundary)
+            self._add_text(data, source.shown, source.relative, source.identity)
 
     def _add_stdin(self) -> bool:
         if _STDIN not in self.fruitful:
@@ -386,14 +437,14 @@ def _objects(node: _Node, file: str) -> Iterator[_Node | Diagnostic]:
         yield from _items(node, file)
     elif kind in _KUSTOMIZE_KINDS and str(version).startswith(_KUSTOMIZE_GROUP):
         place = _locate(node, file, ("kind",))
-        yield diagnose(codes.KUSTOMIZATION_INPUT, place, what="a kustomization")
+        yield diagnose(_KUSTOMIZATION, place, what="a kustomization")
     elif kind in _FUNCTION_KINDS and str(version).startswith(_FUNCTION_GROUP):
         place = _locate(node, file, ("kind",))
-        yield diagnose(codes.KUSTOMIZATION_INPUT, place, what=f"an {kind}")
+        yield diagnose(_KUSTOMIZATION, place, what=f"an {kind}")
     elif kind is None and version is None and Path(file).name in _KUSTOMIZE_FILES:
         # kustomize itself fills the two in.
         place = _locate(node, file, ())
-        yield diagnose(codes.KUSTOMIZATION_INPUT, place, what="a kustomization")
+        yield diagnose(_KUSTOMIZATION, place, what="a kustomization")
     else:
         names = {name: value.get(name) for name in ("apiVersion", "kind")}
         lacking = [name for name, text in names.items() if not (isinstance(text, str) and text)]

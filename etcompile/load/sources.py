@@ -16,10 +16,11 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.load import access
+from etcompile.load.configuration import upwards
 from etcompile.naming import natural
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_LOCK = "etcompile.lock.json"
+LOCK = "etcompile.lock.json"
 """The lock file of an output folder, which holds no objects."""
 _MAGIC = re.compile(r"[*?\[]")
 _MEBIBYTE = 1024 * 1024
@@ -64,6 +65,23 @@ def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
     if stat.S_ISDIR(status.st_mode):
         return Sources("directory", tuple(_directory_files(path, boundary)))
     return Sources("file", (_file(path, os.path.basename(path), status),))  # noqa: PTH119
+
+
+def output_folder(folder: str, known: dict[str, str | None]) -> str | None:
+    """Return the output folder that a folder is or lies in, without links; None if there is none.
+
+    Args:
+        known: The answers so far, by folder; it ends the search where it says None.
+    """
+    passed = [folder]
+    for place in upwards(os.path.realpath(folder)) if folder not in known else ():
+        if place not in known and os.path.lexists(os.path.join(place, LOCK)):  # noqa: PTH118
+            known[place] = place
+        passed.append(place)
+        if place in known:
+            break
+    known |= dict.fromkeys(passed, known.get(passed[-1]))
+    return known[folder]
 
 
 def file_bytes(
@@ -178,7 +196,7 @@ def _directory_files(
 
 
 def _is_input(path: str) -> bool:
-    return path.endswith(_SUFFIXES) and path.rpartition("/")[2] != _LOCK
+    return path.endswith(_SUFFIXES) and path.rpartition("/")[2] != LOCK
 
 
 def _names(

@@ -22,7 +22,7 @@ from etcompile.compiler.build import job_objects
 from etcompile.compiler.choices import Options
 from etcompile.compiler.fold import by_job, fold_job, ordered
 from etcompile.compiler.load import load
-from etcompile.compiler.lower import lower
+from etcompile.compiler.lower import kind_of, lower
 from etcompile.compiler.olderapis import in_current_version
 from etcompile.compiler.patch import patch
 from etcompile.compiler.runtimes import is_runtime, named_runtimes
@@ -114,7 +114,7 @@ def scaled(
     intents: list[Document] = []
     inputs = [in_current_version(document)[0] for document in loaded.documents]
     for document in inputs:
-        if known := frontends.find(document.api_version, document.kind):
+        if known := kind_of(document):
             (jobs if known.pod_templates else intents).append(document)
     job = _named(name, jobs, options, of_kind or kind or "")
     if isinstance(job, Diagnostic):

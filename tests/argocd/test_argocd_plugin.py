@@ -177,8 +177,8 @@ def test_a_setting_of_render_is_a_parameter_unless_it_could_do_harm():
     talk = {"output-format", "color", "quiet"}
     # Templates are programs, which would run in Argo CD; Secrets would be in Git.
     harmful = {"templates", "allow-plain-secrets"}
-    # Which file counts is what the installation says, not each Application.
-    of_file = {"config", "isolated"}
+    # Which files count is what the installation and the repository say, not each Application.
+    of_file = {"config", "isolated", "exclude"}
     offered = {one.option.rpartition("=")[2].removeprefix("--") for one in PARAMETERS if one.option}
     assert options - of_output - talk - harmful - of_file == offered
 

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from etcompile.cli import check
-from specs import scale_out, training_job
+from specs import scale_in, scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,8 +107,10 @@ def test_a_scale_intent_is_checked_with_the_job_beside_it(tmp_path):
         (tmp_path / name).write_text(yaml.safe_dump(value))
     (tmp_path / "notes.txt").write_text("[")
     intent = str(tmp_path / "more.yaml")
-    assert CliRunner().invoke(check.command, [intent]).exit_code == 2
-    assert CliRunner().invoke(check.command, ["--beside", intent]).exit_code == 0
+    assert "1 scale intent" in CliRunner().invoke(check.command, [intent]).stderr
+    (tmp_path / "more.yaml").write_text(yaml.safe_dump(scale_in("less", 99, job="bert")))
+    assert CliRunner().invoke(check.command, [intent]).exit_code == 0
+    assert CliRunner().invoke(check.command, ["--beside", intent]).exit_code == 2
 
 
 def test_the_hooks_are_of_the_form_that_pre_commit_wants():

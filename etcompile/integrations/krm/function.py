@@ -102,8 +102,8 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
 def _is_job(source: Document) -> bool:
     """Whether the compiler reads it as a job or an intent, or refuses its API version."""
     version, name = source.api_version or "", source.kind or ""
-    if frontends.find(version, name) is not None:
-        return True
+    if source.is_rendered or frontends.find(version, name) is not None:
+        return not source.is_rendered
     is_older = any(row.version == version for row in frontends.older_versions(name))
     return is_older or (frontends.is_known(name) and bool(unknown_version(source)))
 
