@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from etcompile.digest import sha256
+from etcompile.k8s.defaults import normalised
 from etcompile.model import Job, Member, Role
 from etcompile.model.protocol import INDEX_LABEL, JOB_LABEL, RANK_LABEL, ROLE_LABEL
 
@@ -11,10 +12,11 @@ from etcompile.model.protocol import INDEX_LABEL, JOB_LABEL, RANK_LABEL, ROLE_LA
 def spec_hash(job: Job) -> str:
     """The run's identity: 12 hexadecimal digits of the job without what scaling changes.
 
-    The input carries the algorithm's version, so that another algorithm is a decision and not
-    an accident (reference/gitops.md 7).
+    An equal value in another spelling is the same run. The input carries the algorithm's version,
+    so that another algorithm is a decision and not an accident (reference/gitops.md 7).
     """
-    text = json.dumps(job.identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    identity = normalised(job.identity)
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(f"v1:{text}".encode())[:12]
 
 

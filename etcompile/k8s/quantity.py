@@ -13,6 +13,12 @@ _FORM = re.compile(
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_UNITS = {
+    **{suffix: Decimal(10) ** power for suffix, power in _DECIMAL.items()},
+    **{suffix: Decimal(1024) ** power for suffix, power in _BINARY.items()},
+    "": Decimal(1),
+}
+_MOST = Decimal(10) ** 18
 _LOOSE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kKmMgGtTpP])[iI]?[bB]?", re.ASCII)
 
 
@@ -34,6 +40,19 @@ def number(quantity: str | float) -> Decimal | None:
     if (suffix := match["suffix"]) in _BINARY:
         return value * Decimal(1024) ** _BINARY[suffix]
     return value.scaleb(_DECIMAL.get(suffix, 0) + int(match["exponent"] or 0))
+
+
+def canonical(quantity: str | float) -> str | None:
+    """The shortest text of the number that a quantity stands for: `8Gi` for `8192Mi`.
+
+    Returns:
+        The text; None if this is no quantity, or one that no resource has so much of.
+    """
+    value = number(quantity)
+    if value is None or abs(value) >= _MOST:
+        return None
+    texts = (f"{int(value / scale)}{unit}" for unit, scale in _UNITS.items() if not value % scale)
+    return min(texts, key=lambda text: (len(text), text), default=None)
 
 
 def probably(text: str) -> str | None:

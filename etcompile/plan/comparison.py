@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.k8s import listkeys
+from etcompile.k8s.defaults import default, same
 from etcompile.k8s.managedfields import Fields, Others, Ownership, below, of_item, others_below
 from etcompile.k8s.objects import SERVER_METADATA, Object
 from etcompile.k8s.path import KeyedPath
 from etcompile.plan.applysets import PART_OF
-from etcompile.plan.field_values import ABSENT, Raw, default, encoded, same
+from etcompile.plan.field_values import ABSENT, Raw, encoded
 
 NOBODY = Ownership(None, (), known=False)
 """The owners of fields where these are not known: only what is desired can differ."""

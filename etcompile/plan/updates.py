@@ -9,14 +9,27 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from etcompile.k8s import quantity
+from etcompile.k8s.defaults import default, table
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, keyed
 from etcompile.plan.comparison import TAINTS, compared
-from etcompile.plan.field_values import ABSENT, Raw, Row, default, encoded, table, value_at
+from etcompile.plan.field_values import ABSENT, Raw, encoded, value_at
 from etcompile.plan.step import masked
+
+
+class Row(Struct, frozen=True):
+    """What may become of fields of a kind: a row of `updates.yaml`."""
+
+    kind: str
+    fields: tuple[str, ...]
+    group: str = ""
+    accepts: str = ""
+    restarts: bool = False
+    whole: bool = False
 
 
 class Change(Struct, frozen=True):
@@ -44,7 +57,7 @@ class Change(Struct, frozen=True):
 def rows() -> dict[tuple[str, str], tuple[tuple[KeyedPath, Row], ...]]:
     """The fields with a rule and their rows, by API group and kind."""
     by_kind: dict[tuple[str, str], list[tuple[KeyedPath, Row]]] = {}
-    for row in table().changes:
+    for row in msgspec.convert(table()["changes"], tuple[Row, ...]):
         fields = [(tuple(field.replace("[", ".[").split(".")), row) for field in row.fields]
         by_kind.setdefault((row.group, row.kind), []).extend(fields)
     return {kind: tuple(fields) for kind, fields in by_kind.items()}

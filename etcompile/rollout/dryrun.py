@@ -21,6 +21,7 @@ from typing import Any
 
 from msgspec import structs
 
+from etcompile.k8s.defaults import same
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import KeyedPath, overlap
 from etcompile.k8s.serverpath import place
@@ -30,7 +31,7 @@ from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import compared
-from etcompile.plan.field_values import Raw, changed_at, same, value_at
+from etcompile.plan.field_values import Raw, changed_at, value_at
 from etcompile.plan.planner import Answer, Difference
 from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import Proposal

@@ -21,7 +21,7 @@ OWN_READERS = {
     "frontends/__init__.py": "reads our table of older API versions",
     "backend/texts.py": "compares the templates that we ship",
     "diagnostics/catalogue.py": "reads the texts of diagnostics",
-    "plan/field_values.py": "reads our rules about updates",
+    "k8s/defaults.py": "reads our rules about updates",
     "failures/causes.py": "reads the texts that name causes",
     "compiler/runtimes.py": "reads the runtimes that we ship",
     # What is written, and looked at before that: no input, and links in it are not followed.

@@ -13,11 +13,11 @@ from msgspec import structs
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
 from etcompile.k8s.bookkeeping import PREFIXES
+from etcompile.k8s.defaults import default
 from etcompile.k8s.objects import as_read
 from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document
 from etcompile.model import Job
-from etcompile.plan.field_values import default
 
 _PRESERVED = ("name", "namespace", "labels", "annotations")
 _MEANT = frozenset({"imagePullPolicy", "restartPolicy", "serviceAccountName", "value"})

@@ -1,0 +1,134 @@
+"""What the API server fills in where a manifest says nothing, and values that mean the same.
+
+The table is a part of `schemas/kubernetes/updates.yaml`, whose comments say what a row is.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from etcompile import data
+from etcompile.k8s import quantity
+from etcompile.k8s.images import parts_of
+from etcompile.k8s.path import KeyedPath
+
+_AMOUNTS = frozenset({"capacity", "hard", "limits", "overhead", "requests"})
+_LIMIT_RANGE = frozenset({"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"})
+_AS_WRITTEN = frozenset(
+    # What follows from other fields, and ready-made overlays write down.
+    {"imagePullPolicy", "requests"}
+    # etcompile fills in another value.
+    | {"schedulerName", "serviceAccountName", "terminationMessagePolicy"}
+)
+"""Fields that are no default although they say what the API server would fill in."""
+_EMPTY = frozenset({"resources", "securityContext"})
+"""Fields of which an empty mapping says nothing."""
+
+
+@functools.cache
+def table() -> dict[str, Any]:
+    """The content of `updates.yaml`."""
+    import yaml  # noqa: PLC0415 - seldom needed by commands that do not compile
+
+    text = (data.folder("schemas") / "kubernetes" / "updates.yaml").read_text("utf-8")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    content: dict[str, Any] = yaml.load(text, loader)  # noqa: S506 - ours
+    return content
+
+
+def default(kind: str, path: KeyedPath, around: Mapping[str, Any]) -> Any:
+    """The value of a field that is not written; None if there is none."""
+    value: Any = table()["defaults"].get(kind)
+    for step in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get("*" if step.startswith("[") else step)
+    if not isinstance(value, dict):
+        return value
+    compute = _COMPUTED.get(value.get("computed", ""))
+    return compute(around) if compute else None
+
+
+def _pull_policy(container: Mapping[str, Any]) -> str:
+    name, tag, digest = parts_of(str(container.get("image", "")))
+    return "Always" if name and not digest and tag in ("", "latest") else "IfNotPresent"
+
+
+_COMPUTED: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "completions": lambda job_spec: None if "parallelism" in job_spec else 1,
+    "limits": lambda resources: resources.get("limits"),
+    "pull_policy": _pull_policy,
+}
+
+
+# Values that mean the same ------------------------------------------------------------------------
+
+
+def same(path: KeyedPath, one: Any, other: Any) -> bool:
+    """Whether two values of a field mean the same."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            same((*path, key), one[key], other[key]) for key in one
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(
+            same((*path, "[]"), a, b) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if one == other:
+        return True
+    if not _is_amount(path) or isinstance(one, dict | list) or isinstance(other, dict | list):
+        return False
+    before, after = quantity.number(one), quantity.number(other)
+    return before is not None and before == after
+
+
+def _is_amount(path: KeyedPath) -> bool:
+    """Whether the value at a path is a quantity."""
+    return path[-1] in ("divisor", "sizeLimit", "storage") or (
+        len(path) > 1
+        and (path[-2] in _AMOUNTS or (path[-2] in _LIMIT_RANGE and path[:2] == ("spec", "limits")))
+    )
+
+
+def normalised(value: Any, path: KeyedPath = (), kind: str = "") -> Any:
+    """A JSON value in which Pod templates and quantities that mean the same are written alike.
+
+    A field that says what the API server fills in is left out. Quantities are written in the way
+    that people write them: devices as numbers, others as texts.
+
+    Args:
+        path: Where the value stands: in a Pod, from its `spec`.
+        kind: `Pod` in a Pod.
+    """
+    if isinstance(value, list | tuple):
+        return [normalised(item, (*path, "[]"), kind) for item in value]
+    if not isinstance(value, dict):
+        is_amount = bool(path) and _is_amount(path) and type(value) in (str, int, float)
+        return _amount(value, path[-1]) if is_amount else value
+    result = {}
+    for key, part in value.items():
+        where = (*path, key)
+        if not kind:
+            is_pod = path[-1:] == ("template",) and key == "spec"
+            result[key] = normalised(part, ("spec",), "Pod") if is_pod else normalised(part, where)
+        elif not _says_nothing(where, part, value):
+            result[key] = normalised(part, where, kind)
+    return result
+
+
+def _amount(value: str | float, resource: str) -> str | float:
+    """A quantity as people write it: a number of devices, a text of anything else."""
+    count = quantity.number(value) if "/" in resource else None
+    if count is not None and count == count.to_integral_value():
+        return int(count)
+    return quantity.canonical(value) or value
+
+
+def _says_nothing(path: KeyedPath, value: Any, around: Mapping[str, Any]) -> bool:
+    """Whether a Pod is the same without a field of its template."""
+    key = path[-1]
+    if value == [] or (value == {} and key in _EMPTY):
+        return True
+    return key not in _AS_WRITTEN and same(path, value, default("Pod", path, around))
