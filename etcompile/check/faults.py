@@ -199,10 +199,10 @@ def _faults(error: _Error, view: _View) -> Iterator[Fault]:
                 return
             known = list(rules.get("properties", ()))
             for name in names:
-                advice = ""
-                if near := closest(name, known):
+                near, advice = "", rules.get("x-elsewhere", {}).get(name, "")
+                if not advice and (near := closest(name, known) or ""):
                     advice = f"did you mean '{near}'?"
-                elif known and len(known) <= _LISTED:
+                elif not advice and known and len(known) <= _LISTED:
                     advice = f"its fields are: {', '.join(known)}"
                 facts = {"field": name, "advice": advice}
                 fields = [near] if near else []
@@ -214,7 +214,9 @@ def _faults(error: _Error, view: _View) -> Iterator[Fault]:
         case _Kind.Required(property=name):
             field = rules.get("properties", {}).get(name, {})
             examples = field.get("examples", ())
-            advice = f"write {name}, for example {name}: {examples[0]}" if examples else ""
+            example = examples[0] if examples else ""
+            example = example if isinstance(example, str) else json.dumps(example)
+            advice = f"write {name}, for example {name}: {example}" if example else ""
             if name == "name" and value_at(error.instance, ("generateName",)) is not None:
                 advice = "write a name: generateName makes another one whenever it is applied"
             elif "const" in field:

@@ -112,7 +112,7 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
     least, most = role.bounds.names
     count, written = role.bounds.count or (f"{role.name}.replicas", role.origin.at("replicas"))
     facts = {"where": count, "replicas": replicas, "minimum": low, "maximum": high}
-    facts |= {"least": least, "most": most}
+    facts |= {"least": least, "most": most, "wider": role.bounds.wider(len(role.members))}
     if high is not None and low > high:
         place = (role.bounds.origin or role.origin).locate("minReplicas")
         yield diagnose(codes.MIN_ABOVE_MAX, place, **{**facts, "where": role.name})

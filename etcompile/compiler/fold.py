@@ -242,12 +242,13 @@ def _beyond_bounds(
     bounds = role.bounds or Bounds()
     least, most = bounds.names
     facts = {"intent": intent.title, "replicas": count + bounds.others}
+    wider = f"{bounds.wider(count)} in the job"
     if bounds.maximum is not None and count > bounds.maximum:
         maximum = bounds.maximum + bounds.others
-        yield diagnose(codes.ABOVE_MAX, place(), **facts, limit=most, maximum=maximum)
+        yield diagnose(codes.ABOVE_MAX, place(), **facts, limit=most, maximum=maximum, wider=wider)
     elif count < bounds.minimum:
         lowest = bounds.minimum + bounds.others
-        floor, advice = f"{least} is {lowest}", f"leave {lowest} at least, or lower {least}"
+        floor, advice = f"{least} is {lowest}", f"{wider}, or leave {lowest} at least"
         if lowest <= 1:
             floor, advice = "at least one must stay", "delete the job instead, or remove fewer"
         yield diagnose(codes.BELOW_MIN, place(), **facts, floor=floor, advice=advice)

@@ -21,6 +21,7 @@ from etcompile.frontends import Kind
 from etcompile.frontends.kind import MULTIKUEUE
 from etcompile.k8s.objects import may_have_namespace
 from etcompile.load import Document
+from etcompile.load.loader import as_written
 from etcompile.model import Intent, Job
 from etcompile.naming import Natural, natural
 
@@ -135,12 +136,12 @@ def _lowered(
     if kind.pod_templates and document.name:
         named += check_name(document.name, document.locate(("metadata", "name")))
     if has_errors(problems):
-        return None, [*problems, *named]
+        return None, [as_written(document, problem) for problem in [*problems, *named]]
     value, notes = kind.lowered(document)
     problems += [*named, *notes]
     if isinstance(value, Job):
         problems += check_spec(value)
-    return value, problems
+    return value, [as_written(document, problem) for problem in problems]
 
 
 def unknown_version(document: Document) -> list[Diagnostic]:

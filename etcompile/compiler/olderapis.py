@@ -85,7 +85,7 @@ def placed(document: Document, kind: Kind) -> Placed:
         sources[policy] = ("spec", names[0])
     data = {**document.data, "spec": {**rest, "runPolicy": {**before, **moved}}}
     places = _listed([f"spec.{name} to spec.runPolicy.{name}" for name in moved])
-    advice = [f"move {places}; `etcompile migrate` does it for you"] if moved else []
+    advice = [f"move {places}"] if moved else []
     left_out = {name: f"spec.runPolicy.{name} counts" for name in names if name not in moved}
     advice += [f"remove spec.{name}: {reason}" for name, reason in left_out.items()]
     is_one = len(names) == 1

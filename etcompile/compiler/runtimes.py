@@ -19,6 +19,7 @@ from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.notes import not_compiled, unused
 from etcompile.k8s.path import mapping_at, mappings_of, value_at
 from etcompile.load import Document, parse
+from etcompile.load.loader import as_written
 
 RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
 _JOB = "TrainJob"
@@ -126,13 +127,15 @@ def _with_runtime(
         own = {key: value for key, value in job.data.items() if key != "runtime"}
         return structs.replace(job, data=own) if "runtime" in job.data else job, None, problems
     if refusals := runtime_patches.problems(job, runtime):
-        return job, None, [*problems, *refusals]
+        return job, None, [*problems, *(as_written(job, each) for each in refusals)]
     patched = runtime_patches.patched(job, runtime)
     if patched is not runtime and (faults := [*_broken_parts(patched, version)]):
-        refusals = [kubernetes.diagnostic(patched, fault, version) for fault in faults]
+        in_patched = (kubernetes.diagnostic(patched, fault, version) for fault in faults)
+        refusals = [as_written(patched, each) for each in in_patched]
     if refusals := refusals or unsupported.refusals(job, patched):
         return job, None, [*problems, *refusals]
-    problems += [*runtime_patches.notes(job), *unsupported.notes(job, patched)]
+    problems += (as_written(job, each) for each in runtime_patches.notes(job))
+    problems += [*unsupported.notes(job, patched)]
     result = merge.merged(job, patched)
     return structs.replace(job, data=result.value, origin=result, path=()), runtime, problems
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.diagnostics.spelling import probably
+from etcompile.diagnostics.spelling import closest
 from etcompile.frontends.notes import unused
 from etcompile.k8s.names import is_run
 from etcompile.k8s.path import mapping_at
@@ -134,9 +134,11 @@ def check_annotations(source: Source, known: Annotations) -> Iterator[Diagnostic
             continue
         if (row := known.get(name)) is None:
             if name.startswith(PREFIX):
-                close = probably(name, known)
+                # Without what all of them begin with, which would make any two alike.
+                own = [annotation.removeprefix(PREFIX) for annotation in known]
+                close = closest(name.removeprefix(PREFIX), own)
                 reason = "there is no such annotation for this kind"
-                advice = f"did you mean '{close}'?" if close else ""
+                advice = f"did you mean '{PREFIX}{close}'?" if close else ""
                 advice = "write it on the job" if name in OF_EVERY_JOB else advice
                 yield unused_annotation(source, name, reason, advice)
         elif row.read(text) is None:

@@ -112,17 +112,22 @@ class Traced(Struct, frozen=True, eq=False):
             return self.with_changes({path[0]: after})
         return self.with_items({**self.parts(), path[0]: after}.values())
 
-    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of the value at `path`, or of its nearest parent, in the file it came from."""
+    def origin_of(self, path: ValuePath) -> tuple[Source, ValuePath, bool]:
+        """Return whose the value at `path` is, its path there, and whether that is its parent's."""
         place = self
         for n, step in enumerate(path):
             if place.entries is None:
-                return place.source.locate((*place.path, *path[n:]), key=key)
+                return place.source, (*place.path, *path[n:]), False
             part = place.part(step)
             if part is None:
-                return place.source.locate(place.path, key=True)
+                return place.source, place.path, True
             place = part
-        return place.source.locate(place.path, key=key)
+        return place.source, place.path, False
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
+        """The place of the value at `path`, or of its nearest parent, in the file it came from."""
+        source, written, is_missing = self.origin_of(path)
+        return source.locate(written, key=key or is_missing)
 
 
 class PatchError(Exception):

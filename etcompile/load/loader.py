@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose, has_errors
+from etcompile.diagnostics import (
+    Diagnostic,
+    Location,
+    Source,
+    ValuePath,
+    codes,
+    diagnose,
+    has_errors,
+)
 from etcompile.digest import sha256
-from etcompile.k8s.path import value_at
+from etcompile.k8s.path import dotted, value_at
 from etcompile.load import access
 from etcompile.load.access import Limits
 from etcompile.load.configuration import folder_of, root_of
@@ -49,6 +57,9 @@ _KUSTOMIZE_KINDS = ("Kustomization", "Component")
 _FUNCTION_GROUP = "etcompile.dev/"
 _FUNCTION_KINDS = ("EtcompileGenerator", "EtcompileTransformer")
 """What a kustomization lists to have jobs compiled; see `etcompile.integrations.krm`."""
+_STEP = r"([A-Za-z]\w*)|\[(\d+)\]|\['([^']*)'\]"
+_PATH = r"(?<![\w.])(?:spec|runtime)(?:\.[A-Za-z]\w*|\[\d+\]|\['[^']*'\])+"
+"""A path of a field in a message, as `dotted` writes it, and a step of one."""
 _KUSTOMIZE_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
@@ -143,13 +154,42 @@ class _MovedPlaces(Struct, frozen=True, eq=False):
     moved: Mapping[ValuePath, ValuePath]
     """A path now to the path in the text."""
 
-    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of a value in the text, or of its nearest parent."""
+    def origin_of(self, path: ValuePath) -> tuple[Document, ValuePath, bool]:
+        """The document as it was written, and the path of a value there; see `Traced`."""
         for length in range(len(path), 0, -1):
             before = self.moved.get(path[:length])
             if before is not None:
-                return self.written.locate((*before, *path[length:]), key=key)
-        return self.written.locate(path, key=key)
+                return self.written, (*before, *path[length:]), False
+        return self.written, path, False
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
+        """The place of a value in the text, or of its nearest parent."""
+        source, written, _ = self.origin_of(path)
+        return source.locate(written, key=key)
+
+
+def as_written(document: Source, problem: Diagnostic) -> Diagnostic:
+    """A diagnostic that names the fields of a document as their author wrote them.
+
+    A field that has moved, or comes from a runtime, has another path in the document that is
+    compiled than in the file to which the diagnostic points. What an overlay changes keeps its own.
+    """
+    if not hasattr(getattr(document, "origin", document), "origin_of"):
+        return problem
+
+    def written(match: re.Match[str]) -> str:
+        steps = re.findall(_STEP, match[0])
+        path: ValuePath = tuple(int(index) if index else name or key for name, index, key in steps)
+        source: Any = document
+        while origin_of := getattr(getattr(source, "origin", source), "origin_of", None):
+            source, path, is_missing = origin_of(path)
+            if is_missing:
+                return match[0]
+        return match[0] if source.data.get("kind") == "Overlay" else dotted(path)
+
+    texts = (problem.message, problem.hint or "", problem.where)
+    message, hint, where = (re.sub(_PATH, written, text) for text in texts)
+    return structs.replace(problem, message=message, hint=hint or None, where=where)
 
 
 def relocated(
@@ -164,8 +204,6 @@ def relocated(
     Args:
         moved: The path of each field that has moved, to its path in the text.
     """
-    if document.origin is None:
-        return structs.replace(document, data=dict(data))
     places = _MovedPlaces(document, dict(moved))
     return structs.replace(document, data=dict(data), origin=places, path=())
 

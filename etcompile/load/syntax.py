@@ -15,6 +15,7 @@ from etcompile.load.access import Limits
 from etcompile.load.source_text import Text
 
 _NO_SPACE = re.compile(r"\s*(?:- +)*([A-Za-z_][\w./-]*):(?!//)[^\s:]")
+_CONFLICT = r"^(?:<{7} |={7}\r?$|>{7} )"
 _UNCLOSED = "one of the lines above may lack its closing quote or bracket"
 _QUOTE_VALUE = "put the whole value in quotes"
 
@@ -55,6 +56,16 @@ def syntax_problem(text: Text, error: Exception, limits: Limits) -> Diagnostic:
     return diagnose(codes.YAML_SYNTAX, text.location(start), problem=problem, advice=advice)
 
 
+def merge_conflict(text: Text) -> Diagnostic | None:
+    """ET1005 where Git has left both sides of a conflict."""
+    if (marker := re.search(_CONFLICT, text.content, re.MULTILINE)) is None:
+        return None
+    problem = "a merge conflict is not resolved"
+    advice = "keep one of the two sides, and remove the lines <<<<<<<, ======= and >>>>>>>"
+    place = text.location(marker.start())
+    return diagnose(codes.YAML_SYNTAX, place, problem=problem, advice=advice)
+
+
 def _as_libyaml(problem: str, context: str) -> str:
     """The problem in libyaml's words, where PyYAML's own parser has others."""
     if problem.startswith("expected <block end>"):
@@ -79,6 +90,11 @@ def _reworded(text: Text, problem: str, context: int, at: int) -> _Problem:
         return at, f"a value cannot begin with '{here}'", _QUOTE_VALUE
     if problem.startswith("mapping values are not allowed"):
         return _unexpected_colon(text, at)
+    quote = content[at - 1 : at]
+    if problem.startswith("did not find") and quote in ("'", '"') and here not in "]},:#":
+        wrong = "this quote is closed by the next one, and more text follows"
+        advice = f"add the closing {quote} where it belongs; inside quotes, double it ('' or \\\")"
+        return content.rfind(quote, 0, at - 1), wrong, advice
     if problem == "could not find expected ':'":
         if match := _NO_SPACE.match(_line(text, context)):
             return context, f"no space after '{match[1]}:'", "put a space after the colon"
@@ -128,7 +144,7 @@ def _unexpected_colon(text: Text, at: int) -> _Problem:
 def _misplaced(text: Text, problem: str, context: int, at: int) -> _Problem:
     begin = text.location(context)
     if text.content[text.content.rfind("\n", 0, at) + 1 : at].strip():
-        advice = "a quote inside quotes is doubled ('' or \\\"); otherwise begin a new line"
+        advice = "begin a new line, or put all of it in quotes"
         return at, "more text after a value that had ended", advice
     is_key = problem.endswith("key")
     if is_key and text.content[at : at + 1] in ("]", "}"):

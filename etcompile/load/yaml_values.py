@@ -109,6 +109,11 @@ def read(text: Text, limits: Limits) -> Reading:
                 "advice": "correct the JSON here",
             }
             reading.problems[-1] = diagnose(codes.YAML_SYNTAX, place, **facts)
+    if reading.broken:
+        from etcompile.load.syntax import merge_conflict  # noqa: PLC0415 - few texts are broken
+
+        if (conflict := merge_conflict(text)) is not None:
+            reading.problems[-1] = conflict
     return reading
 
 

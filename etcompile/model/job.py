@@ -39,6 +39,7 @@ class Bounds(Struct, frozen=True):
         quorum: How many a run needs before it can begin; None for the minimum.
         count: What the kind calls the number of replicas, if not `replicas`, and where it stands.
         others: Replicas of other roles in the numbers that people write: a launcher that is a node.
+        missing: The field of a bound that is not set, where the other field stands for both.
     """
 
     minimum: int = 1
@@ -48,6 +49,15 @@ class Bounds(Struct, frozen=True):
     quorum: int | None = None
     count: tuple[str, Origin] | None = None
     others: int = 0
+    missing: str = ""
+
+    def wider(self, count: int) -> str:
+        """What allows `count` replicas, as a command: `raise maxReplicas`."""
+        least, most = self.names
+        if self.missing:
+            number = count + self.others
+            return f"add {self.missing}: {number} (without it, {least} stands for both)"
+        return f"lower {least}" if count < self.minimum else f"raise {most}"
 
 
 class Member(Struct, frozen=True):

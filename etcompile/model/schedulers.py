@@ -48,6 +48,12 @@ QUEUE_ANNOTATIONS = {
     "yunikorn.apache.org/queue": "yunikorn",
 }
 """The annotations that name a queue, each with the scheduler that reads it; a label comes first."""
+QUEUE_FIELDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(QUEUE_LABELS, ("labels",)),
+    **dict.fromkeys(QUEUE_ANNOTATIONS, ("annotations",)),
+    **dict.fromkeys(QUEUE_LABELS.keys() & QUEUE_ANNOTATIONS, ("labels", "annotations")),
+}
+"""In which maps of an object's metadata each key that names a queue is read."""
 _OWNERS = {
     "volcano.sh": "volcano",
     "sla-waiting-time": "volcano",
@@ -62,10 +68,8 @@ too."""
 
 
 def names_queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-    """Whether an object names a queue of any scheduler."""
-    return not (
-        labels.keys().isdisjoint(QUEUE_LABELS) and annotations.keys().isdisjoint(QUEUE_ANNOTATIONS)
-    )
+    """Whether an object names a queue of any scheduler, in the right map or in the other."""
+    return not QUEUE_FIELDS.keys().isdisjoint((*labels, *annotations))
 
 
 def reader_of(key: str) -> str | None:

@@ -51,6 +51,26 @@ def test_a_scale_out_of_a_pytorch_job_is_held_against_its_elastic_policy() -> No
     assert said.endswith("elasticPolicy.maxReplicas is 4")
 
 
+@pytest.mark.parametrize("written", ["minReplicas", "maxReplicas"])
+@pytest.mark.parametrize("scaled", [False, True], ids=["replicas", "intent"])
+def test_bound_that_is_missing_is_named_with_the_value_to_add(written: str, scaled: bool) -> None:
+    count = 5 if written == "minReplicas" else 1
+    policy = {written: 3}
+    job = kubeflow_job("PyTorchJob", {"Worker": 3 if scaled else count}, elasticPolicy=policy)
+    documents = [job]
+    if scaled:
+        kind, how = ("ScaleOut", "toAdd") if count > 3 else ("ScaleIn", "toDelete")
+        spec = {"selector": {"kind": "PyTorchJob", "name": "mnist"}, how: {"count": 2}}
+        documents.append({**MORE, "kind": kind, "spec": spec})
+    codes = ("ET2003", "ET2004", "ET3004", "ET3005")
+    [(_, _, hint)] = [problem for problem in told(*documents) if problem[0] in codes]
+    missing = "maxReplicas" if written == "minReplicas" else "minReplicas"
+    expected = f"add elasticPolicy.{missing}: {count} (without it, elasticPolicy.{written} stands"
+    assert hint.startswith(expected)
+    policy[missing] = count
+    assert not [problem for problem in told(*documents) if problem[0] in codes]
+
+
 def test_bounds_of_a_training_job_are_beside_its_replicas() -> None:
     job = training_job(replicas=3)
     worker(job)["maxReplicas"] = 2
@@ -73,6 +93,68 @@ def test_an_intent_that_does_not_say_which_kind_it_scales_is_shown_how(kind: str
     [(_, said, hint)] = [one for one in told(training_job(), intent) if one[0] == "ET2002"]
     assert said == "spec.selector needs 'kind'"
     assert hint == "write kind, for example kind: PyTorchJob"
+
+
+@pytest.mark.parametrize("version", ["kai.alibabacloud.com/v1alpha1", "etcompile.dev/v1alpha1"])
+@pytest.mark.parametrize(
+    ("kind", "field", "meant"),
+    [("ScaleIn", "toAdd", "ScaleOut"), ("ScaleOut", "toDelete", "ScaleIn")],
+)
+def test_field_of_the_opposite_intent_is_recognised(
+    version: str, kind: str, field: str, meant: str
+) -> None:
+    selector = {"kind": "TrainingJob", "name": "mnist"}
+    if version.startswith("kai"):
+        del selector["kind"]
+    spec = {"selector": selector, field: {"count": 1}}
+    intent = {**MORE, "apiVersion": version, "kind": kind, "spec": spec}
+    [(_, said, hint)] = [one for one in told(training_job(), intent) if one[0] == "ET2001"]
+    assert said == f"spec has no field '{field}'"
+    assert hint.startswith(f"write kind: {meant} if that is meant")
+    assert not [one for one in told(training_job(), {**intent, "kind": meant}) if "ET2" in one[0]]
+
+
+# Fields that stand elsewhere in the compiled document -------------------------------------------
+
+OVERRIDE = {"tolerations": [{"key": "a", "operator": "Exis"}], "nodeSelector": {"disk": 5}}
+
+
+def train_job(**spec: Any) -> dict[str, Any]:
+    trainer = {"image": "example.com/llm:1", "command": ["torchrun", "train.py"], "numNodes": 2}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "llm"},
+        "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer, **spec},
+    }
+
+
+@pytest.mark.parametrize("name", ["podTemplateOverrides", "podSpecOverrides"])
+@pytest.mark.parametrize("field", OVERRIDE)
+def test_error_in_an_override_names_the_field_of_the_override(name: str, field: str) -> None:
+    pod: Any = {field: OVERRIDE[field]}
+    of_template = name == "podTemplateOverrides"
+    override = {"targetJobs": [{"name": "node"}], **({"spec": pod} if of_template else pod)}
+    job = train_job(**{name: [override]})
+    whole = f"spec.{name}[0]{'.spec' if of_template else ''}.{field}"
+    messages = [one for one in told(job) if one[0] != "ET2145"]
+    assert messages
+    assert all(said.startswith(whole) for _, said, _ in messages)
+
+
+def test_error_of_a_runtime_names_the_field_of_the_runtime() -> None:
+    pod = {"spec": {"containers": [{"name": "node"}], "priority": "high"}}
+    job = {"name": "node", "template": {"spec": {"template": pod}}}
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "own"},
+        "spec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+    reference = {"kind": "TrainingRuntime", "name": "own"}
+    messages = [said for _, said, _ in told(train_job(runtimeRef=reference), runtime)]
+    below = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.priority"
+    assert any(said.startswith(below) for said in messages), messages
 
 
 # A variable that no program can be started with -------------------------------------------------

@@ -130,3 +130,20 @@ def test_a_hand_over_writes_the_policy_in_its_place(tmp_path: Path) -> None:
     assert "spec.backoffLimit moves to spec.runPolicy.backoffLimit" in result.files["HANDOVER.md"]
     (told,) = [one for one in result.diagnostics if one.code == "ET2110"]
     assert "the Training Operator would drop it" in told.message
+
+
+@pytest.mark.parametrize("field", POLICY)
+def test_error_in_a_policy_field_under_spec_names_it_there(field: str) -> None:
+    [problem] = [
+        one
+        for one in etcompile.compile([job("PyTorchJob", **{field: ["wrong"]})]).diagnostics
+        if one.severity is etcompile.Severity.ERROR
+    ]
+    assert problem.message.startswith(f"spec.{field} must be")
+    assert problem.where == f"spec.{field}"
+
+
+def test_suspended_job_is_run_by_removing_the_field_that_was_written() -> None:
+    found = etcompile.compile([job("PyTorchJob", suspend=True)]).diagnostics
+    [hint] = [one.hint for one in found if one.code == "ET2046"]
+    assert hint == "remove spec.suspend to run it"

@@ -171,7 +171,7 @@ def test_e6_kueue_lets_no_pod_of_a_group_go() -> None:
         less["apiVersion"] = "etcompile.dev/v1alpha1"
         less["spec"]["selector"]["kind"] = "PyTorchJob"
         found = told("kueue", value, less)
-        said = [message for _, message in found if f"{name} is scaled in" in message]
+        said = [message for _, message in found if f"it waits for {name}" in message]
         assert bool(said) == refused
 
 

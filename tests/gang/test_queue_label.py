@@ -1,5 +1,6 @@
 """`kueue.x-k8s.io/queue-name`: by this label Kueue finds the operators' jobs, and Pods."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -87,3 +88,29 @@ def test_on_a_pod_template_it_makes_kueue_take_pods_one_by_one(gang: str) -> Non
     found = told(job, gang)
     assert list(found) == ["ET2093"]
     assert told(job, "kueue") == {}
+
+
+MISPLACED = {
+    "kai.scheduler/queue": ("annotations", "labels"),
+    QUEUE: ("annotations", "labels"),
+    "quota.scheduling.koordinator.sh/name": ("annotations", "labels"),
+    "scheduling.volcano.sh/queue-name": ("labels", "annotations"),
+}
+
+
+@pytest.mark.parametrize("key", MISPLACED)
+@pytest.mark.parametrize("gang", ["none", "kai", "kueue", "volcano"])
+@pytest.mark.parametrize("of_pods", [False, True], ids=["job", "Pods"])
+def test_queue_in_the_wrong_map_is_moved_to_the_other(key: str, gang: str, of_pods: bool) -> None:
+    wrong, right = MISPLACED[key]
+    options = Options(settings=Settings(gang=gang, run="r1"), default_namespace="ml")
+
+    def found(field: str) -> list[tuple[str, str]]:
+        job = copy.deepcopy(JOBS["TrainingJob"])
+        holder = worker(job)["template"] if of_pods else job
+        holder.setdefault("metadata", {}).setdefault(field, {})[key] = "research"
+        diagnostics = etcompile.compile([job], options).diagnostics
+        return [(one.code, one.hint or "") for one in diagnostics if key in one.message]
+
+    assert found(wrong) == [("ET2041", f"move it to metadata.{right}")]
+    assert ("ET2041", f"move it to metadata.{wrong}") not in found(right)

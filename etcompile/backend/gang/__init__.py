@@ -89,6 +89,7 @@ def problems(
 
         unread += unread_keys.unread_of_pods(job, settings, objects, changed)
         unread += unread_keys.unread_of_job(job, settings)
+        unread += unread_keys.misplaced(job)
     if settings.gang == "none" and not job.gang.origins:
         return unread
     from etcompile.backend.gang import gang_checks, group  # noqa: PLC0415 - only a gang needs them

@@ -62,8 +62,8 @@ def _priority(group: Group) -> str | None:
 def _problems(group: Group) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.job.run_id is None:
-        problem = "Kueue admits no Pod to a group that has finished"
-        advice = "give the run an ID: annotation etcompile.dev/run: auto"
+        problem = "its run has no ID, so the next run would join this group after it has finished"
+        advice = "add the annotation etcompile.dev/run: auto to the job"
         yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
     for share in group.shares:
         there = {member.place for member in share.role.members}
@@ -72,7 +72,7 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
         # No other Pod can join the group in the place of one that is gone.
         for rank in (rank for rank in range(share.minimum) if rank not in there):
             name = share.role.host_name(Member(rank))
-            problem = f"{name} is scaled in, and was one of those that it admits together"
+            problem = f"it waits for {name}, which a scale intent removes"
             change = "change replicas in the job itself and give it another etcompile.dev/run"
             advice = f"scale in others, or {change}"
             yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)

@@ -13,7 +13,7 @@ from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.model import Job, Settings
 from etcompile.model.protocol import ROLE_LABEL
-from etcompile.model.schedulers import KUEUE_QUEUE, SCHEDULER_NAMES, reader_of
+from etcompile.model.schedulers import KUEUE_QUEUE, QUEUE_FIELDS, SCHEDULER_NAMES, reader_of
 
 _GROUPS_ALONE = ("volcano", "kai")
 """Schedulers that make a group of one for a Pod that is in none and has no owner."""
@@ -25,7 +25,10 @@ def unread_of_job(job: Job, settings: Settings) -> Iterator[Diagnostic]:
     for field, texts in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
         for key in sorted(texts):
             reader = reader_of(key)
-            if reader is None or (reader == settings.gang and (reads is None or key in reads)):
+            is_misplaced = field not in QUEUE_FIELDS.get(key, (field,))
+            if reader is None or is_misplaced:
+                continue
+            if reader == settings.gang and (reads is None or key in reads):
                 continue
             place = job.origin.locate("metadata", field, key, key=True)
             what = f"{field.removesuffix('s')} {key}"
@@ -35,6 +38,26 @@ def unread_of_job(job: Job, settings: Settings) -> Iterator[Diagnostic]:
                 yield diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)
             else:
                 yield _unread(what, reader, settings, place)
+
+
+def misplaced(job: Job) -> Iterator[Diagnostic]:
+    """A warning for a queue in a label that is read from an annotation, or the other way round."""
+    places = [(job.origin.at("metadata"), job.gang.labels, job.gang.annotations)]
+    templates = [role.template for role in job.roles]
+    places += [(pod.origin.at("metadata"), pod.labels, pod.annotations) for pod in templates]
+    for origin, labels, annotations in places:
+        for field, texts in (("labels", labels), ("annotations", annotations)):
+            for key in sorted(texts.keys() & QUEUE_FIELDS.keys()):
+                if field in (read := QUEUE_FIELDS[key]):
+                    continue
+                what = f"{field.removesuffix('s')} {key}"
+                title = scheduler_of(str(reader_of(key))).title
+                reason = (
+                    f"{title} reads it as {'a label' if field != 'labels' else 'an annotation'}"
+                )
+                place = origin.locate(field, key, key=True)
+                advice = f"move it to metadata.{read[0]}"
+                yield diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)
 
 
 def unread_of_pods(

@@ -68,13 +68,15 @@ def _role(spec: Spec, replica: Replica, *, gated: bool) -> Role:
         timeout = gate_timeout(spec.source)
         changes["additions"] = {"gate": hosts.peer_gate("master", timeout, name="init-pytorch")}
     if is_worker and (elastic := spec.fields.get("elasticPolicy")) is not None:
-        # A bound that is not there is as the other: a message names the one that is.
+        # Without one of the two, a message names the one that is there.
         both = ("minReplicas", "maxReplicas")
         named = [name for name in both if name in elastic]
         least, most = named * 2 if len(named) == 1 else both
+        absent = "".join({*both} - {*named}) if len(named) == 1 else ""
         names = (f"elasticPolicy.{least}", f"elasticPolicy.{most}")
+        missing = f"elasticPolicy.{absent}" if absent else ""
         place = structs.replace(replica.origin, path=("spec", "elasticPolicy"))
-        changes["bounds"] = Bounds(*_range(spec), place, names)
+        changes["bounds"] = Bounds(*_range(spec), place, names, missing=missing)
         if "rdzvHost" not in elastic:
             changes["anchored"] = (1, "it holds the rendezvous of all others")
     return framework.role(
