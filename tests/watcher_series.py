@@ -2,12 +2,13 @@
 
 from unittest.mock import Mock
 
-from etcompile.watch.controller import Choices, Watcher
+from etcompile.watch.core.controller import Choices
+from etcompile.watch.watcher import watcher
 
 
 def metrics() -> dict[str, frozenset[str]]:
     """The labels of each series that a watcher has, by its name."""
-    registry = Watcher(Mock(), Choices(None), identity="test").metrics.registry
+    registry = watcher(Mock(), Choices(None), identity="test").metrics.registry
     found = {}
     # Of a metric that has counted nothing yet there is no public word about its labels.
     for name, collector in registry._names_to_collectors.items():  # noqa: SLF001

@@ -14,20 +14,21 @@ from msgspec import structs
 
 from etcompile import backend
 from etcompile.compiler.stored import read_stored
-from etcompile.failures.log import Failure, log_text, read_log
-from etcompile.goodput import Span, Timeline, read_timeline, timeline_text
+from etcompile.failures.log import Failure, read_log
+from etcompile.goodput import Span, Timeline, read_timeline
+from etcompile.k8s.pod_state import BatchView, PodState
 from etcompile.model import Job, Member, Settings
 from etcompile.model.notice import read_notice
-from etcompile.model.protocol import STORED_JOB
+from etcompile.model.protocol import EPOCH, STORED_JOB
 from etcompile.model.run_record import RunRecord, ranges, read_record, record_data
 from etcompile.model.supervision import epoch_line
-from etcompile.watch.actions import (
+from etcompile.watch.core.actions import (
     Action,
     CreatePod,
     DeletePod,
     EmitEvent,
     PatchPod,
-    ReadEpochs,
+    ReadLines,
     ReadLog,
     ReadTail,
     RemoveJob,
@@ -35,15 +36,14 @@ from etcompile.watch.actions import (
     WriteHosts,
     WriteStatus,
 )
-from etcompile.watch.deciding import decide
-from etcompile.watch.job_view import (
+from etcompile.watch.core.view import (
     Gone,
     HostsRecord,
     JobView,
     PodLog,
     Timeouts,
 )
-from etcompile.watch.pod_view import BatchView, PodView
+from etcompile.watch.listeners import decide
 from specs import compiled, container
 
 START = 1_000_000.0
@@ -114,7 +114,7 @@ class World:
         self.git = git
         self.timeouts = timeouts or Timeouts()
         self.now = START
-        self.pods: dict[str, PodView] = {}
+        self.pods: dict[str, PodState] = {}
         self.gone: dict[str, Gone] = {}
         self.status: dict[str, str] | None = None
         self.hosts: HostsRecord | None = None
@@ -192,8 +192,7 @@ class World:
             pods=dict(self.pods),
             gone=dict(self.gone),
             record=read_record(self.status) if self.status is not None else None,
-            failures=read_log(self.status) if self.status is not None else None,
-            timeline=read_timeline(self.status) if self.status is not None else None,
+            notes=self.status or {},
             logs=dict(self.known_logs),
             hosts=self.hosts,
             batch=self.batch,
@@ -231,9 +230,9 @@ class World:
         rank = member.place if found is not None and found.labels.rank else None
         uid = f"uid-{next(self._uids)}"
         run = self.spec_hash
-        made = PodView(name, uid, role, member.index, run, created=self.now, rank=rank)
+        made = PodState(name, uid, role, member.index, run, created=self.now, rank=rank)
         queued = self.settings.gang == "kueue"
-        self.pods[name] = structs.replace(made, created_here=here, held_by_kueue=queued)
+        self.pods[name] = structs.replace(made, created_here=here, held_by_queue=queued)
         self.gone.pop(name, None)
 
     def sync(self) -> None:
@@ -281,7 +280,7 @@ class World:
         self._stop(name)
         self.change(name, phase="Succeeded", ready=False)
 
-    def _main(self, pod: PodView) -> str:
+    def _main(self, pod: PodState) -> str:
         role = self.job.role(pod.role)
         return role.template.main if role is not None else ""
 
@@ -365,16 +364,16 @@ class World:
                 if not pod.ended:
                     phase = "Succeeded" if name in self.ends_with_0 else "Failed"
                     self.change(name, phase=phase, ready=False, exits=())
-                if not pod.held_by_kueue:
+                if not pod.held_by_queue:
                     self.vanish(name)
             elif pod.ending and not pod.ended:
                 self.fail(name, None, reason="DeadlineExceeded")
             elif pod.phase == "Pending":
                 self.get_ready(name)
-        if self.pods and all(pod.held_by_kueue and pod.ended for pod in self.pods.values()):
+        if self.pods and all(pod.held_by_queue and pod.ended for pod in self.pods.values()):
             # Kueue finishes the group.
             for name, pod in [*self.pods.items()]:
-                self.change(name, held_by_kueue=False)
+                self.change(name, held_by_queue=False)
                 if pod.deleting:
                     self.vanish(name)
 
@@ -406,12 +405,8 @@ class World:
     def act(self, action: Action) -> None:
         self.done.append(action)
         match action:
-            case WriteStatus(record, log, timeline):
-                self.status = record_data(record)
-                if log is not None:
-                    self.status["failures"] = log_text(log)
-                if timeline is not None:
-                    self.status["timeline"] = timeline_text(timeline)
+            case WriteStatus(record, notes):
+                self.status = {**record_data(record), **notes}
             case WriteHosts(hosts):
                 self.hosts = hosts
                 self.hosts_written.append((self.now, hosts, self._reader()))
@@ -434,19 +429,18 @@ class World:
                 self._remove(name, uid)
                 if force and self._is(name, uid):
                     self.vanish(name)
-            case ReadEpochs(name, uid, _, known):
-                written = self.logs.get(uid, ())
-                lines = [line for at, text in written if (line := epoch_line(text, at))]
-                self.read(uid, epochs_due=known.epochs_due, epochs=tuple(lines))
+            case ReadLines(_, uid, _, known, _, begin):
+                lines = tuple(own for own in self.logs.get(uid, ()) if own[1].startswith(begin))
+                self.read(uid, lines_due=known.lines_due, lines=lines)
             case PatchPod("notify", name, uid, notice):
                 if self._is(name, uid):
                     self.change(name, notice=read_notice(notice))
-            case CreatePod(name, role, _, _, follower, uid=uid, epoch=epoch):
+            case CreatePod(name, role, _, _, follower, uid=uid, annotations=annotations):
                 if uid:
                     self._remove(name, uid)
                 if name not in self.pods:
                     self.create(name, role, follower, here=True)
-                    self.annotated[name] = epoch
+                    self.annotated[name] = annotations.get(EPOCH, "")
             case RemoveJob():
                 assert not self.pods, "its Pods go first"
                 self.removed = True
@@ -468,7 +462,7 @@ class World:
         if not self._is(name, uid):
             return
         self.deleted.append(uid)
-        if self.pods[name].held_by_kueue and self.pods[name].ended:
+        if self.pods[name].held_by_queue and self.pods[name].ended:
             self.change(name, deleting=True, deletion_requested=self.now, due=self.now)
         elif self.pods[name].ended:
             self.vanish(name)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from etcompile.integrations.watcher_manifests import Installation
     from etcompile.kubeapi import Cluster
     from etcompile.kubeapi.controller.lease import Lease
-    from etcompile.watch.controller import Watcher
+    from etcompile.watch.core.controller import Watcher
 
 _LISTEN = "127.0.0.1:8080"
 
@@ -149,7 +149,8 @@ def command(ctx: click.Context, options: _Options) -> None:
 def _watch(options: _Options) -> int:
     from etcompile.kubeapi import Retries
     from etcompile.kubeapi.controller.lease import Lease
-    from etcompile.watch.controller import Choices, Watcher
+    from etcompile.watch.core.controller import Choices
+    from etcompile.watch.watcher import watcher
 
     connect = options.connection.connect
     # Sent once: after a failure the watcher decides again.
@@ -163,9 +164,9 @@ def _watch(options: _Options) -> int:
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
     marks = {"labels": {WATCHES: ""}, "annotations": {WATCHES: ",".join(namespaces or ("*",))}}
     leading = Lease(electing, home, options.name, identity, WATCHER, options.lease, marks)
-    watcher = Watcher(cluster, Choices(namespaces), identity=identity, leading=leading)
+    watching = watcher(cluster, Choices(namespaces), identity=identity, leading=leading)
     if not options.once:
-        return _until_stopped(watcher, leading, cluster, options)
+        return _until_stopped(watching, leading, cluster, options)
     if not leading.attempt():
         if leading.problem:
             click.echo(f"etcompile: {leading.problem}", err=True)
@@ -176,7 +177,7 @@ def _watch(options: _Options) -> int:
     renewing = threading.Thread(target=leading.run, args=(stop,), daemon=True)
     renewing.start()
     try:
-        watcher.once()
+        watching.once()
     finally:
         stop.set()
         renewing.join()
@@ -236,7 +237,7 @@ def _installation(options: _Options) -> "Installation":
 
 def _log_to_standard_error(options: _Options) -> None:
     from etcompile.diagnostics.redaction import shown, shown_value
-    from etcompile.watch.reports import TEXT, JsonFormatter
+    from etcompile.watch.core.reports import TEXT, JsonFormatter
 
     def mask(record: logging.LogRecord) -> bool:
         """Masks credentials in a log line, and whatever would end it or reach a terminal."""

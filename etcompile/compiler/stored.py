@@ -19,7 +19,7 @@ from etcompile.k8s.objects import without_nulls
 from etcompile.k8s.path import value_at
 from etcompile.load import parse
 from etcompile.model import GANGS, MOST_PODS, Job, Labels, Member, Settings
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
+from etcompile.model.protocol import JOB_LABEL, STORED_JOB
 from etcompile.model.run_identity import in_run, with_settings
 
 API_VERSION = "etcompile.dev/v1alpha1"
@@ -80,7 +80,7 @@ def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
         StoredJobError: else whoever may write any ConfigMap could give any job another content.
     """
     name, label = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
-    if name not in config_names(job.name) or label != job.name:
+    if name != job.config_name or label != job.name:
         raise StoredJobError(
             f"it holds the job {job.name}, whose ConfigMap is {job.config_name} with the label "
             f"{JOB_LABEL}={job.name}"

@@ -25,6 +25,8 @@ from etcompile.k8s.objects import Object, seconds, status_of
 from etcompile.model.protocol import OTHER_NODE, PREFLIGHT, ROLE_LABEL
 from etcompile.model.run_record import DIGITS, FAILURES, Count, Time, labelled_rank, read_key
 
+LATE = "DeadlineExceeded"
+"""The reason of a Pod that ran longer than its activeDeadlineSeconds."""
 COMMAND_ENDED = "CommandEnded"
 """The reason of a command that ended in a container that stays."""
 MOST = 20  # entries that are kept
@@ -118,8 +120,16 @@ def failures_of(pod: Object, requested: float = 0.0) -> Iterator[Failure]:
         for container in (*pods.init_containers(pod), *containers)
         if (how := pods.terminated(container) or pods.terminated_before(container)).get("exitCode")
     ]
-    disruption = pods.disruption(pod)
-    if disruption is None and not ended and status.get("phase") == "Failed":
+    disruption, deadline = pods.disruption(pod), spec.get("activeDeadlineSeconds")
+    is_late = status.get("reason") == LATE
+    if is_late and deadline == 1:
+        return  # the watcher has ended it so
+    if is_late and deadline is not None:
+        # Its kubelet kills the containers: that is no signal of somebody else.
+        disruption = LATE, "", status.get("message") or ""
+        begun = seconds(status.get("startTime"))
+        asked = begun + deadline if begun is not None else None
+    elif disruption is None and not ended and status.get("phase") == "Failed":
         # It was not admitted, or was ended as a whole.
         disruption = status.get("reason") or "", "", status.get("message") or ""
         asked = seconds(metadata.get("creationTimestamp"))

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from etcompile import backend
 from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import codes
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, Object, is_going
@@ -39,7 +40,6 @@ from etcompile.rollout.inventory import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
 from etcompile.status import Seen
 from etcompile.status.job_status import is_config
-from etcompile.watch.stored_run import StoredRun
 
 _NOTICED = 2.0
 """Seconds in which a watcher notices that the Pods of a run are gone, and then that its record is.

@@ -217,7 +217,7 @@ def status_of_job(
         because=because,
         created=metadata.get("creationTimestamp") or "",
         run=job.run_id if job else None,
-        roles=tuple(_counted(role, count, replicas) for role, count in desired.items()),
+        roles=tuple(_counted(role, count, replicas, record) for role, count in desired.items()),
         replicas=tuple(replicas),
         hosts=_hosts(job, its) if job else None,
         surplus=surplus,
@@ -253,11 +253,17 @@ def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator
         yield f"{name} ({state(pod)}{of})"
 
 
-def _counted(role: str, desired: int | None, replicas: Sequence[Replica]) -> RoleStatus:
+def _counted(
+    role: str, desired: int | None, replicas: Sequence[Replica], record: RunRecord
+) -> RoleStatus:
+    """Count the replicas of a role, and how often their containers or Pods were restarted."""
     own = [replica for replica in replicas if replica.role == role]
     states = Counter[str](replica.state for replica in own)
     ended = states["Succeeded"], states["Failed"]
-    running, restarts = sum(states[name] for name in ALIVE), sum(r.restarts for r in own)
+    running = sum(states[name] for name in ALIVE)
+    # Where another follows by rank, a failure is counted when its Pod is not replaced, either.
+    replaced = max(record.replaced.get(role, 0), record.failures.get(role, 0))
+    restarts = sum(replica.restarts for replica in own) + replaced
     return RoleStatus(role, desired, running, states["Ready"], *ended, restarts)
 
 

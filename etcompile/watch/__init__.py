@@ -1,5 +1,5 @@
 """The watcher: what cannot be decided before a job runs, and nothing else.
 
-Its rules are pure (`deciding` and `rules`) and know no cluster. Around them it is built as
-controllers are: reflector, store, work queue, reconciler, leader election.
+`core` replaces lost replicas and writes host lists. `listeners` are the optional features: the core
+knows their interface (`core/listener.py`), and none of their names.
 """

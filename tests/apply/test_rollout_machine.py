@@ -342,3 +342,31 @@ def test_nothing_begins_after_an_interrupt(seed: int) -> None:
     assert outcome.interrupted
     told = {one.id for one in outcome.done} | {one.id for one, _ in outcome.left}
     assert {one.id for one in steps if one.action != "wait"} <= told
+
+
+FAILED = ObjectState("failed", "exit code 1", over=True)
+
+
+def test_unchanged_pod_that_the_watcher_replaces_does_not_fail_the_rollout() -> None:
+    worker, added = step("unchanged", "worker-0"), step("create", "worker-1")
+    played = Played(worker, added)
+    played.hear(wrote(added))
+    played.hear(seen(worker, FAILED))
+    played.hear(seen(added, READY, uid="worker-1-2"))
+    assert not played.machine.settled
+    played.hear(seen(worker, None))
+    played.hear(seen(worker, READY, uid="worker-0-2"), after=3)
+    assert played.machine.settled
+    assert not played.machine.outcome().unready
+
+
+def test_unchanged_pod_that_nobody_replaces_fails_without_advice_to_restart() -> None:
+    worker, added = step("unchanged", "worker-0"), step("create", "worker-1")
+    played = Played(worker, added)
+    played.hear(wrote(added))
+    played.hear(seen(worker, FAILED))
+    played.hear(seen(added, READY, uid="worker-1-2"))
+    for _ in range(3):
+        played.hear(Tick(), after=5)
+    [unready] = played.machine.outcome().unready
+    assert (unready.ref.name, unready.failed, unready.over) == ("worker-0", True, False)

@@ -11,16 +11,16 @@ import pytest
 from msgspec import structs
 
 from etcompile.integrations.watcher_manifests import OPTIONAL, needed, rules_of
-from etcompile.watch import actions
-from etcompile.watch.actions import (
+from etcompile.k8s.pod_state import BatchView
+from etcompile.watch.core import actions
+from etcompile.watch.core.actions import (
     CreatePod,
     DeletePod,
     EmitEvent,
     WriteHosts,
     WriteStatus,
 )
-from etcompile.watch.deciding import decide
-from etcompile.watch.pod_view import BatchView
+from etcompile.watch.listeners import decide
 from specs import kubeflow_job, replicas, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 

@@ -7,8 +7,8 @@ import pytest
 
 from etcompile.diagnostics.redaction import redacted, shown, shown_value
 from etcompile.failures.log import failures_of, tail_of
-from etcompile.watch.bounds import bounded
-from etcompile.watch.pod_view import pod_view
+from etcompile.watch.core.bounds import bounded
+from etcompile.watch.listeners import observed
 
 SECRETS = {
     "Hugging Face": ("export HF=hf_aB3dE5gH7jK9mN1pQ", "hf_aB3dE5gH7jK9mN1pQ"),
@@ -112,7 +112,7 @@ def hostile_pod() -> dict:
 
 
 def test_what_is_kept_of_the_largest_pod_is_small():
-    view = pod_view(bounded(hostile_pod()))
+    view = observed(bounded(hostile_pod()))
     assert len(msgspec.json.encode(view)) < 512 * 1024
     assert view.reason.isprintable()
     assert all(failure.reason.isprintable() for failure in failures_of(bounded(hostile_pod())))

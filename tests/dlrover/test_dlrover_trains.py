@@ -23,12 +23,11 @@ from typing import Any
 
 import pytest
 
+from etcompile.compiler.stored_run import StoredRun
 from etcompile.model.run_record import RunRecord, record_data
-from etcompile.watch.actions import CreatePod, EmitEvent, Requeue, WriteStatus
-from etcompile.watch.deciding import decide
-from etcompile.watch.job_view import JobView
-from etcompile.watch.pod_view import pod_view
-from etcompile.watch.stored_run import StoredRun
+from etcompile.watch.core.actions import CreatePod, EmitEvent, Requeue, WriteStatus
+from etcompile.watch.core.view import JobView
+from etcompile.watch.listeners import decide, observed
 from specs import compiled, dlrover_type, elastic_job
 
 STEPS = 120
@@ -240,7 +239,7 @@ class Watched:
             settings=self.run.settings,
             namespace=self.run.namespace,
             spec_hash=self.run.spec_hash,
-            pods={name: pod_view(pod) for name, pod in self.pods.items()},
+            pods={name: observed(pod) for name, pod in self.pods.items()},
             record=self.record,
         )
 

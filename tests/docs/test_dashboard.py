@@ -25,8 +25,8 @@ import pytest
 
 from etcompile.goodput import Goodput
 from etcompile.kubeapi.controller.endpoints import Endpoints
-from etcompile.watch.controller import Choices, Watcher
-from etcompile.watch.reconciler import Reconciler
+from etcompile.watch.core.controller import Choices
+from etcompile.watch.watcher import watcher
 from watcher_series import metrics
 
 ROOT = Path(__file__).parents[2]
@@ -187,15 +187,15 @@ def test_the_types_of_grafana_read_all_of_it(installed: Callable[[str], None]) -
 
 def test_a_real_prometheus_answers_each_query(require: Callable[..., str], tmp_path: Path) -> None:
     program = require("prometheus", which="prometheus")
-    watcher = Watcher(Mock(), Choices(None), identity="test")
-    metrics = watcher.metrics
+    watching = watcher(Mock(), Choices(None), identity="test")
+    metrics = watching.metrics
     metrics.leads.set(1)
 
     def happens() -> None:
         metrics.replacements.labels("failed").inc()
         metrics.replacement_seconds.observe(0.1)
-        metrics.epochs.inc()
-        metrics.failures.labels("OOMKilled").inc()
+        metrics.counters["epochs"].inc()
+        metrics.counters["failures"].labels("OOMKilled").inc()
         metrics.restarts.labels("Pod", "expired").inc()
         metrics.writes.labels("create", "Pod", "403").inc()
         metrics.reconciles.labels("done").inc()
@@ -203,7 +203,7 @@ def test_a_real_prometheus_answers_each_query(require: Callable[..., str], tmp_p
 
     jobs = [(("ml", "bert"), Goodput(90.0, 100.0)), (("nlp", "llama"), Goodput(10.0, 100.0))]
     with (
-        patch.object(Reconciler, "goodputs", lambda _self: jobs),
+        patch("etcompile.watch.watcher.goodputs", lambda _watching: jobs),
         closing(Endpoints("127.0.0.1", 0, metrics.text, {})) as endpoints,
     ):
         # It gives the names of its own labels to whatever it scrapes, as an operator would.

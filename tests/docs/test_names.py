@@ -12,7 +12,6 @@ TERMS = {
     *("cli/reporting", "diagnostics/spelling"),
     *("k8s/bookkeeping", "model/scaling", "naming"),
     "capacity/packing",
-    "watch/deciding",
 }
 PRIVATE = {
     *("Happening", "Patience", "Ruling", "Standing", "Stock", "Trial", "Trouble", "Turns"),

@@ -120,6 +120,23 @@ def test_what_comes_of_being_told_to_end_is_no_failure() -> None:
     assert [one.code for one in failures_of(ended_pod(1, **before))] == [1]
 
 
+def late_pod(seconds: int) -> dict[str, object]:
+    pod = ended_pod(137)
+    pod["spec"]["activeDeadlineSeconds"] = seconds  # type: ignore[index]
+    pod["status"] |= {"reason": "DeadlineExceeded", "startTime": "2026-11-23T09:59:00Z"}  # type: ignore[operator]
+    return pod
+
+
+def test_a_pod_at_its_own_deadline_was_not_killed_for_memory() -> None:
+    [found] = failures_of(late_pod(55))
+    assert (found.cause.name, found.container) == ("DeadlineExceeded", "")
+    assert "memory" not in found.in_words
+
+
+def test_a_pod_that_the_watcher_ends_has_not_failed() -> None:
+    assert [*failures_of(late_pod(1))] == []
+
+
 def test_a_container_that_was_started_again_tells_of_its_last_end() -> None:
     pod = ended_pod(1, "first try")
     status = pod["status"]["containerStatuses"][0]  # type: ignore[index]

@@ -16,7 +16,7 @@ from msgspec import structs
 
 import etcompile
 from etcompile import Options, Settings
-from etcompile.watch.stored_run import StoredRun
+from etcompile.compiler.stored_run import StoredRun
 from specs import compiled, container, elastic_job, kubeflow_job, training_job
 
 RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}

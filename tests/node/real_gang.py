@@ -74,7 +74,7 @@ import functools, sys
 from etcompile.backend import job_config
 from etcompile.cli.main import main
 from etcompile.frontends import annotations
-from etcompile.watch import controller, job_view
+from etcompile.watch.core import controller, view as job_view
 
 if sys.argv[1] != "-":
     timeouts = job_view.Timeouts(forget=float(sys.argv[1]))

@@ -49,6 +49,7 @@ class Lease(Struct):
     problem: str = ""
     _until: float = float("-inf")
     _leads: bool = False
+    _followed: str = ""  # the leader of which it was logged that it leads
     _seen: tuple[str, float] = ("", 0.0)  # a version of the Lease, and since when it is known
     _version: str | None = None
 
@@ -80,6 +81,9 @@ class Lease(Struct):
             self.problem = "" if error.conflict or error.already_exists else str(error)
             self._version = None
             held = False
+        if not held and not self.problem and self.holder != self._followed:
+            _log.info("standing by: %s leads", self.holder or "another instance")
+        self._followed = "" if held else self.holder
         before = self._until
         if held:
             self._until = begun + self.duration * _RENEW

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.k8s.objects import Object
 from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
@@ -38,6 +38,8 @@ _CALM = 60.0
 again and again runs in between."""
 _LASTING = 1.0
 """Seconds that a reason must last to be reported: most pass by themselves."""
+_REPLACED_WITHIN = 10.0
+"""Seconds in which a watcher replaces a Pod that fails."""
 _WORKLOADS = frozenset({"Job", "Pod"})
 _OF_THE_CLUSTER = frozenset({"CustomResourceDefinition", "Namespace"})
 
@@ -151,6 +153,8 @@ class Targets:
         self._command = command
         self._before = seen
         self._deciding = deciding
+        self._running: set[Key] = set()
+        """Pods that were there before: a watcher may replace one that fails."""
         self._over: set[str | None] = set()
         """Jobs whose run is over."""
         self._targets: dict[Key, Target] = {}
@@ -181,8 +185,10 @@ class Targets:
             if step.action == "unchanged" and self._must_be_ready(step):
                 target = self._target(step, now)
                 target.uid = step.uid
+                if step.ref.kind == "Pod":
+                    self._running.add(target.key)
                 if (observed := self._before.get(target.key)) is not None:
-                    target.see(observed, now)
+                    target.see(self._replaceable(target, observed), now)
                 if target.state == "waiting":
                     self._command(Follow(target.ref))
         self._settle_runs()
@@ -226,10 +232,17 @@ class Targets:
             return
         if seen.observed is None:
             if target.uid == seen.uid and target.state != "failed":
-                self._look(target, self.deleted[seen.uid], now)
+                self._look(target, self._replaceable(target, self.deleted[seen.uid]), now)
         elif target.uid in (None, seen.uid):
             target.uid = seen.uid
-            self._look(target, seen.observed, now)
+            self._look(target, self._replaceable(target, seen.observed), now)
+
+    def _replaceable(self, target: Target, observed: ObjectState) -> ObjectState:
+        """Wait a moment for the Pod that replaces one that has failed."""
+        if target.key not in self._running or observed.state != "failed":
+            return observed
+        target.uid = None
+        return structs.replace(observed, state="waiting", timeout=_REPLACED_WITHIN)
 
     def hint(self, hint: Hint, now: float) -> None:
         """Notes what something else says about an object."""
@@ -265,11 +278,18 @@ class Targets:
 
     def unready(self) -> Iterator[Unready]:
         """The objects that are not as they should be."""
+        # A job whose other Pods work is not to be restarted.
+        working = {
+            target.job
+            for target in self._targets.values()
+            if target.ref.kind in _WORKLOADS and target.observed.state == "ready"
+        } - self._over
         for target in self._targets.values():
             if target.state != "good":
                 words = target.why or "its state is not known yet"
                 failed = target.state == "failed"
-                yield Unready(target.ref, words, failed, target.job, target.observed.over)
+                over = target.observed.over and target.job not in working
+                yield Unready(target.ref, words, failed, target.job, over)
 
     def _must_be_ready(self, step: Step) -> bool:
         return has_rule(step.ref.kind) and (self._waits or is_barrier(step.ref.kind))

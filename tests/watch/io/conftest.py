@@ -9,7 +9,7 @@ from watched import QUICK, Place, Running
 
 from etcompile.integrations.watcher_manifests import Installation, manifests
 from etcompile.kubeapi import connect
-from etcompile.watch.job_view import Timeouts
+from etcompile.watch.core.view import Timeouts
 from installation.choices import IMAGE, RIGHTS
 from installation.doors import Rendered, by_helm, by_kustomize, overlay
 

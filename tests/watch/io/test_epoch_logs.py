@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.action_executor import ActionExecutor
-from etcompile.watch.actions import EmitEvent, ReadEpochs
-from etcompile.watch.job_view import PodLog
-from etcompile.watch.ledger import Memory
-from etcompile.watch.log_reader import LogReader
-from etcompile.watch.object_control import ObjectControl
-from etcompile.watch.store import Case, SeenJob, Store
+from etcompile.model.supervision import UNSUPERVISED, UNSUPERVISED_EVENT, epoch_line
+from etcompile.watch.core.act import ActionExecutor
+from etcompile.watch.core.actions import EmitEvent, ReadLines
+from etcompile.watch.core.ledger import Memory
+from etcompile.watch.core.logs import LogReader
+from etcompile.watch.core.observe import Case, SeenJob, Store
+from etcompile.watch.core.requests import ObjectControl
+from etcompile.watch.core.view import PodLog
 from watch.rules.supervised import begins, failed
 
 KEY = ("ml", "mnist")
@@ -92,7 +93,9 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
 
     def look() -> PodLog:
         known = log()
-        action = ReadEpochs("mnist-master-0", "u", "main", known, known.epochs_until)
+        begin, warning = ("etcompile: epoch ", UNSUPERVISED), (UNSUPERVISED, UNSUPERVISED_EVENT)
+        until = known.lines_until
+        action = ReadLines("mnist-master-0", "u", "main", known, until, begin, warning)
         executor.act(Case(KEY, stub, SeenJob(), None), [action])
         return log()
 
@@ -106,13 +109,13 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
 
 def test_each_look_reads_on_from_the_last_line(logs: Logs, read: Any) -> None:
     logs.lines = ["2026-01-01T00:00:01.5Z step 1", "2026-01-01T00:00:02.5Z step 2"]
-    assert read() == PodLog(epochs_until="2026-01-01T00:00:02.5Z")
+    assert read() == PodLog(lines_until="2026-01-01T00:00:02.5Z")
     line = begins(1, 1, failed("worker-0"))
     logs.lines += [f"2026-01-01T00:00:03.5Z etcompile: {line}", "2026-01-01T00:00:04Z step 1"]
     first = read()
-    assert [found.epoch for found in first.epochs] == [1]
+    assert [epoch_line(text).epoch for _, text in first.lines] == [1]
     logs.lines += ["2026-01-01T00:00:05Z step 2"]
-    assert read().epochs == first.epochs
+    assert read().lines == first.lines
     assert logs.asked == ["", "2026-01-01T00:00:02.5Z", "2026-01-01T00:00:04Z"]
 
 
@@ -121,12 +124,12 @@ def test_only_the_newest_lines_are_kept(logs: Logs, read: Any) -> None:
         f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z etcompile: {begins(n, n, 'x')}"
         for n in range(1, 200)
     ]
-    assert [found.epoch for found in read().epochs] == [*range(184, 200)]
+    assert [epoch_line(text).epoch for _, text in read().lines] == [*range(184, 200)]
 
 
 def test_a_log_that_may_not_be_read_is_left_alone_for_a_while(logs: Logs, read: Any) -> None:
     logs.refused = True
-    assert read() == PodLog(epochs_due=1300.0)
+    assert read() == PodLog(lines_due=1300.0)
 
 
 def test_a_command_without_a_supervisor_is_told_once(logs: Logs, read: Any, events: Any) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from etcompile.watch.maps import change
-from etcompile.watch.store import Store
+from etcompile.watch.core.config_maps import change
+from etcompile.watch.core.observe import Store
 
 KEY = ("ml", "bert")
 

@@ -8,8 +8,8 @@ from watched import training_job
 
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored_run import StoredRun, Tracking
 from etcompile.model import GANGS, PROFILES, Member, Settings
-from etcompile.watch.stored_run import StoredRun, Tracking
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FOLDERS = sorted(path for path in EXAMPLES.glob("*/*") if path.is_dir())

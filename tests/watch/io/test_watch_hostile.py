@@ -15,6 +15,8 @@ from watched import eventually, is_ready, training_job
 
 import etcompile
 from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored_run import StoredRun
+from etcompile.k8s.pod_state import PodState
 from etcompile.kubeapi.controller.backoff import backoff
 from etcompile.model.run_record import (
     VERSION,
@@ -25,12 +27,10 @@ from etcompile.model.run_record import (
     read_record,
     record_data,
 )
-from etcompile.watch.actions import Requeue
-from etcompile.watch.deciding import decide
-from etcompile.watch.job_view import JobView, hosts_record
-from etcompile.watch.pod_view import PodView
-from etcompile.watch.store import Store
-from etcompile.watch.stored_run import StoredRun
+from etcompile.watch.core.actions import Requeue
+from etcompile.watch.core.observe import Store
+from etcompile.watch.core.view import JobView, hosts_record
+from etcompile.watch.listeners import decide
 
 FUZZ = 400
 
@@ -222,7 +222,7 @@ def labelled(number: int, namespace: str, size: int, key: str = "record") -> dic
 
 
 def test_jobs_of_other_namespaces_are_read_when_one_is_beyond_the_cap(monkeypatch):
-    monkeypatch.setattr("etcompile.watch.store._RECORDS", 500_000)
+    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 500_000)
     seen = Store(lambda _key: None)
     for number in range(1, 50):
         seen.saw_map(labelled(number, "greedy", 100_000))
@@ -236,7 +236,7 @@ def test_jobs_of_other_namespaces_are_read_when_one_is_beyond_the_cap(monkeypatc
 
 
 def test_a_job_beyond_the_cap_is_read_when_another_is_gone(monkeypatch):
-    monkeypatch.setattr("etcompile.watch.store._RECORDS", 250_000)
+    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 250_000)
     seen = Store(lambda _key: None)
     for number in (1, 2):
         seen.saw_map(labelled(number, "ml", 100_000))
@@ -263,7 +263,7 @@ def test_a_job_beyond_the_cap_is_read_when_another_is_gone(monkeypatch):
 
 
 def test_config_maps_beyond_the_cap_take_bounded_memory(monkeypatch):
-    monkeypatch.setattr("etcompile.watch.store._RECORDS", 100_000)
+    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 100_000)
     seen = Store(lambda _key: None)
     for number in range(1, 5000):
         seen.saw_map(labelled(number, "greedy", 10))
@@ -418,7 +418,7 @@ def test_no_run_record_makes_the_rules_fail(place):
     )
     whole = json.loads(record_data(changed)["record"])
     pods = {
-        name: PodView(name, name, "worker", number, run.spec_hash, "Running", ready=True)
+        name: PodState(name, name, "worker", number, run.spec_hash, "Running", ready=True)
         for number in range(2)
         for name in [f"bert-worker-{number}"]
     }

@@ -9,7 +9,7 @@ import pytest
 from watched import eventually, training_job
 
 from etcompile.compiler.stored import StoredJobError, read_text
-from etcompile.watch.store import Store
+from etcompile.watch.core.observe import Store
 from specs import dlrover_type, elastic_job, kubeflow_job
 from world import of_replicas
 

@@ -6,7 +6,7 @@ import pytest
 from watched import eventually, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
-from etcompile.watch.reconciler import Reconciler
+from etcompile.watch.core.reconciler import Reconciler
 
 
 def created(place) -> list[tuple[int, str]]:
@@ -63,8 +63,8 @@ def quota(place, pods: int) -> None:
 @pytest.fixture
 def patient(monkeypatch) -> None:
     """Watchers that try again only when they are told to."""
-    monkeypatch.setattr("etcompile.watch.ledger.backoff", lambda _: 600.0)
-    monkeypatch.setattr("etcompile.watch.action_executor.LONGEST", 600.0)
+    monkeypatch.setattr("etcompile.watch.core.ledger.backoff", lambda _: 600.0)
+    monkeypatch.setattr("etcompile.watch.core.act.LONGEST", 600.0)
     monkeypatch.setattr(Reconciler, "_later", lambda *_: time.time() + 600)
 
 

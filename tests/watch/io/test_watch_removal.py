@@ -34,7 +34,7 @@ def left(place) -> set[tuple[str, str]]:
     for version, kind in KINDS:
         for one in place.cluster.list(place.cluster.resource(version, kind), place.namespace).items:
             name = one["metadata"]["name"]
-            if not name.startswith(NAME) and name not in ("kube-root-ca.crt", "default"):
+            if NAME not in name and name not in ("kube-root-ca.crt", "default"):
                 found.add((kind, name))
     return found
 

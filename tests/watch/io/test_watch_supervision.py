@@ -19,8 +19,8 @@ from watched import eventually, training_job
 
 from etcompile.cli.watch import command
 from etcompile.model.protocol import SPEC_HASH
-from etcompile.watch.ledger import Memory
-from etcompile.watch.reports import JsonFormatter, say
+from etcompile.watch.core.ledger import Memory
+from etcompile.watch.core.reports import JsonFormatter, say
 
 UNSUPERVISED = "etcompile_watch_unsupervised"
 

@@ -10,7 +10,7 @@ from watched import QUICK, Running, eventually, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.job_view import Timeouts
+from etcompile.watch.core.view import Timeouts
 
 
 def started(place, workers: int = 2, **spec) -> None:

@@ -16,8 +16,9 @@ from etcompile.kubeapi.controller.lease import Lease
 from etcompile.model import Settings
 from etcompile.model.protocol import WATCHER
 from etcompile.model.run_record import ReplicaRecord, RunRecord, read_record
-from etcompile.watch.controller import Choices, Watcher
-from etcompile.watch.job_view import Timeouts
+from etcompile.watch.core.controller import Choices
+from etcompile.watch.core.view import Timeouts
+from etcompile.watch.watcher import watcher
 
 QUICK = Timeouts(
     settle=0.3, prune=0.6, verdict=1.5, backoff=0.2, longest=1.0, forget=600, overlap=0.5, drain=0.5
@@ -294,7 +295,7 @@ class Running:
             electing = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=2)
             self.leading = Lease(electing, namespace, NAME, identity, WATCHER, LEASE)
         choices = Choices((namespace, *more), timeouts=timeouts)
-        self.watcher = Watcher(self.cluster, choices, identity=identity, leading=self.leading)
+        self.watcher = watcher(self.cluster, choices, identity=identity, leading=self.leading)
         self._ended = threading.Event()
         self._electing = None
 

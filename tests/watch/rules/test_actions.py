@@ -5,8 +5,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from etcompile.watch.action_executor import phase_of
-from etcompile.watch.actions import Action, PodAction
+from etcompile.watch.core.act import phase_of
+from etcompile.watch.core.actions import Action, PodAction
 
 
 def blank(kind: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from etcompile.watch.actions import CreatePod, DeletePod, WriteStatus
-from etcompile.watch.job_view import HostsRecord
+from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
+from etcompile.watch.core.view import HostsRecord
 from specs import kubeflow_job, replicas, scale_out, training_job, worker
 from world import World, stored_job
 

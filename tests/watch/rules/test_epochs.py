@@ -7,16 +7,17 @@ import pytest
 
 from defects.test_trainer import job, replicated, runtime
 from etcompile.failures.log import Failure
+from etcompile.model.protocol import EPOCH
 from etcompile.model.supervision import epoch_line
-from etcompile.watch.actions import (
+from etcompile.watch.core.actions import (
     CreatePod,
     DeletePod,
     PatchPod,
-    ReadEpochs,
+    ReadLines,
     ReadTail,
     WriteStatus,
 )
-from etcompile.watch.pod_view import pod_view
+from etcompile.watch.listeners import observed
 from watch.rules.supervised import FIRST, begins, failed, pytorch_job, uids
 from world import World, mpi_job
 
@@ -33,7 +34,7 @@ def changes(world: World) -> list[Any]:
 def test_a_run_in_which_nothing_happens_costs_a_look_at_one_log_every_ten_seconds() -> None:
     world = World(pytorch_job())
     world.wait(100)
-    asked = world.of(ReadEpochs)
+    asked = world.of(ReadLines)
     assert {one.name for one in asked} == {FIRST}
     assert 9 <= len(asked) <= 11
     assert world.record.epoch == 0
@@ -98,7 +99,7 @@ def test_lines_are_found_in_the_termination_messages_of_a_pod() -> None:
     ended = {"exitCode": 1, "message": text, "finishedAt": "2026-11-23T10:00:00Z"}
     status = {"name": "main", "restartCount": 1, "lastState": {"terminated": ended}}
     labels = {"etcompile.dev/role": "worker"}
-    view = pod_view(
+    view = observed(
         {
             "metadata": {"name": "p", "uid": "u", "labels": labels},
             "status": {"phase": "Running", "containerStatuses": [status]},
@@ -142,7 +143,7 @@ def test_only_the_pod_that_is_gone_is_made_again_with_what_is_known() -> None:
     world.delete("mnist-worker-1")
     world.wait(30)
     [made] = changes(world)
-    assert (made.name, made.epoch) == ("mnist-worker-1", "1 1")
+    assert (made.name, made.annotations[EPOCH]) == ("mnist-worker-1", "1 1")
     after = uids(world)
     assert {name for name in after if after[name] != before[name]} == {"mnist-worker-1"}
 
@@ -304,7 +305,7 @@ def test_a_launcher_reports_its_own_epochs() -> None:
     [told] = world.told("CommandRestarted")
     assert told.pod == "mnist-launcher"
     assert uids(world) == before
-    assert {one.name for one in world.of(ReadEpochs)} == {"mnist-launcher"}
+    assert {one.name for one in world.of(ReadLines)} == {"mnist-launcher"}
     [kept] = world.failures
     assert kept.pod == "mnist-launcher"
     world.delete("mnist-launcher")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from etcompile.failures.log import Failure, first_causes
-from etcompile.watch.actions import CreatePod, DeletePod, WriteStatus
+from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
 from specs import kubeflow_job
 from world import World
 

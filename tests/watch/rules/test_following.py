@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from etcompile.model import Settings
 from etcompile.model.run_record import RestartHistory
-from etcompile.watch.actions import CreatePod, DeletePod, ReadLog
+from etcompile.watch.core.actions import CreatePod, DeletePod, ReadLog
 from specs import dlrover_type, elastic_job, scale_plan
 from world import World, stored_job
 

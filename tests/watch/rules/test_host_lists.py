@@ -9,9 +9,9 @@ from msgspec import structs
 from defects.test_trainer import job as train_job
 from defects.test_trainer import mpi
 from etcompile import Settings
-from etcompile.watch.actions import PatchPod, WriteHosts
-from etcompile.watch.job_view import Timeouts
-from etcompile.watch.pod_view import PodView
+from etcompile.k8s.pod_state import PodState
+from etcompile.watch.core.actions import PatchPod, WriteHosts
+from etcompile.watch.core.view import Timeouts
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 
@@ -348,7 +348,7 @@ def test_a_launcher_is_touched_once_for_each_change_that_is_applied(
     world = World(*of_workers(kind, 3))
     if kind == "v2beta1":  # its launcher is made by a Job of Kubernetes
         run = world.pods["mnist-worker-0"].spec_hash
-        made = PodView("mnist-launcher-x1", "u-1", "launcher", None, run, created=world.now)
+        made = PodState("mnist-launcher-x1", "u-1", "launcher", None, run, created=world.now)
         world.pods[made.name] = structs.replace(made, phase="Running", ready=True)
         world.settle()
     before = len(world.listed)

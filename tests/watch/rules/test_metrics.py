@@ -1,14 +1,15 @@
 """What the watcher counts, as Prometheus reads it."""
 
 from etcompile.failures.causes import names
-from etcompile.watch.metrics import Metrics, gauge
+from etcompile.watch.core.metrics import Metrics, gauge
+from etcompile.watch.listeners import failures
 
 
 def test_each_cause_is_counted_from_zero_so_that_its_first_failure_shows() -> None:
-    metrics = Metrics()
+    metrics = Metrics(failures.LISTENER.counters)
     value = metrics.registry.get_sample_value
     assert {value("etcompile_watch_failures_total", {"cause": name}) for name in names()} == {0.0}
-    metrics.failures.labels("OOMKilled").inc()
+    metrics.counters["failures"].labels("OOMKilled").inc()
     assert value("etcompile_watch_failures_total", {"cause": "OOMKilled"}) == 1.0
 
 

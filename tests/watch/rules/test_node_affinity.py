@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.watch.stored_run import avoiding
+from etcompile.compiler.stored_run import away_from
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -20,7 +20,7 @@ def pod(**affinity: Any) -> dict[str, Any]:
 
 def found(value: dict[str, Any], *, git: bool) -> Any:
     before = repr(value)
-    made = avoiding(value, ("n1", "n2"), git_managed=git)
+    made = away_from(value, ("n1", "n2"), git_managed=git)
     assert repr(value) == before, "the Pod that Git declares stays as it is"
     return made and made["spec"]["affinity"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from etcompile.failures.log import Failure
-from etcompile.watch.actions import CreatePod, DeletePod
+from etcompile.watch.core.actions import CreatePod, DeletePod
 from specs import kubeflow_job
 from world import World
 
@@ -137,7 +137,7 @@ def fails(world: World, name: str, node: str, reason: str = "UnexpectedAdmission
 
 
 def avoided(world: World) -> list[tuple[str, ...]]:
-    return [one.avoid for one in world.done if isinstance(one, CreatePod)]
+    return [one.away_from for one in world.done if isinstance(one, CreatePod)]
 
 
 def test_a_node_that_failed_twice_is_avoided_from_then_on() -> None:

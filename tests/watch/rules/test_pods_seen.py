@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.watch.pod_view import pod_view
+from etcompile.watch.listeners import observed
 
 AT = "2026-11-23T10:00:00Z"
 
@@ -42,7 +42,7 @@ def conditions(**given: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_node_that_does_not_answer_is_told_from_one_that_does(phase, found, silent) -> None:
-    assert bool(pod_view(pod(phase, conditions=found)).unreachable_since) is silent
+    assert bool(observed(pod(phase, conditions=found)).unreachable_since) is silent
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_node_that_does_not_answer_is_told_from_one_that_does(phase, found, si
 )
 @pytest.mark.parametrize("phase", ["Pending", "Failed"])
 def test_a_preflight_that_sends_a_pod_away_is_seen(phase, name, state, away) -> None:
-    seen = pod_view(pod(phase, initContainerStatuses=[{"name": name, **state}]))
+    seen = observed(pod(phase, initContainerStatuses=[{"name": name, **state}]))
     assert seen.refused is away
     assert seen.disrupted is away
     if away:
@@ -76,10 +76,10 @@ def test_a_preflight_that_sends_a_pod_away_is_seen(phase, name, state, away) -> 
 def test_a_pod_in_a_queue_is_admitted_alone_unless_it_is_one_of_a_group() -> None:
     queued = pod()
     queued["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "research"
-    assert pod_view(queued).queued_alone
+    assert observed(queued).queued_alone
     queued["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "mnist-one"
-    assert not pod_view(queued).queued_alone
-    assert not pod_view(pod()).queued_alone
+    assert not observed(queued).queued_alone
+    assert not observed(pod()).queued_alone
 
 
 def test_a_pod_that_somebody_deletes_fails_of_nothing_more() -> None:
@@ -96,8 +96,8 @@ def test_a_pod_that_somebody_deletes_fails_of_nothing_more() -> None:
         "deletionTimestamp": "2026-11-23T10:05:02Z",
         "deletionGracePeriodSeconds": 0,
     }
-    assert pod_view(gone, pod_view(running)).failures == ()
-    failed = pod_view(pod("Failed", containerStatuses=[container]))
-    assert [failure.code for failure in pod_view(gone, failed).failures] == [143]
+    assert observed(gone, observed(running)).failures == ()
+    failed = observed(pod("Failed", containerStatuses=[container]))
+    assert [failure.code for failure in observed(gone, failed).failures] == [143]
     ended["finishedAt"] = "2026-11-23T10:04:59Z"  # and its kubelet says so late
-    assert [failure.code for failure in pod_view(gone, pod_view(running)).failures] == [143]
+    assert [failure.code for failure in observed(gone, observed(running)).failures] == [143]

@@ -1,6 +1,6 @@
 """Pods that somebody deletes where a tool syncs Git: it may be the tool, and more is to come."""
 
-from etcompile.watch.actions import CreatePod
+from etcompile.watch.core.actions import CreatePod
 from specs import scale_in, training_job, worker
 from world import World, stored_job
 

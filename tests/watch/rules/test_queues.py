@@ -96,10 +96,10 @@ def test_a_preempted_gang_comes_back_when_all_have_gone() -> None:
 
 def test_a_pod_that_came_after_its_group_had_finished_is_made_again_with_the_others() -> None:
     world = queued()
-    world.change("mnist-one-worker-2", left_out_by_kueue=True, held_by_kueue=False, phase="Pending")
+    world.change("mnist-one-worker-2", left_out_by_queue=True, held_by_queue=False, phase="Pending")
     world.wait(300)
     assert sorted(world.pods) == names(0, 1, 2)
-    assert not any(pod.left_out_by_kueue for pod in world.pods.values())
+    assert not any(pod.left_out_by_queue for pod in world.pods.values())
 
 
 def test_a_pod_beyond_the_minimum_that_ended_with_0_takes_no_other_with_it() -> None:
@@ -107,7 +107,7 @@ def test_a_pod_beyond_the_minimum_that_ended_with_0_takes_no_other_with_it() -> 
     world = queued(**{"gang-min-member": "2"})
     others = {pod.uid for name, pod in world.pods.items() if name != "mnist-one-worker-2"}
     ended = {"deleting": True, "due": world.now + 30, "phase": "Succeeded"}
-    world.change("mnist-one-worker-2", queued_alone=True, held_by_kueue=True, **ended)
+    world.change("mnist-one-worker-2", queued_alone=True, held_by_queue=True, **ended)
     world.settle()
     assert others <= {pod.uid for pod in world.pods.values()}
     assert world.told("JobRestarted") == []
@@ -119,7 +119,7 @@ def test_a_launcher_comes_back_that_kueue_has_stopped() -> None:
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
     world = World(job, settings=Settings(gang="kueue", run="one"))
     for name in [*world.pods]:
-        world.change(name, deleting=True, due=world.now + 30, stopped_by_kueue=True)
+        world.change(name, deleting=True, due=world.now + 30, stopped_by_queue=True)
     world.wait(300)
     assert len(world.pods) == 3
     assert world.record.phase == "Running"
@@ -130,7 +130,7 @@ def test_a_job_that_kueue_does_not_queue_as_a_group_loses_no_other_pod() -> None
     world = World(kubeflow_job("PyTorchJob", types))
     others = {pod.uid for name, pod in world.pods.items() if name != "mnist-worker-1"}
     ended = {"deleting": True, "due": world.now + 30, "phase": "Succeeded"}
-    world.change("mnist-worker-1", held_by_kueue=True, **ended)
+    world.change("mnist-worker-1", held_by_queue=True, **ended)
     world.settle()
     assert others <= {pod.uid for pod in world.pods.values()}
     assert world.told("JobRestarted") == []

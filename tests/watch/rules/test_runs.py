@@ -6,6 +6,7 @@ import pytest
 
 from etcompile import Settings
 from etcompile.failures.log import Failure
+from etcompile.k8s.pod_state import PodState, Waiting
 from etcompile.model.run_record import (
     UNKNOWN,
     ReplicaRecord,
@@ -14,8 +15,8 @@ from etcompile.model.run_record import (
     read_record,
     record_data,
 )
-from etcompile.watch.actions import CreatePod, DeletePod, WriteStatus
-from etcompile.watch.pod_view import PodView, Waiting, pod_view
+from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
+from etcompile.watch.listeners import observed
 from specs import kubeflow_job, replicas, training_job, worker
 from world import START, World, mpi_job, of_replicas, stored_job
 
@@ -634,7 +635,7 @@ def test_of_a_pod_only_what_rules_ask_is_kept() -> None:
             "initContainerStatuses": [{"name": "init", "restartCount": 4, "state": {}}],
         },
     }
-    assert pod_view(pod) == PodView(
+    assert observed(pod) == PodState(
         "mnist-worker-3",
         "u",
         "worker",
@@ -652,7 +653,7 @@ def test_of_a_pod_only_what_rules_ask_is_kept() -> None:
 
 
 def test_a_pod_that_has_only_just_been_created_can_be_seen() -> None:
-    view = pod_view({"metadata": {"name": "x", "uid": "u"}})
+    view = observed({"metadata": {"name": "x", "uid": "u"}})
     assert (view.phase, view.ready, view.index, view.role) == ("Pending", False, None, "")
 
 

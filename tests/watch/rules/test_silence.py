@@ -7,10 +7,10 @@ from msgspec import structs
 
 from etcompile.failures.log import first_causes
 from etcompile.k8s.objects import timestamp as stamp
+from etcompile.k8s.pod_state import PodState
 from etcompile.model.notice import read_notice
-from etcompile.watch.actions import CreatePod, DeletePod, PatchPod, ReadLog, ReadTail
-from etcompile.watch.pod_view import PodView
-from etcompile.watch.rules import silence
+from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod, ReadLog, ReadTail
+from etcompile.watch.listeners import hang_reports as silence
 from specs import kubeflow_job, replicas, training_job
 from watch.rules.supervised import FIRST, begins, pytorch_job
 from world import World, mpi_job
@@ -161,7 +161,7 @@ def test_a_launcher_that_a_job_of_kubernetes_makes_is_deleted_for_that_to_make_a
     document["metadata"]["annotations"] = STUCK
     world = World(document)
     run = world.pods["mnist-worker-0"].spec_hash
-    launcher = PodView("mnist-launcher-x1", "u-1", "launcher", None, run, created=world.now)
+    launcher = PodState("mnist-launcher-x1", "u-1", "launcher", None, run, created=world.now)
     world.pods[launcher.name] = structs.replace(launcher, phase="Running", ready=True)
     world.settle()
     assert world.record.phase == "Running"

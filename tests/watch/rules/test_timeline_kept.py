@@ -5,8 +5,8 @@ from typing import Any
 from etcompile.goodput import Span, goodput, spans_of
 from etcompile.k8s.objects import timestamp
 from etcompile.model.protocol import RUN_STATE
-from etcompile.watch.actions import WriteStatus
-from etcompile.watch.rules.listeners import timeline
+from etcompile.watch.core.actions import WriteStatus
+from etcompile.watch.listeners.timeline import timeline
 from specs import kubeflow_job, training_job
 from watch.rules.supervised import FIRST, begins, failed
 from watch.rules.supervised import pytorch_job as in_place

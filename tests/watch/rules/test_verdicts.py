@@ -6,8 +6,8 @@ import pytest
 
 from defects.test_trainer import job as train_job
 from defects.test_trainer import runtime
-from etcompile.watch.actions import CreatePod, Requeue
-from etcompile.watch.pod_view import BatchView
+from etcompile.k8s.pod_state import BatchView
+from etcompile.watch.core.actions import CreatePod, Requeue
 from specs import kubeflow_job, replicas, training_job
 from world import START, World, mpi_job
 

@@ -1,0 +1,268 @@
+"""A job's ConfigMap to any of the job's Pods, exactly as the compiler made it the first time.
+
+What the compiler does not know is added here: marks of a tool, nodes to avoid, a gang to leave.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile import backend
+from etcompile.compiler.run import pods, situation_of_some
+from etcompile.compiler.stored import (
+    StoredJobError,
+    check_place,
+    read_declared,
+    read_patches,
+    read_text,
+)
+from etcompile.k8s.objects import LiveObject, Object, seconds
+from etcompile.model import MOST_PODS, Member, Role
+from etcompile.model.protocol import STORED_JOB
+from etcompile.model.schedulers import COSCHEDULING_GROUP
+
+_ARGO_ID = "argocd.argoproj.io/tracking-id"
+_LABELS = (
+    "kustomize.toolkit.fluxcd.io/name",
+    "kustomize.toolkit.fluxcd.io/namespace",
+    "helm.toolkit.fluxcd.io/name",
+    "helm.toolkit.fluxcd.io/namespace",
+    "app.kubernetes.io/instance",  # Argo CD's label tracking; we never render it
+    "argocd.argoproj.io/instance",
+    "kapp.k14s.io/app",
+    "applyset.kubernetes.io/part-of",
+)
+_ANNOTATIONS = ("argocd.argoproj.io/installation-id", "config.k8s.io/owning-inventory")
+_NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
+"""Marks of tools that act when somebody calls them, and bring nothing back by themselves."""
+
+
+LARGEST_COPY = 256 * 1024
+"""Bytes of a job of which there is a copy beside the run record."""
+
+
+def digest(text: str) -> str:
+    """Return what stands for the copy of a job in memory."""
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+class Tracking(Struct, frozen=True):
+    """The marks that all objects of a job have, or all its Pods, from whoever declares them.
+
+    Argo CD's tracking id, `APPLICATION:GROUP/KIND:NAMESPACE/NAME`, is here without its end.
+    """
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> "Tracking":
+        """The marks on the job's ConfigMap, or on a Pod."""
+        labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        annotations = {key: notes[key] for key in _ANNOTATIONS if key in notes}
+        if application := notes.get(_ARGO_ID, "").split(":", 1)[0]:
+            annotations[_ARGO_ID] = application
+        return cls({key: labels[key] for key in _LABELS if key in labels}, annotations)
+
+    @property
+    def synced(self) -> bool:
+        """Whether a tool brings back what is deleted."""
+        return bool({*self.labels, *self.annotations} - _NOT_SYNCED)
+
+    def as_on(self, pod: "Tracking") -> "Tracking":
+        """The same marks, with the values that they have on a Pod of the job.
+
+        A mark that only the Pod has is one of the job's own template.
+        """
+        return Tracking(
+            {key: pod.labels.get(key, value) for key, value in self.labels.items()},
+            {key: pod.annotations.get(key, value) for key, value in self.annotations.items()},
+        )
+
+    def on(self, value: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+        """The object of that namespace with these marks; marks it has stay."""
+        metadata, marks = value["metadata"], dict(self.annotations)
+        if _ARGO_ID in marks:
+            group = value["apiVersion"].rpartition("/")[0]
+            marks[_ARGO_ID] += f":{group}/{value['kind']}:{namespace}/{metadata['name']}"
+        labels = {**self.labels, **(metadata.get("labels") or {})}
+        annotations = {**marks, **(metadata.get("annotations") or {})}
+        more = {"annotations": annotations} if annotations else {}
+        return {
+            **value,
+            "metadata": {**metadata, "namespace": namespace, "labels": labels, **more},
+        }
+
+
+# Nodes to avoid ------------------------------------------------------------------------------
+#
+# A tool that syncs Git passes over fields that only the cluster has, but a list that Git has must
+# be the same (reference/gitops.md 1.6), and the terms of a node affinity are such a list. So a Pod
+# with terms of its own, that a tool looks after, only gets a preference, if it has none.
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_WEIGHT = 100  # the most that a preference can weigh
+
+
+def away_from(pod: Object, nodes: Sequence[str], *, git_managed: bool) -> LiveObject | None:
+    """A Pod that does not come to some nodes, or if there is no other way would rather not.
+
+    None if a tool would see, and revert, whatever could be added to it.
+    """
+    spec = pod["spec"]
+    affinity = spec.get("affinity") or {}
+    own = affinity.get("nodeAffinity") or {}
+    required, preferred = own.get(_REQUIRED), own.get(_PREFERRED)
+    if required is None or not git_managed:
+        # Terms are alternatives: each of them must avoid the nodes.
+        before = [{}] if required is None else required.get("nodeSelectorTerms") or ()
+        terms = [_term(term, nodes) for term in before]
+        added: dict[str, Any] = {_REQUIRED: {**(required or {}), "nodeSelectorTerms": terms}}
+    elif not preferred:
+        added = {_PREFERRED: [{"weight": _WEIGHT, "preference": _term({}, nodes)}]}
+    else:
+        return None
+    return {**pod, "spec": {**spec, "affinity": {**affinity, "nodeAffinity": {**own, **added}}}}
+
+
+def _term(term: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+    """A term that the nodes do not match; by name, which is not always that of their host."""
+    # A requirement of a field has exactly one value (k8s.io/kubernetes, pkg/apis/core/validation,
+    # ValidateNodeFieldSelectorRequirement).
+    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+    return {**term, "matchFields": [*(term.get("matchFields") or ()), *fields]}
+
+
+# A gang that has begun to end ----------------------------------------------------------------
+#
+# Coscheduling starts no Pod while fewer of its gang are there than the minimum, and does not count
+# those that have succeeded (scheduler-plugins 0.34.7, pkg/coscheduling/core, PreFilter).
+
+
+def outside_of_gang(pod: Object) -> LiveObject:
+    """A Pod that coscheduling places by itself."""
+    metadata = pod["metadata"]
+    labels = {key: own for key, own in metadata["labels"].items() if key != COSCHEDULING_GROUP}
+    return {**pod, "metadata": {**metadata, "labels": labels}}
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Blames the stored job for what cannot be made of it."""
+    try:
+        yield
+    except StoredJobError:
+        raise
+    except Exception as error:
+        raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
+
+
+class StoredRun:
+    """What a job's ConfigMap says, compiled as far as it is needed.
+
+    Attributes:
+        tracking: What the tool that declares the ConfigMap puts on its objects.
+        text: The job, as it is written there.
+        namespace: Where it is, whatever the job says.
+    """
+
+    def __init__(self, config: Mapping[str, Any], most: int = MOST_PODS) -> None:
+        """Reads a live ConfigMap, with at most so many replicas.
+
+        Raises:
+            StoredJobError: it holds no job that this version of etcompile can read.
+        """
+        metadata = config["metadata"]
+        self.uid: str = metadata["uid"]
+        self.created = seconds(metadata.get("creationTimestamp")) or 0.0
+        self.namespace: str = metadata["namespace"]
+        self.tracking = Tracking.of(metadata)
+        if STORED_JOB not in (config.get("data") or {}):
+            raise StoredJobError(f"it has no {STORED_JOB}")
+        self.text: str = config["data"][STORED_JOB]
+        stored = read_text(self.text, most)
+        check_place(stored.job, metadata)
+        self._value, self.settings = stored.value, stored.settings
+        with _reading():
+            self.job = backend.gang.suited(stored.job, self.settings)
+            self.spec_hash = backend.spec_hash(self.job)
+            self._edits = read_patches(self._value)
+
+    @property
+    def git_managed(self) -> bool:
+        """Whether a tool brings back what is deleted, and deletes what Git does not declare."""
+        return self.tracking.synced or bool({"argocd", "flux"} & {*self.settings.profiles})
+
+    @cached_property
+    def copy_digest(self) -> str | None:
+        """The digest of its copy beside the run record; None if it is too large to be copied."""
+        return digest(self.text) if len(self.text.encode()) <= LARGEST_COPY else None
+
+    @cached_property
+    def names(self) -> Mapping[str, Role]:
+        """The names of the Pods that the job declares, each with its role."""
+        return {role.pod_name(member): role for role in self.job.roles for member in role.members}
+
+    @cached_property
+    def _situation(self) -> backend.Situation:
+        return situation_of_some(self.job, self.settings, read_declared(self._value), self._edits)
+
+    @_reading()
+    def pods(
+        self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
+    ) -> list[tuple[int | None, LiveObject]]:
+        """The Pods of replicas, as they are to be created, each with its number in the role.
+
+        Args:
+            tracking: What a tool puts on the job's Pods, if any has been seen: the same as on the
+                ConfigMap, unless two parts of Git declare them.
+        """
+        wanted = frozenset(indexes)
+        own = self.job.role(role)
+        if own is None:
+            return []
+        members = [member for member in own.members if member.index in wanted]
+        values = pods(self.job, self.settings, role, members, self._edits)
+        if self.settings.profiles:
+            values = backend.annotated(values, self.settings.profiles, self._situation)
+        marks = self.tracking.as_on(tracking) if tracking else self.tracking
+        marked = (marks.on(value, self.namespace) for value in values)
+        return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
+
+    @_reading()
+    def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
+        """The Pod of a replica under a name for which the job declares none.
+
+        It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
+        (reference/gitops.md 1.5). Its host is called as that of the replica always is.
+        """
+        [pod] = pods(self.job, self.settings, role, [member], self._edits)
+        metadata, spec = pod["metadata"], pod["spec"]
+        if metadata["name"] != name:
+            spec = {"hostname": metadata["name"], **spec}
+        metadata = {**metadata, "name": name, "namespace": self.namespace}
+        return {**pod, "metadata": metadata, "spec": spec}
+
+    def objects(self) -> dict[tuple[str, str], frozenset[str]]:
+        """By apiVersion and kind, the names of all objects of the job but its Pods and claims."""
+        names: dict[tuple[str, str], set[str]] = {}
+        for value in backend.lower(self.job, self.settings, backend.Texts(None), ""):
+            if value["kind"] not in ("Pod", "PersistentVolumeClaim"):
+                kind = value["apiVersion"], value["kind"]
+                names.setdefault(kind, set()).add(value["metadata"]["name"])
+        for secret in self.secrets():
+            names.setdefault(("v1", "Secret"), set()).add(secret["metadata"]["name"])
+        return {kind: frozenset(own) for kind, own in names.items()}
+
+    @_reading()
+    def secrets(self) -> list[LiveObject]:
+        """The Secrets that are made in the cluster, without their keys."""
+        return [
+            {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}
+            for value in backend.generated(self.job, self.settings.secret)
+        ]

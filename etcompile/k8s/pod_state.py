@@ -1,0 +1,216 @@
+"""What a Pod has become: of each only what a decision needs, a few hundred bytes.
+
+A namespace may have ten thousand of them. Every text of it is cut and made printable here.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.diagnostics.redaction import shown
+from etcompile.k8s import jobs, pods
+from etcompile.k8s.objects import Object, is_going, seconds, status_of
+from etcompile.model.notice import Notice, read_notice
+from etcompile.model.protocol import (
+    INDEX_LABEL,
+    NOTICE,
+    OTHER_NODE,
+    PREFLIGHT,
+    RANK_LABEL,
+    ROLE_LABEL,
+    SPEC_HASH,
+    WATCHER,
+)
+from etcompile.model.run_record import label_number
+from etcompile.model.schedulers import KUEUE_GROUP, KUEUE_QUEUE
+from etcompile.model.supervision import EpochLine
+
+TOUCHED = "etcompile.dev/touched"
+"""Annotation of a Pod: which host lists its kubelet was last told to fetch."""
+_LONGEST_REASON = 128  # of a UID, a hash, or a reason in one word
+_LONGEST_WAITING = 300
+
+
+class Waiting(Struct, frozen=True):
+    """What keeps a Pod from starting; the reason is one word: `ImagePullBackOff`."""
+
+    reason: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}" if self.message else self.reason
+
+
+class PodState(Struct, frozen=True, gc=False):
+    """A Pod, as far as rules ask. Times are in seconds since 1970, 0 while they are not known."""
+
+    name: str
+    uid: str
+    role: str
+    index: int | None  # its number in the role; None for a role with a single Pod
+    spec_hash: str
+    phase: str = "Pending"
+    ready: bool = False
+    deleting: bool = False
+    reason: str = ""  # why it failed, in one word: `Evicted`, `DeadlineExceeded`; mostly empty
+    disrupted: bool = False  # it failed because of its node, not by itself
+    exits: tuple[tuple[str, int], ...] = ()  # name and exit code of containers that have ended
+    restarts: int = 0  # how often its containers were started again in place
+    init_restarts: int = 0
+    created: float = 0.0
+    ready_since: float | None = None
+    touched: str = ""  # what its kubelet was last told to fetch: host lists, or who has succeeded
+    ending: bool = False  # it was given a deadline of a second
+    rank: int | None = None  # where its role tells ranks from indexes
+    due: float = 0.0  # by when one that was asked to go should have gone
+    reasons: tuple[str, ...] = ()  # of containers, where more than an exit code: `OOMKilled`
+    half_deleted: bool = False  # its deletion was begun and never finished: nothing holds it
+    controller: str = ""  # the UID of the object whose controller made it
+    owner: str = ""  # the UID of the object with which it goes
+    refused: bool = False  # it never trained: its kubelet, or its preflight, sent it away
+    created_here: bool = False  # by a watcher
+    waiting: Waiting | None = None
+    notice: Notice = Notice()  # what its supervisor was asked last
+    epochs: tuple[EpochLine, ...] = ()  # of the termination messages of its containers
+    node: str = ""
+    deletion_requested: float = 0.0
+    failures: tuple[Any, ...] = ()  # what it says that it has failed of (`etcompile.failures`)
+    spans: tuple[Any, ...] = ()  # when its containers ran (`etcompile.goodput`)
+    unreachable_since: float = 0.0  # since when its node has not answered
+    held_by_queue: bool = False  # nothing but Kueue's finalizer keeps it from going
+    stopped_by_queue: bool = False  # with its group, to have its quota for another one
+    left_out_by_queue: bool = False  # its group was finished without it: it is never admitted
+    queued_alone: bool = False  # it is beyond the minimum of its job's group
+
+    @property
+    def number(self) -> int:
+        """Its number in the role, which of those who follow is the rank; 0 where it has none."""
+        return self.rank if self.rank is not None else self.index or 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether none of its containers runs or will run again."""
+        return self.phase in pods.ENDED
+
+
+def how_it_ended(pod: PodState, reason: str) -> str:
+    """What has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`.
+
+    Args:
+        reason: Why it is replaced. A Pod that was deleted may have failed of that.
+    """
+    if reason == "deleted":
+        return "deleted"
+    if pod.phase != "Failed":
+        return "succeeded" if pod.phase == "Succeeded" else "deleted"
+    code = next((f"exit code {code}" for _, code in pod.exits if code), "")
+    causes = dict.fromkeys(filter(None, (code, pod.reason, *pod.reasons)))
+    return f"failed ({', '.join(causes)})" if causes else "failed"
+
+
+def pod_state(pod: Object, before: "PodState | None" = None) -> PodState:
+    """A Pod that etcompile has labelled, from what the API server says now and said before."""
+    metadata, status, spec = pod["metadata"], status_of(pod), pod.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    owners = metadata.get("ownerReferences") or ()
+    conditions = {reported.get("type"): reported for reported in status.get("conditions") or ()}
+    ready, phase = conditions.get("Ready") or {}, status.get("phase") or "Pending"
+    is_ready = ready.get("status") == "True"
+    containers, inits = pods.containers(pod), pods.init_containers(pod)
+    restarts, init_restarts = pods.restarts(containers), pods.restarts(inits)
+    going = is_going(pod)
+    requested = before.deletion_requested if before is not None else 0.0
+    if going and not requested:
+        requested = pods.deletion_requested(pod)
+    # This is asked of every event of every Pod, and most say that a Pod is well.
+    ended = [container for container in containers if pods.terminated(container)]
+    reason = shown(status.get("reason") or "", _LONGEST_REASON)
+    troubled = phase == "Failed" or bool(reason) or "DisruptionTarget" in conditions
+    failed = troubled or bool(ended or restarts or init_restarts) or phase == "Pending"
+    # The preflight of a Pod may have said that it belongs on another node.
+    sent_away = failed and any(
+        (pods.terminated(init) or pods.terminated_before(init)).get("exitCode") == OTHER_NODE
+        for init in inits
+        if init.get("name") == PREFLIGHT
+    )
+    controller = next((owner.get("uid") for owner in owners if owner.get("controller")), "")
+    return PodState(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        role=labels.get(ROLE_LABEL, ""),
+        index=label_number(labels.get(INDEX_LABEL)),
+        spec_hash=annotations.get(SPEC_HASH, "")[:_LONGEST_REASON],
+        phase=phase,
+        ready=is_ready,
+        deleting=going,
+        reason=reason,
+        disrupted=(troubled and pods.is_disrupted(pod)) or sent_away,
+        exits=tuple((c["name"], pods.terminated(c).get("exitCode", 0)) for c in ended),
+        restarts=restarts,
+        init_restarts=init_restarts,
+        created=seconds(metadata.get("creationTimestamp")) or 0.0,
+        ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
+        touched=annotations.get(TOUCHED, "")[:_LONGEST_REASON],
+        ending=spec.get("activeDeadlineSeconds") == 1,
+        rank=label_number(labels.get(RANK_LABEL)),
+        due=(seconds(metadata["deletionTimestamp"]) or 0.0) if going else 0.0,
+        reasons=tuple(
+            shown(why, _LONGEST_REASON)
+            for container in ended
+            if (why := pods.terminated(container).get("reason") or "Error")
+            not in ("Completed", "Error")
+        ),
+        half_deleted=going and pods.is_half_deleted(pod),
+        controller=str(controller)[:_LONGEST_REASON],
+        owner=str(owners[0].get("uid"))[:_LONGEST_REASON] if owners else "",
+        refused=(troubled and pods.is_refused(pod)) or sent_away,
+        # Who creates a Pod owns its containers.
+        created_here=any(
+            "f:containers" in (entry.get("fieldsV1") or {}).get("f:spec", ())
+            for entry in metadata.get("managedFields") or ()
+            if entry.get("manager") == WATCHER
+        ),
+        waiting=_waiting(pod) if phase == "Pending" else None,
+        notice=read_notice(annotations.get(NOTICE, "")[:_LONGEST_REASON]),
+        node=str(spec.get("nodeName") or ""),
+        deletion_requested=requested,
+        unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
+        stopped_by_queue="TerminationTarget" in conditions,
+        held_by_queue=metadata.get("finalizers") == [pods.KUEUE_MANAGED],
+        left_out_by_queue=phase == "Pending" and pods.is_left_out_by_kueue(pod),
+        queued_alone=KUEUE_QUEUE in labels and KUEUE_GROUP not in labels,
+    )
+
+
+def _waiting(pod: Object) -> Waiting | None:
+    if held := next(pods.held(pod), None):
+        # An image is pulled, and pulled again: two words for one trouble, of which an Event tells
+        # once. `status` says what it is just now, as `kubectl get pods` does.
+        reason = "ImagePullBackOff" if held["reason"] == "ErrImagePull" else held["reason"]
+        message = held.get("message")
+    elif unscheduled := pods.unscheduled(pod):
+        reason, message = unscheduled.get("reason") or "Unschedulable", unscheduled.get("message")
+    else:
+        return None
+    text, reason = " ".join((message or "").split()), shown(reason, _LONGEST_REASON)
+    return Waiting(reason, shown(text, max(1, _LONGEST_WAITING - len(f"{reason}: "))))
+
+
+class BatchView(Struct, frozen=True):
+    """A Job of Kubernetes that makes the Pod of a role."""
+
+    name: str
+    succeeded: bool = False
+    failed: str = ""  # the reason of its condition Failed: `BackoffLimitExceeded`
+    uid: str = ""
+
+
+def batch_view(value: Object) -> BatchView:
+    """A Job of Kubernetes, as the API server describes it."""
+    failed = jobs.failure(value)
+    return BatchView(
+        value["metadata"]["name"],
+        succeeded=jobs.has_succeeded(value),
+        failed="" if failed is None else shown(failed.get("reason") or "Failed", _LONGEST_REASON),
+        uid=value["metadata"].get("uid") or "",
+    )

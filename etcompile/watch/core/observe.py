@@ -1,0 +1,408 @@
+"""What is known of every job: its ConfigMaps and Pods, as new as anything that was ever seen.
+
+Events of streams and answers to the watcher's own writes meet here, and the newer one counts, so
+that nothing is ever decided on a state from before the watcher's own last write (reference defects
+48 to 50 of et-operator.md, 50 of training-operator.md).
+"""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field, structs
+
+from etcompile.compiler.stored import STORED_BYTES
+from etcompile.compiler.stored_run import StoredRun, Tracking
+from etcompile.k8s.objects import Object, seconds
+from etcompile.k8s.pod_state import BatchView, PodState, batch_view, pod_state
+from etcompile.kubeapi.controller.informer import Name
+from etcompile.kubeapi.controller.work_queue import Key as JobKey
+from etcompile.model.protocol import (
+    JOB_LABEL,
+    STORED_JOB,
+    config_names,
+    hosts_name,
+    is_config,
+    status_name,
+)
+from etcompile.model.run_record import RunRecord
+from etcompile.watch.core.bounds import Cap
+from etcompile.watch.core.config_maps import SeenMap, job_key, slim, version_of
+from etcompile.watch.core.reports import say
+from etcompile.watch.core.view import UNREAD, Gone, PodLog
+
+Observer = Callable[[PodState, Object, PodState | None], PodState]
+"""Adds to the state of a Pod what only a listener reads of it."""
+
+
+class SeenPod(Struct):
+    """A Pod as it was last seen, and since when it has been like that."""
+
+    version: int
+    since: float
+    view: PodState
+    log: PodLog = UNREAD
+
+
+class SeenBatch(Struct, frozen=True):
+    """A Job of Kubernetes as it was last seen."""
+
+    version: int
+    view: BatchView
+
+
+class SeenJob(Struct):
+    """All that is known of a job."""
+
+    config: SeenMap | None = None
+    hosts: SeenMap | None = None
+    status: SeenMap | None = None
+    batch: dict[str, SeenBatch] = field(default_factory=dict)
+    pods: dict[str, SeenPod] = field(default_factory=dict)
+    gone: dict[str, Gone] = field(default_factory=dict)
+    since: float = 0.0  # when its ConfigMap was first seen, in seconds since 1970
+    tracking: Tracking | None = None  # what a tool puts on its Pods
+
+    @property
+    def config_metadata(self) -> Mapping[str, Any]:
+        """The metadata of its ConfigMap that Git declares; nothing if that is not there."""
+        return self.config.metadata if self.config is not None else {}
+
+    @property
+    def maps(self) -> dict[str, SeenMap]:
+        """The three ConfigMaps of the job, those that are there, by the fields above."""
+        maps = {"config": self.config, "hosts": self.hosts, "status": self.status}
+        return {slot: seen for slot, seen in maps.items() if seen is not None}
+
+
+class Case(Struct, frozen=True):
+    """A job, and what was known of it when its actions were decided."""
+
+    key: JobKey
+    run: StoredRun
+    seen: SeenJob
+    record: RunRecord | None
+
+
+RECORD_BYTES = 1024 * 1024
+"""Bytes of a run record, or of host lists: what a ConfigMap can hold."""
+_MIB = 1024 * 1024
+_STORED = 16 * _MIB  # of the stored jobs of a namespace
+_RECORDS = 32 * _MIB  # of its run records and host lists
+_REPLICAS = 20_000  # that the jobs of a namespace declare
+_EACH = 2048  # bytes that a ConfigMap takes besides its text
+_MOST_UNREAD = 1000  # ConfigMaps whose data is not kept, and that are reported all the same
+
+
+class Store:
+    """What is known of all jobs; safe to share between threads.
+
+    Args:
+        changed: Is called with each job that something was seen of. It must not wait.
+    """
+
+    def __init__(
+        self,
+        changed: Callable[[JobKey], None],
+        now: Callable[[], float] = time.time,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self._changed = changed
+        self._now = now
+        self._observers = observers
+        self._caps = {"config": Cap(_STORED), "records": Cap(_RECORDS), "replicas": Cap(_REPLICAS)}
+        self._unread: set[tuple[JobKey, str]] = set()
+        self._lock = threading.Lock()
+        self._jobs: dict[JobKey, SeenJob] = {}
+        # Whose each Pod is: somebody may give it another label, and then it is another job's.
+        self._owners: dict[Name, JobKey] = {}
+        # Asked to go, and not yet seen to: an older event must not bring them back.
+        self._leaving: set[str] = set()
+        self._progress: defaultdict[str, _Progress] = defaultdict(_Progress)  # by kind
+
+    # ---- what the reconciler reads -------------------------------------------------------------
+
+    def job(self, key: JobKey) -> SeenJob | None:
+        """What is known of a job, as of now: a copy that does not change."""
+        with self._lock:
+            seen = self._jobs.get(key)
+            if seen is None:
+                return None
+            pods, gone, batch = dict(seen.pods), dict(seen.gone), dict(seen.batch)
+            return structs.replace(seen, pods=pods, gone=gone, batch=batch)
+
+    def known(self) -> list[JobKey]:
+        """All jobs of which anything is known."""
+        with self._lock:
+            return [*self._jobs]
+
+    def counts(self) -> tuple[int, int]:
+        """How many jobs there are, and how many Pods."""
+        with self._lock:
+            jobs = sum(seen.config is not None for seen in self._jobs.values())
+            return jobs, sum(len(seen.pods) for seen in self._jobs.values())
+
+    def counts_replicas(self, key: JobKey, replicas: int) -> bool:
+        """Count the replicas of a job until its ConfigMap goes; false if they are too many."""
+        with self._lock:
+            return self._caps["replicas"].take(key[0], key, replicas)
+
+    def may_read_again(self) -> bool:
+        """Return whether what was beyond a cap may be read now."""
+        with self._lock:
+            healed = [cap.heal() for cap in self._caps.values()]
+            if any(healed):
+                self._unread.clear()
+            return any(healed)
+
+    def forget_gone(self, key: JobKey, most: int) -> None:
+        """Forget all but the newest Pods that have gone: who followed others has another name."""
+        with self._lock:
+            seen = self._jobs.get(key)
+            if seen is not None:
+                for name in [*seen.gone][: max(0, len(seen.gone) - most)]:
+                    del seen.gone[name]
+
+    # ---- Pods ----------------------------------------------------------------------------------
+
+    def saw_pod(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
+        """A Pod as an event shows it, or as an answer does that no stream has shown."""
+        key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
+        if answer and not key[1]:
+            return  # it is no job's, and no stream will tell when it goes
+        with self._lock:
+            if not self._progress["Pod"].is_news(key[0], version, answer=answer):
+                return
+            news = self._forget_pod(key, name, version) if gone else self._put_pod(key, value)
+        if news:
+            self._changed(key)
+
+    def leaves(self, key: JobKey, name: str, uid: str) -> None:
+        """A Pod was asked to go, and the API server agreed."""
+        with self._lock:
+            pod = self._pod(key, name, uid)
+            if pod is not None:
+                self._leaving.add(uid)
+                pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
+
+    def saw_log(self, key: JobKey, name: str, uid: str, *, news: bool, **changes: Any) -> None:
+        """Notes fields of a Pod's `PodLog`: somebody reads it, or has read it."""
+        with self._lock:
+            pod = self._pod(key, name, uid)
+            if pod is None:
+                return
+            pod.log = structs.replace(pod.log, **changes)
+        if news:
+            self._changed(key)
+
+    def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:
+        pod = self._jobs[key].pods.get(name) if key in self._jobs else None
+        return pod if pod is not None and pod.view.uid == uid else None
+
+    def _put_pod(self, key: JobKey, value: Object) -> bool:
+        name, version = value["metadata"]["name"], version_of(value)
+        before = self._owners.get((key[0], name), key)
+        if before != key and self._forget_pod(before, name, version):
+            self._changed(before)
+        seen = self._jobs.setdefault(key, SeenJob())
+        known = seen.pods.get(name)
+        if known is not None and known.version >= version:
+            return False
+        tracking = Tracking.of(value["metadata"])
+        if (tracking.labels or tracking.annotations) and tracking != seen.tracking:
+            seen.tracking = tracking
+        same = known if known is not None and known.view.uid == value["metadata"]["uid"] else None
+        last = same.view if same is not None else None
+        view = pod_state(value, last)
+        for observe in self._observers:
+            view = observe(view, value, last)
+        if view.uid in self._leaving:
+            view = structs.replace(view, deleting=True)
+        if known is not None and same is None:
+            self._leaving.discard(known.view.uid)
+        if same is not None and not view.spec_hash:
+            # It was created for a run: taking its annotation away does not change that.
+            view = structs.replace(view, spec_hash=same.view.spec_hash)
+        self._owners[key[0], name] = key
+        if known is not None and known.view == view:
+            known.version = version
+            return False
+        # Its log may say more now: it is read again at once.
+        forgotten = {"lines_due": 0.0, "lines_until": "", "lines": ()}
+        log = structs.replace(same.log, **forgotten) if same is not None else UNREAD
+        seen.pods[name] = SeenPod(version, self._now(), view, log)
+        seen.gone.pop(name, None)
+        return True
+
+    def _forget_pod(self, key: JobKey, name: str, version: int, *, unseen: bool = False) -> bool:
+        seen = self._jobs.get(key)
+        known = seen.pods.get(name) if seen else None
+        if seen is None or known is None or known.version > version:
+            return False
+        del seen.pods[name]
+        self._owners.pop((key[0], name), None)
+        self._leaving.discard(known.view.uid)
+        seen.gone.pop(name, None)
+        if seen.maps:
+            seen.gone[name] = Gone(known.view, self._now(), unseen)
+        self._drop(key)
+        return True
+
+    # ---- ConfigMaps ----------------------------------------------------------------------------
+
+    def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
+        """A ConfigMap as an event shows it, or as an answer does that no stream has shown."""
+        key, version = job_key(value), version_of(value)
+        # Which of a job's ConfigMaps it is: by its name alone, whatever it holds.
+        name, job = value["metadata"]["name"], key[1]
+        slots = {hosts_name(job): "hosts", status_name(job): "status"} if job else {}
+        slot = "config" if is_config(value["metadata"]) else slots.get(name)
+        if slot is None and not gone and STORED_JOB in (value.get("data") or {}):
+            names = " or ".join(config_names(job))
+            why = f"it is labelled {JOB_LABEL}={job}, but the ConfigMap of that job is {names}"
+            say(logging.WARNING, key, f"the ConfigMap {name} is ignored: {why}")
+        with self._lock:
+            news = self._progress["ConfigMap"].is_news(key[0], version, answer=answer)
+            if slot is None or not news:
+                return
+            seen = self._jobs.setdefault(key, SeenJob())
+            news = self._put_map(key, seen, slot, value, gone=gone)
+            self._drop(key)
+        if news:
+            self._changed(key)
+
+    def _put_map(self, key: JobKey, seen: SeenJob, slot: str, value: Object, *, gone: bool) -> bool:
+        version = version_of(value)
+        known: SeenMap | None = getattr(seen, slot)
+        if known is not None and version <= known.version - bool(known.problem):
+            return False
+        if gone:
+            if known is not None and known.name != value["metadata"]["name"]:
+                return False  # the other name that a job's ConfigMap may have
+            self._forget_map(key, seen, slot)
+            return known is not None
+        reduced, size = slim(value, slot)
+        problem = ""
+        if slot != "config" and value.get("binaryData"):
+            first = min(value["binaryData"])[:50]
+            problem = f"it has binaryData ({first}), which no watcher writes"
+        elif slot != "config" and value.get("immutable"):
+            problem = "it is immutable, so no watcher can write it"
+        limit = STORED_BYTES if slot == "config" else RECORD_BYTES
+        if (length := sum(map(len, reduced["data"].values()))) > limit:
+            problem = f"it has {length // 1024} KiB; at most {limit // 1024} KiB are read"
+        cap = self._caps["config" if slot == "config" else "records"]
+        if not problem and not cap.take(key[0], (key, slot), size + _EACH):
+            what = "jobs" if slot == "config" else "records and host lists of the jobs"
+            problem = f"the {what} of its namespace have more than {cap.most // _MIB} MiB"
+        self._unread.discard((key, slot))
+        if problem:
+            cap.release((key, slot))
+            # By which it is reported and written.
+            known_fields = {"name", "namespace", "uid", "resourceVersion"}
+            metadata = {k: v for k, v in value["metadata"].items() if k in known_fields}
+            labels = {JOB_LABEL: key[1]} if key[1] else {}
+            reduced = {"metadata": {**metadata, "labels": labels}, "data": {}}
+            if len(self._unread) >= _MOST_UNREAD:
+                # Even what is only reported takes memory, and must not without bound.
+                self._forget_map(key, seen, slot)
+                return known is not None
+            self._unread.add((key, slot))
+        if known is None and slot == "config":
+            seen.since = self._now()
+        managers = value["metadata"].get("managedFields") or ()
+        times = filter(None, (seconds(manager.get("time")) for manager in managers))
+        setattr(seen, slot, SeenMap(version, reduced, max(times, default=None), problem))
+        return True
+
+    def _forget_map(self, key: JobKey, seen: SeenJob, slot: str) -> None:
+        self._caps["config" if slot == "config" else "records"].release((key, slot))
+        self._unread.discard((key, slot))
+        setattr(seen, slot, None)
+        if slot == "config":
+            self._caps["replicas"].release(key)
+        if slot != "hosts":
+            # Whoever deletes the record of a run begins another, as `etcompile restart` does: what
+            # was seen to go in that run is no loss of the next.
+            seen.gone.clear()
+
+    def saw_batch(self, value: Object, *, gone: bool = False) -> None:
+        """A Job of Kubernetes as an event shows it."""
+        key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
+        with self._lock:
+            seen = self._jobs.setdefault(key, SeenJob())
+            known = seen.batch.get(name)
+            if known is not None and known.version >= version:
+                return
+            new = SeenBatch(version, batch_view(value))
+            if gone:
+                seen.batch.pop(name, None)
+                self._drop(key)
+            else:
+                seen.batch[name] = new
+            news = gone or known is None or known.view != new.view
+        if news:
+            self._changed(key)
+
+    def left(self, kind: str, place: str | None, listed: Collection[Name], version: int) -> None:
+        """Forgets objects that a complete list of a namespace, or of all, does not have.
+
+        Args:
+            version: What the list is as of; what is newer stays.
+        """
+        changed = set()
+        with self._lock:
+            self._progress[kind].advance(place, version)
+            for key, seen in [*self._jobs.items()]:
+                if place not in (None, key[0]):
+                    continue
+                objects: Any = {"Pod": seen.pods, "Job": seen.batch, "ConfigMap": seen.maps}[kind]
+                for slot, known in [*objects.items()]:
+                    name = known.name if isinstance(known, SeenMap) else slot
+                    if known.version > version or (key[0], name) in listed:
+                        continue
+                    changed.add(key)
+                    if kind == "Pod":
+                        self._forget_pod(key, name, version, unseen=True)
+                    elif kind == "Job":
+                        del seen.batch[name]
+                    else:
+                        self._forget_map(key, seen, slot)
+                self._drop(key)
+        for key in changed:
+            self._changed(key)
+
+    def _drop(self, key: JobKey) -> None:
+        seen = self._jobs.get(key)
+        if seen is not None and not (seen.maps or seen.pods or seen.batch):
+            del self._jobs[key]
+
+
+class _Progress:
+    """How far the streams of a kind have come.
+
+    An answer that is not newer has nothing to add, and must not: what it shows may have vanished
+    since, which a stream shows once.
+    """
+
+    def __init__(self) -> None:
+        self._reached: dict[str | None, int] = {}
+
+    def advance(self, place: str | None, version: int) -> None:
+        """A stream has shown a version in a namespace; in all of them if None."""
+        if place is None:
+            # One stream shows all namespaces, in one order: there is nothing to keep of each.
+            self._reached = {None: max(version, *self._reached.values(), 0)}
+        else:
+            place = None if None in self._reached else place
+            self._reached[place] = max(version, self._reached.get(place, 0))
+
+    def is_news(self, namespace: str, version: int, *, answer: bool) -> bool:
+        """Whether a version may be new; if it is no answer, a stream has shown it."""
+        if answer:
+            return version > max(self._reached.get(namespace, 0), self._reached.get(None, 0))
+        self.advance(namespace, version)
+        return True

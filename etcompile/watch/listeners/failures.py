@@ -1,0 +1,162 @@
+"""Write down what a run fails of, in a log that outlives the Pods (`etcompile.failures`).
+
+It holds what ended before its time by itself, or because somebody ended it. Not what the watcher
+ends itself: of a gang that is restarted all Pods are deleted, and what their containers make of the
+signal says nothing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import structs
+
+from etcompile.failures.causes import names
+from etcompile.failures.log import (
+    COMMAND_ENDED,
+    Failure,
+    FailureLog,
+    failures_of,
+    log_text,
+    read_log,
+    tail_of,
+)
+from etcompile.k8s.objects import Object, seconds
+from etcompile.k8s.pod_state import PodState
+from etcompile.model.run_record import FAILURES, RunRecord
+from etcompile.watch.core.actions import Count, Note, ReadTail
+from etcompile.watch.core.deletions import silent_since
+from etcompile.watch.core.listener import Listener, Outcome
+from etcompile.watch.core.view import JobView
+
+_LOSSES: Mapping[str, str] = {
+    "deleted": "Deleted",
+    "erased": "Deleted",
+    "vanished": "Vanished",
+    "hung": "Stuck",
+}
+_ENDED = re.compile(r"etcompile: the command ended in epoch (\d{1,9}): exit code \d", re.ASCII)
+_BEGAN = re.compile(r"etcompile: epoch \d+ begins")
+_LINES = 1000  # of the log of a command that has ended: those of the next epoch come after it
+EVERY = 1.0
+"""Seconds between two writes for failures alone. What is decided because of them is not delayed."""
+
+
+def _observe(state: PodState, pod: Object, _before: PodState | None) -> PodState:
+    """Add what a Pod says that it has failed of. Most events say that a Pod is well."""
+    may_have = state.exits or state.restarts or state.init_restarts or state.phase == "Pending"
+    if not (may_have or state.reason or state.disrupted or state.phase == "Failed"):
+        return state
+    failures = tuple(failures_of(pod, state.deletion_requested))
+    return structs.replace(state, failures=failures) if failures else state
+
+
+def _after(outcome: Outcome) -> Outcome:
+    view, now = outcome.view, outcome.now
+    known = read_log(view.notes)
+    failures = [*_of_pods(view, outcome.previous), *outcome.facts.get("reported", ())]
+    if outcome.before is not None:
+        failures += _of_losses(outcome, outcome.before.record)
+    log = known
+    if log is None or log.run != view.spec_hash or view.own_record is None:
+        log = FailureLog(view.spec_hash) if failures else None
+    if log is None:
+        return outcome
+    if failures:
+        visible = {pod.uid for pod in view.pods.values()}
+        visible |= {gone.pod.uid for gone in view.gone.values()}
+        log = log.with_failures(failures, visible, now)
+    # What was read of the logs of Pods is added.
+    lines = {log.tail_of: log.tail for log in view.logs.values() if log.tail is not None}
+    read = {
+        failure.uid: _with_tail(failure, lines[failure.uid])
+        for failure in log.failures
+        if failure.is_unread and failure.uid in lines
+    }
+    log = log.with_read(read) if read else log
+    before = {failure.uid for failure in known.failures} if known is not None else set()
+    counts = [
+        Count("failures", 1, (failure.cause.name,))
+        for failure in log.failures
+        if failure.uid not in before
+    ]
+    due = float("inf")
+    if log != known:
+        due = known.written + EVERY if known is not None else now
+    written = log
+    return structs.replace(
+        outcome,
+        actions=(*outcome.actions, *counts, *_unread(log, view)),
+        notes={**outcome.notes, FAILURES: Note(lambda: log_text(written), due)},
+        facts={**outcome.facts, "failures": log},
+    )
+
+
+def _of_pods(view: JobView, record: RunRecord) -> Iterator[Failure]:
+    gang = frozenset(record.gang)
+    begun = record.restarted_at if record.epoch else 0.0
+    for pod in (*view.pods.values(), *(gone.pod for gone in view.gone.values())):
+        for failure in pod.failures if pod.spec_hash == view.spec_hash else ():
+            # Those of a gang that is recreated are of the attempt before. So is what an epoch
+            # begins for: that is learned before the kubelet says so, or after.
+            before = pod.uid in gang or (failure.at is not None and failure.at < begun)
+            yield structs.replace(failure, attempt=max(0, record.attempt - before))
+
+
+def _of_losses(outcome: Outcome, record: RunRecord) -> Iterator[Failure]:
+    attempt, limit = record.attempt, outcome.view.job.run.lost_node_after
+    for loss in outcome.losses:
+        reason, pod = _LOSSES.get(loss.cause or "", ""), loss.last
+        if loss.cause == "hung" and loss.role.recovery.relaunch is None:
+            reason = ""  # reported by `hangs`
+        if not reason or (pod is not None and pod.failures):
+            continue
+        failure = Failure(loss.role.name, loss.number, loss.name, attempt=attempt)
+        at = loss.since or (pod.deletion_requested if pod is not None else 0.0) or outcome.now
+        if pod is not None:
+            silent = silent_since(pod)
+            late = limit is not None and (loss.since or outcome.now) >= silent + limit
+            if pod.unreachable_since or (late and silent > 0):
+                reason = "NodeLost"
+            failure = Failure(pod.role, pod.number, pod.name, attempt=attempt, node=pod.node)
+        uid = f"{pod.uid if pod is not None else loss.name}.{attempt}.{reason}"
+        yield structs.replace(failure, uid=uid, at=at, reason=reason)
+
+
+def _unread(log: FailureLog, view: JobView) -> Iterator[ReadTail]:
+    """Yield the logs of commands that ended in containers that stay; of each Pod the last end."""
+    last = {
+        failure.uid.partition(".")[0]: failure
+        for failure in log.failures
+        if failure.reason == COMMAND_ENDED
+    }
+    there = {pod.uid for pod in view.pods.values()} if last else set()
+    for uid, failure in last.items():
+        if uid in there and failure.is_unread and view.log(uid).tail_of != failure.uid:
+            yield ReadTail(failure.pod, uid, failure.container, failure.uid, _LINES)
+
+
+def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
+    """Add the lines before the end of a command; `lines` may have those of the next epoch, too."""
+    parts = [line.partition(" ") for line in lines]
+    epoch = failure.uid.rpartition("-")[2]
+    for place, (time, _, text) in enumerate(parts):
+        if (ended := _ENDED.match(text)) and ended[1] == epoch:
+            own = [text for _, _, text in parts[:place]]
+            began = max((n for n, line in enumerate(own) if _BEGAN.match(line)), default=-1)
+            tail, at = tail_of("\n".join(own[began + 1 :])), seconds(time) or failure.at
+            message = "" if tail else "it wrote nothing"
+            return structs.replace(failure, at=at, tail=tail, message=message)
+    return structs.replace(failure, message="its log could not be read")
+
+
+LISTENER = Listener(
+    observe=_observe,
+    after=_after,
+    counters={
+        "failures": (
+            "What was written down of runs that failed, by cause (docs/failures.md).",
+            ("cause",),
+            tuple(sorted(names())),
+        )
+    },
+)

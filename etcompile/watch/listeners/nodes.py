@@ -1,0 +1,41 @@
+"""Keep recreated Pods away from nodes that break them.
+
+A node that breaks what is started on it is empty, so the scheduler sends it the next Pod.
+`etcompile.dev/avoid-nodes` counts, per node, the failures that were the node's.
+"""
+
+from msgspec import structs
+
+from etcompile.failures.causes import OTHER_NODE_WANTED
+from etcompile.failures.log import FailureLog, avoided_nodes, read_log
+from etcompile.watch.core.actions import Action, CreatePod, EmitEvent
+from etcompile.watch.core.listener import Listener, Outcome
+
+
+def _after(outcome: Outcome) -> Outcome:
+    run, log = outcome.view.job.run, outcome.facts.get("failures")
+    limit = run.avoid_nodes_after
+    watches = limit is not None or outcome.view.job.preflight is not None
+    if not watches or not isinstance(log, FailureLog):
+        return outcome
+    nodes = avoided_nodes(log, limit)
+    before = read_log(outcome.view.notes)
+    known = avoided_nodes(before, limit) if before is not None and before.run == log.run else ()
+    actions: list[Action] = [
+        structs.replace(action, away_from=nodes) if isinstance(action, CreatePod) else action
+        for action in outcome.actions
+    ]
+    for node in (node for node in nodes if node not in known):
+        causes = ", ".join(
+            f"{name} {count} times" if count > 1 else name
+            for name, count in log.nodes[node].items()
+        )
+        why = f"it caused at least {limit} failures of Pods of this run ({causes})"
+        if OTHER_NODE_WANTED in log.nodes[node]:
+            why = "a preflight check rejected it for a Pod of this run"
+        message = f"recreated Pods avoid the node {node}: {why}"
+        actions.append(EmitEvent("NodeAvoided", message, warning=True))
+    return structs.replace(outcome, actions=tuple(actions))
+
+
+LISTENER = Listener(after=_after)
