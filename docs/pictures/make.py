@@ -9,6 +9,7 @@ show is computed of objects, as they compute it of those that they have read.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +100,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=_flags())
         draw_capacity(folder, Path(work))
-        photograph(browser, plan_page(Path(work)), folder / "plan", height=820)
-        photograph(browser, why_page(), folder / "why", height=1240)
-        photograph(browser, why_page(), folder / "timeline", height=780, part="section:has(.strip)")
+        # Without the version, which changes with each release.
+        plan = plan_page(Path(work)).replace(f" {etcompile.__version__}", "")
+        why = why_page()
+        photograph(browser, plan, folder / "plan", height=820)
+        photograph(browser, why, folder / "why", height=1240)
+        photograph(browser, why, folder / "timeline", height=780, part="section:has(.strip)")
+        # Pictures of a browser depend on its fonts: a test compares what they were taken of.
+        pages = {"plan": plan, "why": why}
+        digests = {name: sha256(page.encode()).hexdigest() for name, page in pages.items()}
+        (folder / "photographed.json").write_text(json.dumps(digests, indent=2) + "\n", "utf-8")
         draw_diagrams(browser, mermaid_script(Path(work)), folder)
         browser.close()
 

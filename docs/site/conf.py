@@ -18,6 +18,7 @@ _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
 
 import names
+import pages
 import tables
 
 project = "etcompile"
@@ -49,6 +50,13 @@ html_favicon = str(_HERE / "static" / "icon.svg")
 html_static_path = [str(_HERE / "static")]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
+html_sidebars = {
+    "**": [
+        *("sidebar/brand.html", "repository.html", "sidebar/search.html"),
+        *("sidebar/scroll-start.html", "sidebar/navigation.html", "sidebar/scroll-end.html"),
+    ]
+}
+html_context = {"repository": pages.REPOSITORY}
 html_search_scorer = str(_HERE / "scorer.js")
 html_copy_source = False
 html_use_index = False

@@ -36,7 +36,10 @@ def test_the_script_draws_them_again(tmp_path: Path, browser, require) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert drawn(tmp_path) == drawn(PICTURES)
-    # Pictures of a browser depend on its fonts; what etcompile draws by itself does not.
+    # Pictures of a browser depend on its fonts: a digest says which page they are of.
+    name = "photographed.json"
+    assert (tmp_path / name).read_text() == (PICTURES / name).read_text(), "draw them again"
+    # What etcompile draws by itself does not.
     for name in ("overview", "status"):
         for file in (f"{name}-light.svg", f"{name}-dark.svg"):
             assert (tmp_path / file).read_text() == (PICTURES / file).read_text(), file

@@ -124,6 +124,11 @@ def test_no_link_is_broken(site: Path, pages: dict[str, Read]) -> None:
     assert sorted(set(broken)) == []
 
 
+def test_every_page_links_the_repository(pages: dict[str, Read]) -> None:
+    repository = "https://github.com/etcompile/etcompile"
+    assert [name for name, page in pages.items() if repository not in page.links] == []
+
+
 def test_headings_are_in_order(pages: dict[str, Read]) -> None:
     wrong = {
         name: page.headings
@@ -235,6 +240,24 @@ def test_no_page_is_wider_than_the_window_and_no_table_is_cut(
     assert (wide, cut) == ({}, [])
     # Only pages for contributors have tables for which the window is too narrow.
     assert {name for name in scrolling if not name.startswith(FOR_CONTRIBUTORS)} == set()
+
+
+def test_tables_begin_where_the_text_does(reader) -> None:
+    page = reader(viewport={"width": 1400, "height": 800})
+    for name in LOOKED_AT:
+        page.goto(name or "./", wait_until="domcontentloaded")
+        edges = page.locator("article section > .table-wrapper > table").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect().left"
+            " - one.closest('section').getBoundingClientRect().left)"
+        )
+        assert [edge for edge in edges if not 0 <= edge <= 4] == [], name
+
+
+def test_overview_is_whole_on_a_telephone(reader) -> None:
+    page = reader(viewport={"width": 400, "height": 800})
+    page.goto("./")
+    box = page.locator("article img[src*=overview]:visible").bounding_box()
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 400
 
 
 def test_a_wide_table_is_a_list_on_a_telephone(reader) -> None:
