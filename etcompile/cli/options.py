@@ -4,7 +4,7 @@ Every setting of `etcompile.toml` is a field of one of these groups (`etcompile.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -450,22 +450,17 @@ def compiler_options(options: SettingOptions) -> "Options":
     settings = {name: getattr(options, name) for name in Settings.__struct_fields__}
     names = {*SettingOptions.__struct_fields__} & {*Options.__struct_fields__}
     chosen = {name: getattr(options, name) for name in names}
-    by_file = frozenset(names_from(ParameterSource.DEFAULT_MAP))
-    named = explicit()
+    named, declared = explicit(), explicit(in_file=True)
     folder = "." if "exclude" in named else click.get_current_context().meta.get(FOLDER, ".")
     limits = Limits(exclude=Exclude(options.exclude, folder))
     everything = Settings(**settings)
-    return Options(
-        settings=everything, explicit=named, chosen=named | by_file, limits=limits, **chosen
-    )
+    return Options(settings=everything, explicit=named, chosen=declared, limits=limits, **chosen)
 
 
-def explicit() -> frozenset[str]:
-    """The names of the options that the command line sets, and not the configuration file."""
-    return frozenset(names_from(ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT))
-
-
-def names_from(*sources: ParameterSource) -> Iterator[str]:
-    """The names of the options whose values come from any of these."""
+def explicit(*, in_file: bool = False) -> frozenset[str]:
+    """The names of the options that the command line sets; with those of the file if `in_file`."""
     context = click.get_current_context()
-    return (name for name in context.params if context.get_parameter_source(name) in sources)
+    unset = {ParameterSource.DEFAULT, *(() if in_file else (ParameterSource.DEFAULT_MAP,))}
+    return frozenset(
+        name for name in context.params if context.get_parameter_source(name) not in unset
+    )

@@ -4,20 +4,20 @@ The command line, the configuration file and overlays check settings where they 
 `refusal`; those of a program are checked before anything is compiled.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from msgspec import Struct, StructMeta, field
 
 from etcompile.check import kubernetes
+from etcompile.check.document_rules import schema_faults
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.k8s import images
-from etcompile.k8s.names import is_label_value, is_run, is_subdomain
 from etcompile.load import Input, Limits
-from etcompile.model import PROFILES, SecretMode, Services, Settings, schedulers
-from etcompile.model.run_identity import LONGEST_RUN
-from etcompile.model.settings import secret_mode
+from etcompile.model import PROFILES, Services, Settings, schedulers
+from etcompile.model.settings import SETTINGS, secret_mode
+from etcompile.overlays import SCHEMA
+from etcompile.overlays.overlay import API_VERSION, KIND
 from etcompile.several import gather
 
 
@@ -114,42 +114,24 @@ def impossible_choices(options: Options) -> list[Diagnostic]:
                 facts = {"option": f"Settings.{name}", "value": value}
                 facts["problem"] = f"it is one of {', '.join(known)}"
                 problems.append(diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts))
-    texts = {name: getattr(options.settings, name) for name in _FORMS}
-    refused = {
-        f"Settings.{name}": refusal(name, text) for name, text in texts.items() if text is not None
-    }
-    refused["Settings"] = _mode_refusal(options.settings.secret)
+    refused = {f"Settings.{n}": refusal(n, getattr(options.settings, n)) for n in _TEXTS}
+    try:
+        secret_mode(str(options.settings.secret))
+    except ValueError as error:
+        refused["Settings"] = str(error)
     for option, problem in refused.items():
-        if problem is not None:
-            problems.append(diagnose(codes.OPTION, None, option=option, problem=problem, advice=""))
+        facts = {"option": option, "problem": problem, "advice": ""}
+        problems += [diagnose(codes.OPTION, None, **facts)] if problem else []
     return problems
 
 
-def _mode_refusal(mode: SecretMode) -> str | None:
-    try:
-        secret_mode(str(mode))
-    except ValueError as error:
-        return str(error)
-    return None if isinstance(mode, SecretMode) else f"write secret_mode('{mode}')"
+_TEXTS = ("cluster_domain", "gang_scheduler", "init_image", "kubectl_image", "run")
+"""The settings that are free text; their forms are in the schema of overlays."""
 
 
-_FORMS: Mapping[str, tuple[Callable[[str], bool], str]] = {
-    "cluster_domain": (is_subdomain, "a DNS name such as cluster.local"),
-    "gang_scheduler": (lambda name: name != "" and is_label_value(name), "the name of a scheduler"),
-    **dict.fromkeys(
-        ("init_image", "kubectl_image"),
-        (lambda name: images.reference_problem(name) is None, "an image that a runtime can pull"),
-    ),
-    "run": (
-        is_run,
-        f"the ID of a run: at most {LONGEST_RUN} lower-case letters, digits and '-'; or auto",
-    ),
-}
-"""The settings that are free text, by the fields of `Settings`: who accepts a text, and what it
-is."""
-
-
-def refusal(name: str, text: Any) -> str | None:
-    """Why a setting of `_FORMS` cannot be a text; None if it can."""
-    fits, what = _FORMS[name]
-    return None if isinstance(text, str) and fits(text) else f"'{text}' is not {what}"
+def refusal(name: str, text: str | None) -> str | None:
+    """Why a setting cannot be a text; None if it can."""
+    written = {key: text for key, field in SETTINGS.items() if field == name}
+    faults = schema_faults({"apiVersion": API_VERSION, "kind": KIND, "settings": written}, SCHEMA)
+    expected = next((fault.facts.get("expected", "a text") for fault in faults), "a text")
+    return f"'{text}' is not {expected}" if faults or text == "" else None

@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from etcompile import backend, frontends, overlays
 from etcompile.check import kubernetes
 from etcompile.check.document_rules import check_schema
-from etcompile.compiler.choices import Options, refusal
+from etcompile.compiler.choices import Options
 from etcompile.compiler.runtimes import is_runtime
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.diagnostics.credentials import may_hold_credential
@@ -174,7 +174,7 @@ def environment_of(options: Options) -> Environment:
         names = Settings.__struct_fields__
         explicit = frozenset(n for n in names if getattr(ours, n) != getattr(defaults, n))
     settings, deciding, matched, more = overlay_settings.settled(
-        options.settings, explicit, in_order, kubernetes.versions(), refusal
+        options.settings, explicit, in_order, kubernetes.versions()
     )
     if not more and "kubernetesVersion" not in deciding:
         gang = deciding.get("gang")

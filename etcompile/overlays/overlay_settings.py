@@ -4,7 +4,7 @@ A flag wins over the last overlay, that over the one before it, and any of them 
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -16,10 +16,6 @@ from etcompile.overlays.document_patches import new_image
 from etcompile.overlays.overlay import Edit, Overlay, Target
 
 _IMAGES = ("init_image", "kubectl_image")
-_TEXTS = ("clusterDomain", "gangScheduler", "initImage", "kubectlImage")
-"""The settings that the schema takes any text for."""
-Refusal = Callable[[str, str], str | None]
-"""Why a field of `Settings` cannot be a text (`etcompile.compiler.choices`)."""
 
 
 def settled(
@@ -27,7 +23,6 @@ def settled(
     explicit: Collection[str],
     overlays: Sequence[Overlay],
     versions: Sequence[str],
-    refusal: Refusal,
 ) -> tuple[Settings, dict[str, Overlay], frozenset[Edit], list[Diagnostic]]:
     """The settings after overlays.
 
@@ -40,7 +35,7 @@ def settled(
     matched: set[Edit] = set()
     problems: list[Diagnostic] = []
     for overlay in overlays:
-        impossible = dict(_impossible(overlay, versions, refusal))
+        impossible = dict(_impossible(overlay, versions))
         problems += impossible.values()
         folder = os.path.dirname(overlay.source.locate(()).file)  # noqa: PTH120 - may be no path
         for name, value in overlay.settings.items():
@@ -55,11 +50,6 @@ def settled(
                 if image and (new := new_image(image, edit.value.value)):
                     values[field] = new
                     matched.add(edit)
-                    if problem := refusal(field, new):
-                        facts = {"name": edit.title, "problem": problem, "advice": ""}
-                        problems.append(
-                            diagnose(codes.WRONG_SETTING, edit.origin.locate(), **facts)
-                        )
     return structs.replace(before, **values), deciding, frozenset(matched), problems
 
 
@@ -79,16 +69,8 @@ def _value(field: str, value: Any, folder: str) -> Any:
     return value
 
 
-def _impossible(
-    overlay: Overlay, versions: Sequence[str], refusal: Refusal
-) -> Iterator[tuple[str, Diagnostic]]:
+def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[tuple[str, Diagnostic]]:
     """The settings that no schema can refuse, each with what is wrong with it."""
-    for name in (name for name in _TEXTS if name in overlay.settings):
-        text = _value(SETTINGS[name], overlay.settings[name], "")
-        if text is not None and (problem := refusal(SETTINGS[name], text)):
-            place = overlay.source.locate(("settings", name))
-            facts = {"name": f"settings.{name}", "problem": problem, "advice": ""}
-            yield name, diagnose(codes.WRONG_SETTING, place, **facts)
     version = overlay.settings.get("kubernetesVersion")
     if version is not None and version.removeprefix("v") not in versions:
         place = overlay.source.locate(("settings", "kubernetesVersion"))

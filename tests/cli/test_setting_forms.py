@@ -13,7 +13,9 @@ import etcompile
 from etcompile import Options
 from etcompile.check.pod_rules import check_object
 from etcompile.cli.configured import ConfigurationError, configured_options
+from etcompile.compiler.choices import refusal
 from etcompile.diagnostics import codes
+from etcompile.k8s.images import reference_problem
 from etcompile.k8s.objects import may_have_namespace
 from etcompile.load import from_values
 from etcompile.model import SecretMode, Settings
@@ -58,16 +60,21 @@ def test_malformed_setting_is_refused_by_every_door(name: str, tmp_path: Path) -
         assert BAD[name] in problem.message
 
 
-def test_image_that_an_overlay_renames_is_held_against_the_form() -> None:
-    images = [{"name": "alpine/kubectl", "newName": "Not/an image"}]
-    [problem] = etcompile.compile([JOB], Options(overlays=(overlay(images=images),))).diagnostics
-    assert (problem.code, "Not/an image" in problem.message) == (codes.WRONG_SETTING, True)
-
-
-@pytest.mark.parametrize("secret", [SecretMode("existing", "No_Name"), "existing:a"])
-def test_secret_mode_of_a_program_is_held_against_its_form(secret: Any) -> None:
-    [problem] = etcompile.compile([JOB], Options(settings=Settings(secret=secret))).diagnostics
+def test_secret_mode_of_a_program_is_held_against_its_form() -> None:
+    chosen = Settings(secret=SecretMode("existing", "No_Name"))
+    [problem] = etcompile.compile([JOB], Options(settings=chosen)).diagnostics
     assert problem.code == codes.OPTION
+
+
+@example("localhost:5000/a/b_c:1.2@sha256:" + "a" * 64)
+@example("Upper/x")
+@given(
+    st.text("aZ0.:/@_-[]", max_size=14)
+    | st.from_regex(r"([a-zA]{1,3}|a\.b|\[::\])(:\d{1,3})?(/[a-z._-]{1,4}){0,2}(:[a-z.-]{0,3})?")
+)
+def test_schema_has_the_same_form_of_images_as_the_check(image: str) -> None:
+    is_right = not image or reference_problem(image) is None
+    assert (refusal("init_image", image or None) is None) == is_right
 
 
 @settings(max_examples=150, deadline=None)
