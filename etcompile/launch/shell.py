@@ -5,6 +5,7 @@ substitutions, branches) is marked as not known, so that a rule can say nothing 
 Apart from what the commands mean, which `launchers` and `commands` know.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -136,13 +137,12 @@ def script_of(words: Sequence[str]) -> str | None:
 
 def script_words(script: str) -> list[str]:
     """All words of a shell script, whatever they are for; none if its quotes do not match."""
-    return [token.text for token in _Lexer(script).tokens() or () if token.is_word]
+    return [token.text for token in _tokens(script) or () if token.is_word]
 
 
 def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
     """The simple commands of a shell script; none if its quotes do not match."""
-    tokens = _Lexer(script).tokens()
-    for command in _simple_commands(tokens) if tokens is not None else ():
+    for command in _simple_commands(_tokens(script) or ()):
         yield from _unwrapped(command, depth)
 
 
@@ -151,15 +151,14 @@ def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
 
 def _unwrapped(command: Command, depth: int) -> Iterator[Command]:
     """The command behind its wrappers; where it is a shell with a script, the script's."""
-    words = command.words
-    while words and words[0].literal:
-        name = file_name(words[0].text)
-        if name not in _WRAPPERS:
-            break
-        behind = _behind(name, words[1:])
+    place, words = 0, command.words
+    while place < len(words) and words[place].literal:
+        name = file_name(words[place].text)
+        behind = _behind(name, words, place + 1) if name in _WRAPPERS else None
         if behind is None:
             break
-        words = behind
+        place = behind
+    words = words[place:]
     if not words:
         return
     script = _nested(words) if depth else None
@@ -181,9 +180,12 @@ def _nested(words: Sequence[Word]) -> Word | None:
     return next((word for word in words if word.text == script), None)
 
 
-def _behind(wrapper: str, words: tuple[Word, ...]) -> tuple[Word, ...] | None:
-    """What a wrapper runs; None if it runs nothing that can be read."""
-    place = 0
+def _behind(wrapper: str, words: tuple[Word, ...], place: int) -> int | None:
+    """Where what a wrapper runs begins; None if it runs nothing that can be read.
+
+    Args:
+        place: The number of the word behind its name.
+    """
     while place < len(words) and words[place].text.startswith("-"):
         text = words[place].text
         if text in _LOOKS_UP.get(wrapper, ()):
@@ -194,7 +196,7 @@ def _behind(wrapper: str, words: tuple[Word, ...]) -> tuple[Word, ...] | None:
     place += _ARGUMENTS.get(wrapper, 0)
     while place < len(words) and wrapper in ("env", "sudo") and _is_assignment(words[place].text):
         place += 1
-    return words[place:]
+    return place
 
 
 def _is_assignment(text: str) -> bool:
@@ -208,11 +210,9 @@ def _is_assignment(text: str) -> bool:
 def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
     depth, doubtful = 0, False
     for line, operator in _between_operators(tokens):
-        words = list(line)
-        tests = False
-        is_header = False
-        while words and not words[0].quoted and not is_header:
-            first = words[0].text
+        place, tests, is_header = 0, False, False
+        while place < len(line) and not line[place].quoted and not is_header:
+            first = line[place].text
             if first in _OPENING:
                 depth += 1
                 is_header = first in _HEADERS
@@ -221,9 +221,10 @@ def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
             elif first not in _CLAUSES:
                 break
             tests = tests or first == "!"
-            del words[0]
-        while words and not words[0].quoted and _is_assignment(words[0].text):
-            del words[0]
+            place += 1
+        while place < len(line) and not line[place].quoted and _is_assignment(line[place].text):
+            place += 1
+        words = line[place:]
         if words and not is_header:
             plain = tuple(Word(word.text, word.literal) for word in words)
             yield Command(plain, sure=depth == 0 and not doubtful)
@@ -247,6 +248,19 @@ def _between_operators(tokens: Sequence[_Token]) -> Iterator[tuple[Sequence[_Tok
     yield line, "\n"
 
 
+@functools.lru_cache(maxsize=8)  # several rules read the same script
+def _tokens(script: str) -> tuple[_Token, ...] | None:
+    """All tokens without redirections and comments; None if a quote is never closed."""
+    lexer = _Lexer(script)
+    tokens: list[_Token] = []
+    try:
+        while lexer.has_more:
+            lexer.token(tokens)
+    except EOFError:
+        return None
+    return tuple(tokens)
+
+
 class _Lexer:
     """The words and operators of a script, read once from its first character to its last."""
 
@@ -255,17 +269,13 @@ class _Lexer:
         self._at = 0
         self._here_documents: list[str] = []
 
-    def tokens(self) -> list[_Token] | None:
-        """All tokens without redirections and comments; None if a quote is never closed."""
-        tokens: list[_Token] = []
-        try:
-            while self._at < len(self._text):
-                self._token(tokens)
-        except EOFError:
-            return None
-        return tokens
+    @property
+    def has_more(self) -> bool:
+        """Whether anything is left to read."""
+        return self._at < len(self._text)
 
-    def _token(self, tokens: list[_Token]) -> None:
+    def token(self, tokens: list[_Token]) -> None:
+        """Read on, and add the next token unless it is a redirection or a comment."""
         text, at = self._text, self._at
         if text.startswith("\\\n", at):
             self._at += 2
@@ -274,10 +284,10 @@ class _Lexer:
         elif text[at] == "#":
             end = text.find("\n", at)
             self._at = len(text) if end < 0 else end
-        elif redirect := self._redirect():
+        elif text[at] in "<>&" and (redirect := self._redirect()):
             self._at += len(redirect)
             self._target(redirect)
-        elif operator := self._starts(_OPERATORS):
+        elif text[at] in ";&|()\n" and (operator := self._starts(_OPERATORS)):
             self._at += len(operator)
             if operator == "\n":
                 self._skip_here_documents()
