@@ -28,8 +28,8 @@ from etcompile.model.protocol import ROLE_LABEL, config_name, hosts_name, status
 
 _CONFIG_MAP_LIMIT = 1024 * 1024
 """Bytes: the API server's limit on the data of one ConfigMap."""
-_VARIABLE_LIMIT = 128 * 1024
-"""Bytes of one variable, its name and the 0 at its end included: execve(2), MAX_ARG_STRLEN."""
+_STRING_LIMIT = 128 * 1024
+"""Bytes of an argument or a variable, with the 0 at its end: execve(2), MAX_ARG_STRLEN."""
 _PODS_WAVE = 100
 _SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 _COPYING: frozenset[Profile] = frozenset({"plain", "kpt"})
@@ -68,7 +68,7 @@ def check_compiled(
             large.append(diagnose(codes.ANNOTATIONS_TOO_LARGE, place(), **facts))
         if kind == "ConfigMap" and (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
             large.append(diagnose(codes.CONFIG_TOO_LARGE, place(), name=name, size=size // 1024))
-    problems = [*_private_keys(job, objects), *large, *_long_variables(job, objects)]
+    problems = [*_private_keys(job, objects), *large, *_long_arguments(job), *_long_variables(job, objects)]
     if len(waves) > 1:
         # Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1).
         pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
@@ -102,12 +102,22 @@ def _size(texts: object) -> int:
     return sum(len(k.encode()) + len(v.encode()) for k, v in pairs if isinstance(v, str))
 
 
-def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
-    """A warning for each role whose Pods have a variable that no program can be started with.
+def _long_arguments(job: Job) -> Iterator[Diagnostic]:
+    """Report arguments with which Linux starts no program, though the API server accepts them."""
+    for role in job.roles:
+        for path, container in containers_of(role.template.spec):
+            for field in ("command", "args"):
+                for index, text in enumerate(container.get(field, ())):
+                    if (size := len(text.encode()) + 1) > _STRING_LIMIT:
+                        place = role.template.origin.locate("spec", *path, field, index)
+                        what = f"{field}[{index}] of container '{container['name']}'"
+                        facts = {"what": what, "role": role.name, "size": -(-size // 1024)}
+                        advice = "put it into a file, of a ConfigMap for example, and run that"
+                        yield diagnose(codes.TOO_LONG_TO_START, place, **facts, advice=advice)
 
-    The schema of Kubernetes takes any text, and the API server does, too; the container then fails
-    to start with "argument list too long", for as long as it is tried.
-    """
+
+def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
+    """Report each role whose Pods have a variable with which Linux starts no program."""
     seen: set[str] = set()
     for value in objects:
         pod = value["spec"]["template"] if value["kind"] == "Job" else value
@@ -121,7 +131,7 @@ def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]
             for _, variable in mappings_of(container, "env")
             if isinstance(text := variable.get("value"), str)
         )
-        variable, size = next((pair for pair in sizes if pair[1] > _VARIABLE_LIMIT), ({}, 0))
+        variable, size = next((pair for pair in sizes if pair[1] > _STRING_LIMIT), ({}, 0))
         if variable and (role := job.role(name)):
             if variable["name"] not in {env.name for env in role.additions.env}:
                 advice = "put it into a file, of a ConfigMap for example"
@@ -129,9 +139,10 @@ def _long_variables(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]
                 advice = f"have fewer replicas, or {job.names_fewer}"
             else:
                 advice = "have fewer replicas: it names each of them"
-            facts = {"variable": variable["name"], "role": role.name, "size": -(-size // 1024)}
+            what = f"environment variable {variable['name']}"
+            facts = {"what": what, "role": role.name, "size": -(-size // 1024)}
             place = role.origin.locate(key=True)
-            yield diagnose(codes.VARIABLE_TOO_LONG, place, **facts, advice=advice)
+            yield diagnose(codes.TOO_LONG_TO_START, place, **facts, advice=advice)
 
 
 def _samples(objects: Sequence[Object]) -> Iterator[Object]:
