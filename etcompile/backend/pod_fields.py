@@ -22,7 +22,7 @@ from etcompile.model.protocol import USERS, USERS_PATH
 
 Variables = Sequence[Mapping[str, Any]]
 
-_SYNTAX = re.compile(r"\$\$|\$\(([^)]*)\)|\$")
+_SYNTAX = re.compile(r"\$\$|\$\(([^)]{0,1024})\)|\$")
 """An escaped dollar, a reference, or a dollar that stays: as the kubelet reads a value."""
 _RENAMED = "ETCOMPILE_TEMPLATE_"
 

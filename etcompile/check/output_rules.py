@@ -68,7 +68,12 @@ def check_compiled(
             large.append(diagnose(codes.ANNOTATIONS_TOO_LARGE, place(), **facts))
         if kind == "ConfigMap" and (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
             large.append(diagnose(codes.CONFIG_TOO_LARGE, place(), name=name, size=size // 1024))
-    problems = [*_private_keys(job, objects), *large, *_long_arguments(job), *_long_variables(job, objects)]
+    problems = [
+        *_private_keys(job, objects),
+        *large,
+        *_long_arguments(job),
+        *_long_variables(job, objects),
+    ]
     if len(waves) > 1:
         # Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1).
         pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())

@@ -181,7 +181,7 @@ def _named() -> tuple[re.Pattern[str], ...]:
         # - value: …
         #   name: HF_TOKEN
         re.compile(
-            rf"(?:^|\n)(?>[^\n]*?value{quote}[ \t]*:)[ \t]*(?P<value>[^\n]*)\n"
+            rf"(?:^|\n)(?>[^\n]*?value{quote}[ \t]*:)[ \t]*+(?P<value>[^\n]*)\n"
             rf"[ \t]*{quote}name{quote}[ \t]*:[ \t]*{quote}{name}{quote}"
         ),
         # {name: HF_TOKEN, value: …}

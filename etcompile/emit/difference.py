@@ -13,7 +13,7 @@ from etcompile.diagnostics.message_text import in_common
 _CONTEXT = 3
 _COMPARED = 2000
 """Lines of either text, from the first difference on, that are compared."""
-_HUNK = re.compile(r"@@ -([0-9]+)(\S*) \+([0-9]+)(\S*) @@")
+_HUNK = re.compile(r"@@ -([0-9]+)((?:,[0-9]+)?) \+([0-9]+)((?:,[0-9]+)?) @@")
 
 
 def unified(name: str, old: str, new: str) -> Iterator[str]:

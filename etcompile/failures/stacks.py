@@ -13,7 +13,7 @@ from msgspec import Struct
 
 _REQUEST = re.compile(r"etcompile: process (\d{1,9}) is sent (\w{1,8}) for its stack$")
 _THREAD = re.compile(
-    r"(?:(?:Current thread|Thread) 0x[0-9a-f]+.*|Stack) \(most recent call first\):$"
+    r"(?:(?:Current thread|Thread) 0x[0-9a-f].*|Stack) \(most recent call first\):$"
 )
 _FRAME = re.compile(r'  File "(.{0,4096})", line (\d{1,9}) in (.{1,512})$')
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<frozen ")

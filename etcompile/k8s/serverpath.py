@@ -55,7 +55,7 @@ def place(value: Any, path: str) -> Place | None:
                 return None
         elif isinstance(value, Mapping):
             rest = rest.removeprefix(".")
-            names = [name for name in value if re.match(rf"{re.escape(name)}(?:[.\[]|$)", rest)]
+            names = [name for name in value if f"{rest}.".startswith((f"{name}.", f"{name}["))]
             if not names:
                 return None
             key = label = max(names, key=len)

@@ -176,7 +176,7 @@ _LONGEST = 50
 """Characters of the name of a set: a digest follows it in the value of a label."""
 _REMOTE = re.compile(
     r"^(?:(?P<scheme>[a-z+]+)://)?(?:[^@/]*@)?(?P<host>[^/:]+)(?::\d+(?=/))?"
-    r"[:/]+(?P<path>.+)$"
+    r"[:/]+(?P<path>[^:/].*)$"
 )
 
 

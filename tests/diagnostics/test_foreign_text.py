@@ -5,6 +5,7 @@ import time
 import msgspec
 import pytest
 
+from etcompile.diagnostics import diagnose
 from etcompile.diagnostics.redaction import redacted, shown, shown_value
 from etcompile.failures.log import failures_of, tail_of
 from etcompile.watch.core.bounds import bounded
@@ -50,6 +51,14 @@ def test_ordinary_output_stays_as_it_is(text):
     assert shown(text) == text
 
 
+def test_message_is_cut_and_shows_no_part_of_a_credential():
+    for length in range(4060, 4100):
+        word = "x " * (length // 2) + "HF_TOKEN=sesame-7 " + "y " * 500_000
+        message = diagnose("ET5005", None, option="--a", problem=word, advice=word).message
+        assert len(message) == 4096
+        assert "sesame" not in message
+
+
 def test_nothing_ends_a_line_or_reaches_a_terminal():
     words = shown("Error\n2026-11-25 WARNING forged\r\x1b]0;x\x07 \u202e \x9b31m")
     assert words.isprintable()
@@ -62,6 +71,7 @@ def patterns():
     yield "tail", tail_of
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("name", "look"), [*patterns()])
 @pytest.mark.parametrize("piece", REPEATED)
 def test_sixteen_times_the_text_takes_about_sixteen_times_as_long(name, look, piece):
