@@ -16,7 +16,7 @@ from etcompile import emit
 from etcompile.cli.command_line import converted, option
 from etcompile.cli.options import ClusterOptions, ReportOptions, duration
 from etcompile.cli.reporting import colored, notices, report, write
-from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
+from etcompile.diagnostics import Diagnostic, RefusedError
 from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 from etcompile.plan.groups import STYLES, destroyed, toll
 from etcompile.plan.step import Plan
@@ -122,7 +122,8 @@ class Session:
         if (result := refused(proposal)) is None and dry_run == "client":
             result = Result(0)
         if result is None and not dry_run and not consents(plan, cluster, yes=self._rollout.yes):
-            result = Result(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
+            click.echo("nothing was changed", err=True)
+            result = Result(INTERRUPTED)
         if result is not None:
             return result
         # A rollout may take days and must not grow; what exists before it stays.

@@ -51,8 +51,9 @@ def command(ctx: click.Context, options: _Options) -> None:
     """Change the number of workers of a job: in its file, or by a ScaleOut or ScaleIn beside it.
 
     scale looks for JOB in the PATHs, by default in this folder. If the kind is elastic, it changes
-    the number in the job's file. For a TrainingJob or ElasticJob, with --pods or --overlay, and if
-    the job has scale intents already, it adds a file with one more intent, which is applied last.
+    the number in the job's file. For a TrainingJob or ElasticJob, with --pods, if an overlay sets
+    the number, and if the job has scale intents already, it adds a file with one more intent,
+    which is applied last.
     Nothing is written if render would refuse the result.
     """
     from etcompile.emit.files import outside, write_file

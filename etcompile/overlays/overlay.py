@@ -70,7 +70,7 @@ class Target(Struct, frozen=True, rename={"api_version": "apiVersion"}, omit_def
         )
 
     def __str__(self) -> str:
-        words = [self.kind or "anything"]
+        words = [self.kind or "document"]
         words += [f"named '{self.name}'"] if self.name else []
         words += [f"of role '{self.role}'"] if self.role else []
         words += [f"in namespace '{self.namespace}'"] if self.namespace else []

@@ -180,12 +180,12 @@ def scaled(
         # Not of a kind whose operator scales by documents of their own.
         of_job = frontends.find(job.api_version, job.kind)
         scalers = of_job.operator.scalers if of_job and of_job.operator else ()
-        others = way == "pods" or options.overlays or scalers or now.intents
-        edited = None if others else _edited(job, now, proposal)
+        others = way == "pods" or scalers or now.intents
+        edited = None if others else _edited(job, now, proposal, documents, options)
         return (edited if isinstance(edited, Proposal) else proposal), problems
     if not in_place:
         return proposal, problems
-    edited = _edited(job, now, proposal)
+    edited = _edited(job, now, proposal, documents, options)
     if isinstance(edited, Diagnostic):
         return None, [*problems, edited]
     return edited, problems
@@ -320,7 +320,9 @@ def _intent(
     }
 
 
-def _edited(job: Document, now: _Current, intent: Proposal) -> Proposal | Diagnostic:
+def _edited(
+    job: Document, now: _Current, intent: Proposal, documents: list[Document], options: Options
+) -> Proposal | Diagnostic:
     """The number of workers that an intent comes to, written into the job's file, or why not."""
 
     def refused(reason: str, advice: str = "") -> Diagnostic:
@@ -352,6 +354,14 @@ def _edited(job: Document, now: _Current, intent: Proposal) -> Proposal | Diagno
         after = None
     if after is None:
         return refused("its file cannot be edited at that place", advice)
+    if options.overlays:
+        job_key = (job.kind, job.namespace, job.name)
+        edited = [in_current_version(new)[0] for new in parse(after, file=job.file).documents]
+        edited = [new for new in edited if (new.kind, new.namespace, new.name) == job_key]
+        others = [document for document in documents if document is not job]
+        then, _ = _compiled([*edited, *others], options)
+        if then is None or _workers(then.folded) != intent.after:
+            return refused("an overlay sets the number", "leave out --in-place, or change it there")
     file, after = Path(job.file), _MARK * text.startswith(_MARK) + after
     return structs.replace(intent, path=file, text=after, title=title, replaces=True)
 

@@ -8,6 +8,7 @@ import yaml
 
 import commandline
 import etcompile
+from etcompile.compiler import Options
 from specs import pods
 
 ROOT = Path(__file__).parents[2]
@@ -118,3 +119,41 @@ def test_pods_are_not_a_number(tree):
     done = scale("elastic", "--pods", "elastic-worker-1", "--in-place", cwd=tree)
     assert done.returncode == 2
     assert "--remove N" in done.stderr
+
+
+def overlay(folder, patch):
+    """An overlay of PyTorchJobs, outside the folder of the jobs."""
+    file = folder.with_name(f"{folder.name}-overlay.yaml")
+    target = {"kind": "PyTorchJob"}
+    value = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+    file.write_text(yaml.safe_dump({**value, "patches": [{"target": target, "patch": patch}]}))
+    return file
+
+
+OTHER = {"metadata": {"labels": {"team": "nlp"}}}
+# Also where it happens to say what the file says.
+NUMBERS = [{"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": n}}}} for n in (2, 4)]
+
+
+@pytest.mark.parametrize("more", [("--overlay", "prod"), OTHER], ids=["prod", "labels"])
+def test_overlay_without_the_number_leaves_it_to_the_job_file(tree, more):
+    before = (tree / "job.yaml").read_text("utf-8")
+    more = more if isinstance(more, tuple) else ("--overlay", overlay(tree, more))
+    done = scale("elastic", "--to", 3, *more, cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tree.iterdir()] == ["job.yaml"]
+    assert (tree / "job.yaml").read_text("utf-8") == before.replace("replicas: 2", "replicas: 3")
+
+
+@pytest.mark.parametrize("patch", NUMBERS, ids=["the same", "another"])
+def test_overlay_with_the_number_adds_a_file_that_counts_from_it(tree, patch):
+    file = overlay(tree, patch)
+    before = (tree / "job.yaml").read_bytes()
+    refused = scale("elastic", "--to", 3, "--in-place", "--overlay", file, cwd=tree)
+    assert (refused.returncode, "an overlay sets the number" in refused.stderr) == (2, True)
+    done = scale("elastic", "--to", 3, "--overlay", file, cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert (tree / "job.yaml").read_bytes() == before
+    assert len([*tree.iterdir()]) == 2
+    compiled = etcompile.compile([tree], Options(overlays=(str(file),)))
+    assert len(pods(compiled)) == 3
