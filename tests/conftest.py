@@ -1,6 +1,7 @@
 """What all tests share: how a test says that it needs something of the machine."""
 
 import collections
+import contextlib
 import functools
 import gc
 import inspect
@@ -8,14 +9,20 @@ import os
 import re
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import hypothesis
-import pytest
-import yaml
-from click.testing import CliRunner, Result
+# Tests start etcompile hundreds of times, and each process of pytest-xdist imports all of them:
+# without bytecode, that is a third of the time that they take.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+import yaml  # noqa: E402
+from click.testing import CliRunner, Result  # noqa: E402
 
 # How long an example takes says how busy the machine is. A change is tried with the same examples
 # each time; `pytest --hypothesis-profile=explore` looks for others.
@@ -79,12 +86,14 @@ LAYERS = {
     "consumer": "programs",
     "kubectl_program": "programs",
     "others": "programs",
+    "start": "programs",  # of tests/scripts: a process that goes on while the test waits
+    "runner": "programs",  # of tests/action: steps of a workflow, each of several commands
 }
 """The layer that a test belongs to by a fixture that it uses; the first one counts. The default
 command runs what uses none of them."""
 
 
-_ALONE = Path(__file__).parent / "scripts"
+_ALONE = str(Path(__file__).parent / "scripts")
 """The tests of scripts share nothing, and there are minutes of them in a file."""
 
 
@@ -95,31 +104,57 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         used = getattr(item, "fixturenames", ())
         if layer := next((LAYERS[name] for name in LAYERS if name in used), None):
             item.add_marker(layer)
-        if not item.path.is_relative_to(_ALONE):
+        if not str(item.path).startswith(_ALONE):
             item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """How many processes `-n auto` is.
+_DEFAULT = "not cluster and not programs and not node and not gitops"
 
-    More than processors: tests wait for processes that they have started, those of the default
-    layer for a third of their time, those that talk to an API server for most of it.
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many processes `-n auto` is.
+
+    Tests of the default layer compute; all others wait for processes that they have started.
     """
-    return (os.cpu_count() or 1) + 2
+    processors = os.cpu_count() or 1
+    return processors if config.option.markexpr == _DEFAULT else processors + 2
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Lets a process that has nothing left to do take tests from another, unless told otherwise.
+    """Give the tests of a file to one process, unless told otherwise: they share what they build.
 
-    Some wait for half a minute, and those behind them would wait as well.
+    The files with the most tests come first.
     """
     if config.getvalue("dist") != "load":
         return None
-    from xdist.scheduler import WorkStealingScheduling
+    from xdist.scheduler import LoadFileScheduling
 
-    return WorkStealingScheduling(config, log)
+    return LoadFileScheduling(config, log)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Share the rewriting of asserts among the processes of pytest-xdist.
+
+    Each of them imports all tests. In a fresh checkout, each begins with files of its own, and
+    reads what the others have written when it comes to theirs.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    from _pytest.assertion import rewrite
+
+    places = [Path(str(arg).partition("::")[0]) for arg in session.config.args]
+    files = sorted(file for place in places for file in place.rglob("test_*.py"))
+    with contextlib.suppress(AttributeError, TypeError):  # these are pytest's own functions
+        for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+            cached = rewrite.get_cache_dir(file) / (file.stem + rewrite.PYC_TAIL)
+            if rewrite._read_pyc(file, cached) is None:  # noqa: SLF001
+                state = session.config.stash[rewrite.assertstate_key]
+                stamp, code = rewrite._rewrite_test(file, session.config)  # noqa: SLF001
+                cached.parent.mkdir(parents=True, exist_ok=True)
+                rewrite._write_pyc(state, code, stamp, cached)  # noqa: SLF001
 
 
 def pytest_collection_finish() -> None:

@@ -130,7 +130,7 @@ class Shell:
         """Ends the shell, and what it has left in the background."""
         if self._bash.poll() is None:
             self._tell("kill $(jobs -p) 2>/dev/null; exit")
-        self._bash.communicate(timeout=20)
+        self._bash.communicate(timeout=120)
 
     def _tell(self, line: str) -> None:
         assert self._bash.stdin is not None

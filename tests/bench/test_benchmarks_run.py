@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.programs  # each benchmark starts etcompile many times
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 RUN = {
     *(

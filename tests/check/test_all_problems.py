@@ -385,14 +385,14 @@ def test_what_is_wrong_with_a_large_job_is_what_is_wrong_with_a_small_one() -> N
 
 
 def test_a_host_list_that_is_too_long_hides_no_other_problem() -> None:
-    worker = {"replicas": 100_000, "template": template("main")}
+    worker = {"replicas": 12_000, "template": template("main")}
     container = worker["template"]["spec"]["containers"][0]
     launcher = {"template": copy.deepcopy(template("main"))}
     container["env"].append({"name": "HF_TOKEN", "value": "hf_abcdefghijklmnopqrstuvwxyzABCDEF12"})
     job = {
         "apiVersion": "kai.alibabacloud.com/v1alpha1",
         "kind": "TrainingJob",
-        "metadata": {"name": "bert", "namespace": "ml"},
+        "metadata": {"name": "b" * 40, "namespace": "ml"},
         "spec": {"etReplicaSpecs": {"launcher": launcher, "worker": worker}},
     }
     found = [one.code for one in compiled([job]).diagnostics]

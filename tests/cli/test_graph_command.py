@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from commandline import etcompile
 from etcompile.cli.main import _etcompile as program
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +15,7 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml
 EXAMPLE = ROOT / "examples" / "trainingjob" / "checkpoints"
 
 
-def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+def at_a_shell(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
     how = {"encoding": "utf-8", **how}
     return subprocess.run(command, capture_output=True, check=False, timeout=60, **how)
@@ -39,7 +40,7 @@ def test_a_flowchart_is_mermaid() -> None:
 
 
 def test_a_terminal_of_another_encoding_is_no_problem() -> None:
-    done = etcompile("graph", EXAMPLE, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    done = at_a_shell("graph", EXAMPLE, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert (done.returncode, done.stderr) == (0, "")
 
 

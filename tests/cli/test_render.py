@@ -11,18 +11,20 @@ from pathlib import Path
 import pytest
 import yaml
 
+from commandline import etcompile
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 JOB = (EXAMPLE / "job.yaml").read_text()
 
 
-def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+def at_a_shell(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **how)
 
 
 def test_data_goes_to_standard_output_and_nothing_else() -> None:
-    done = etcompile("render", EXAMPLE)
+    done = at_a_shell("render", EXAMPLE)
     assert done.returncode == 0
     assert done.stderr == ""
     kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
@@ -31,7 +33,7 @@ def test_data_goes_to_standard_output_and_nothing_else() -> None:
 
 
 def test_standard_input_is_an_input() -> None:
-    assert etcompile("render", "-", input=JOB).stdout.count("kind: Pod") == 3
+    assert etcompile("render", "-", given=JOB).stdout.count("kind: Pod") == 3
 
 
 def test_intents_and_jobs_come_in_any_order() -> None:
@@ -142,8 +144,8 @@ def test_quiet_leaves_errors_only(tmp_path: Path) -> None:
 
 
 def test_color_is_for_terminals_and_for_those_who_ask() -> None:
-    plain = etcompile("check", "-", input="a: 1")
-    colored = etcompile("check", "--color", "always", "-", input="a: 1")
+    plain = etcompile("check", "-", given="a: 1")
+    colored = etcompile("check", "--color", "always", "-", given="a: 1")
     assert "\x1b[" not in plain.stderr
     assert "\x1b[" in colored.stderr
 
@@ -256,9 +258,9 @@ def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:
 
 def test_namespace_is_for_documents_that_name_none() -> None:
     bare = JOB.replace("  namespace: ml\n", "")
-    done = etcompile("render", "-n", "prod", "-", input=bare)
+    done = etcompile("render", "-n", "prod", "-", given=bare)
     assert {d["metadata"]["namespace"] for d in yaml.safe_load_all(done.stdout)} == {"prod"}
-    refused = etcompile("render", "-n", "prod", "-", input=JOB)
+    refused = etcompile("render", "-n", "prod", "-", given=JOB)
     assert refused.returncode == 2
     assert "-:6:14" in refused.stderr
 
@@ -325,7 +327,7 @@ def _usual_bytes() -> str:
 
 
 def _bytes(environment: dict[str, str], path: object = EXAMPLE, cwd: Path = ROOT) -> str:
-    done = etcompile("render", path, env={**os.environ, **environment}, cwd=cwd)
+    done = at_a_shell("render", path, env={**os.environ, **environment}, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -92,7 +92,7 @@ def test_sixteen_times_the_text_takes_about_sixteen_times_as_long(name, look, pi
 
 
 def hostile_pod() -> dict:
-    long = "x" * 1_000_000
+    long = "x" * 100_000
     ended = {"exitCode": 1, "reason": f"A\nforged {long}", "message": f"token={long}"}
     status = {"name": long, "restartCount": 1, "state": {"terminated": ended}}
     return {

@@ -13,6 +13,7 @@ from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.programs  # each test starts a server, and waits for what it says
 MISTAKES = (
     (ROOT / "tests" / "fixes" / "before.yaml")
     .read_text("utf-8")
@@ -51,7 +52,7 @@ class Editor:
             return uri in self.told and self.told[uri].version == wanted
 
         async with self.news:
-            await asyncio.wait_for(self.news.wait_for(is_there), 20)
+            await asyncio.wait_for(self.news.wait_for(is_there), 60)
         return self.told[uri].diagnostics
 
     async def opens(self, name, text, *, is_saved=True):
@@ -72,7 +73,7 @@ class Editor:
             return [d for d in told if d.severity == lsp.DiagnosticSeverity.Error]
 
         async with self.news:
-            await asyncio.wait_for(self.news.wait_for(lambda: len(found()) == count), 20)
+            await asyncio.wait_for(self.news.wait_for(lambda: len(found()) == count), 60)
         return found()
 
     async def edits(self, name, *changes):
@@ -161,12 +162,12 @@ def with_editor(tmp_path, scenario, *options, watches=False):
             await client.shutdown_async(None)
             client.exit(None)
             process = client._server  # noqa: SLF001 - the library has no other name for it
-            editor.exit_code = await asyncio.wait_for(process.wait(), 20)
+            editor.exit_code = await asyncio.wait_for(process.wait(), 60)
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(client.stop(), 5)
+                await asyncio.wait_for(client.stop(), 60)
             assert editor.exit_code == 0
 
-    return asyncio.run(asyncio.wait_for(play(), 60))
+    return asyncio.run(asyncio.wait_for(play(), 300))
 
 
 def numbered(text, words):

@@ -26,8 +26,16 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("variant", VARIANTS)
+CASES = [
+    (variant, version)
+    for variant in VARIANTS
+    for version in VERSIONS
+    # The settings of a variant are the same between the oldest version and the newest.
+    if variant == "default" or version in (VERSIONS[0], VERSIONS[-1])
+]
+
+
+@pytest.mark.parametrize(("variant", "version"), CASES)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
 def test_objects_are_strictly_valid(example: Path, variant: str, version: str) -> None:
     options = VARIANTS[variant]

@@ -1,8 +1,8 @@
 """`check --fix` puts right what it says, in the lines it names, and leaves the rest as it is."""
 
+import contextlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from msgspec import structs
 import etcompile
 from etcompile import fixes
 from etcompile.cli.check import command
+from etcompile.cli.main import _etcompile as program
 from etcompile.diagnostics.diagnostic import Fix
 from etcompile.fixes import fixed_files, text_edits, with_edits
 
@@ -59,14 +60,12 @@ spec:
 {template}"""
 
 
-def etcompile_check(*arguments, cwd, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "etcompile", "check", *map(str, arguments)],
-        capture_output=True,
-        check=False,
-        cwd=cwd,
-        **options,
-    )
+def etcompile_check(*arguments, cwd, given=None):
+    """What `check` comes to, with all that it writes as bytes."""
+    words = ["check", *map(str, arguments)]
+    with contextlib.chdir(cwd):
+        done = CliRunner().invoke(program, words, input=given, prog_name="etcompile")
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout_bytes, done.stderr_bytes)
 
 
 CASES = {
@@ -363,20 +362,20 @@ def test_the_mode_of_a_file_stays_and_a_link_is_not_followed(tmp_path):
 
 def test_what_comes_on_standard_input_goes_corrected_to_standard_output(tmp_path):
     text = job().replace("OnFailure", "onFailure").replace("image:", "imag:")
-    done = etcompile_check("-", "--fix", cwd=tmp_path, input=text.encode())
+    done = etcompile_check("-", "--fix", cwd=tmp_path, given=text.encode())
     assert done.stdout.decode() == text.replace("onFailure", "OnFailure")
     assert done.returncode == 2
     assert "standard input: 1 correction" in done.stderr.decode()
     assert "did you mean 'image'?" in done.stderr.decode()
     again = etcompile_check(
-        "-", "--fix", "--output-format", "json", cwd=tmp_path, input=done.stdout
+        "-", "--fix", "--output-format", "json", cwd=tmp_path, given=done.stdout
     )
     assert again.stdout == done.stdout
     assert json.loads(again.stderr)["diagnostics"]
 
 
 def test_what_is_no_yaml_goes_through_as_it_is(tmp_path):
-    done = etcompile_check("-", "--fix", cwd=tmp_path, input=b"a: [\r\n")
+    done = etcompile_check("-", "--fix", cwd=tmp_path, given=b"a: [\r\n")
     assert (done.stdout, done.returncode) == (b"a: [\r\n", 2)
 
 

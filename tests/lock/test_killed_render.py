@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from rendering import done, render, tree, write
 
 from specs import training_job
@@ -23,6 +24,7 @@ def _started(*arguments: object) -> int:
     return child
 
 
+@pytest.mark.programs  # goes by the clock
 def test_a_render_that_is_killed_leaves_the_old_folder_or_the_new_one(tmp_path: Path) -> None:
     job, out = tmp_path / "job.yaml", tmp_path / "deploy" / "out"
     trees = []

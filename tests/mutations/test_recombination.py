@@ -23,7 +23,7 @@ SEED = 33
 
 def test_no_recombined_input_ends_in_a_traceback():
     made = Recombination(SEED, texts([ROOT / "examples", ROOT / "tests" / "oracle"]))
-    for number in range(400):
+    for number in range(100):
         run(made.input(number), number)
 
 
@@ -153,7 +153,7 @@ def test_no_command_line_ends_in_a_traceback(tmp_path, monkeypatch):
 def test_a_correction_leaves_no_other_error_in_its_place(tmp_path):
     generator, corrected = Generator(SEED), 0
     file = tmp_path / "a.yaml"
-    for number in range(400):
+    for number in range(100):
         text = yaml.safe_dump_all(generator.input(number), allow_unicode=True)
         file.write_bytes(text.encode("utf-8", "surrogatepass"))
         before = errors(file)

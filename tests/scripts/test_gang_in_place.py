@@ -22,9 +22,12 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.programs,  # supervisors go by the clock
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),
+]
 SUPERVISOR = Path(__file__).parents[2] / "templates" / "supervise.py"
 WITNESS = Path(__file__).with_name("witness.py")
 KILLS = int(os.environ.get("ETCOMPILE_KILLS", "10"))
@@ -37,11 +40,6 @@ LINE = re.compile(
     r"etcompile: epoch (\d+) (begins|is the last|needs new Pods)"
     r" \(restarts: (\d+), in a row: (\d+)\): (.*)"
 )
-
-
-def slow(value: object) -> Any:
-    """A case that is left to the tests that take minutes."""
-    return pytest.param(value, marks=pytest.mark.programs)
 
 
 class Network:
@@ -392,7 +390,7 @@ def test_the_first_to_fail_is_named_though_others_follow_at_once(gang):
         assert [group.lines(one)[-1] for one in group.names] == [group.lines()[-1]] * 5
 
 
-@pytest.mark.parametrize("name", [slow("worker-1"), "master-0"])
+@pytest.mark.parametrize("name", ["worker-1", "master-0"])
 def test_a_container_that_is_killed_is_named_though_others_end_first(gang, name):
     group = gang(4)
     for other in group.pods.values():
@@ -404,7 +402,7 @@ def test_a_container_that_is_killed_is_named_though_others_end_first(gang, name)
     assert group.last()[1] == f"the container of {name} was killed"
 
 
-@pytest.mark.parametrize("peers", ["before", "at once", slow("after"), slow("not at all")])
+@pytest.mark.parametrize("peers", ["before", "at once", "after", "not at all"])
 def test_deletions_are_not_counted_whatever_order_they_are_seen_in(gang, peers):
     group = gang(4, 0, "--backoff-limit", 2)
     for turn, name in enumerate(["worker-1", "master-0", "worker-2", "worker-0"]):
@@ -458,7 +456,7 @@ def test_a_coordinator_that_goes_in_good_order_keeps_nobody_waiting(gang):
     assert group.last() == (0, "master-0 was deleted")
 
 
-@pytest.mark.parametrize("name", [slow("worker-1"), "master-0"])
+@pytest.mark.parametrize("name", ["worker-1", "master-0"])
 def test_a_frozen_node_loses_its_lease_and_comes_back(gang, name):
     group = gang(4)
     group.pods[name].send(signal.SIGSTOP, all_of_it=True)
@@ -515,7 +513,7 @@ def test_the_old_pod_behind_a_partition_ends_before_the_new_one_begins(gang):
     assert old.runs
 
 
-@pytest.mark.parametrize("replaced", [(), slow(("worker-1",))])
+@pytest.mark.parametrize("replaced", [(), ("worker-1",)])
 def test_of_two_coordinators_the_old_one_has_ended_its_command_in_time(gang, replaced):
     stop = STOP if replaced else 3
     group = gang(4, 0, "--stop", stop, stubborn=["master-0"])
@@ -542,7 +540,7 @@ def test_of_two_coordinators_the_old_one_has_ended_its_command_in_time(gang, rep
     group.runs(1)
 
 
-@pytest.mark.parametrize("stopping", ["master-0", slow("worker-1")])
+@pytest.mark.parametrize("stopping", ["master-0", "worker-1"])
 def test_a_pod_that_its_kubelet_stops_does_not_outlive_its_epoch(gang, stopping):
     """Its kubelet may give it minutes, but a new coordinator does not wait for that."""
     group = gang(4, stubborn=["master-0", "worker-1"])
@@ -559,7 +557,6 @@ def test_a_pod_that_its_kubelet_stops_does_not_outlive_its_epoch(gang, stopping)
     assert group.last() == (0, "master-0 was deleted")
 
 
-@pytest.mark.programs
 def test_what_was_sent_before_a_partition_and_comes_after_it_does_no_harm(gang):
     group = gang(4)
     for turn in range(2):

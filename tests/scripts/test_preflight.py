@@ -52,6 +52,7 @@ def test_a_check_that_is_no_shell_text_fails_the_pod(ask) -> None:
     assert ask("if then").returncode not in (0, 10, 20)
 
 
+@pytest.mark.programs  # goes by the clock
 def test_a_check_that_hangs_sends_the_pod_elsewhere(ask) -> None:
     began = time.monotonic()
     # In a container all ends with the script; here its output must be nobody's.

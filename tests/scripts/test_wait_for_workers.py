@@ -172,6 +172,7 @@ def test_hosts_that_do_not_answer_delay_the_others_by_seconds(gate, sshd, run, p
     assert final == [f"etcompile:   127.0.0.3: port {port} does not accept"] * 40
 
 
+@pytest.mark.programs  # goes by the clock
 def test_a_host_that_is_there_is_asked_once(gate, run, port, shell):
     # A fork a host takes its time. The loop is the same text in every shell: one of them runs it as
     # often as in the largest job.
