@@ -45,6 +45,10 @@ if "mix_stderr" in inspect.signature(CliRunner).parameters:
     )
     Result.output = property(lambda done: done.stdout + done.stderr)  # type: ignore[method-assign]
 
+for _variable in ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_DIFF_BASE_SHA"):
+    # The pull request that these tests run for is not one to a repository of a test.
+    os.environ.pop(_variable, None)
+
 pytest_plugins = ["browsers.fixtures", "controlplane.fixtures", "consumers.fixtures"]
 
 _SYSTEM = os.environ.get("ETCOMPILE_SBIN", "/usr/local/sbin:/usr/sbin:/sbin")

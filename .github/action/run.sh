@@ -28,6 +28,7 @@ capacity=()
 [ -z "${ETCOMPILE_CAPACITY:-}" ] || capacity=(--capacity "$ETCOMPILE_CAPACITY")
 
 output=${ETCOMPILE_OUTPUT:-}
+against=${ETCOMPILE_AGAINST:-${ETCOMPILE_BASE:-}}
 changed=false
 code=0
 
@@ -87,12 +88,21 @@ case ${ETCOMPILE_MODE:=check} in
           state="\`$output\` is not up to date: render it and commit that"
           echo "::error title=etcompile::$output is not up to date: render it and commit that"
           ;;
-        *) state="\`$output\` cannot be compared" ;;
+        *)
+          state="the change of \`$output\` is refused"
+          echo "::error title=etcompile::the change of $output is refused"
+          ;;
       esac
       [ "$code" = 0 ] || cat "$scratch/diff" "$scratch/why" >"$scratch/said"
       [ "$code" = 0 ] || cat "$scratch/said"
     fi
     write_summary "$state" diff "$scratch/said"
+    # What merging would do, as far as the summary has room for it.
+    if [ -n "$output" ] && [ -n "$against" ]; then
+      run diff --against "$against" -o markdown --exit-zero >"$scratch/changes" 2>/dev/null || true
+      size=$(cat "$summary" "$scratch/changes" | wc -c)
+      [ "$size" -gt "$longest" ] || cat "$scratch/changes" >>"$summary"
+    fi
     ;;
   render)
     if [ -z "$output" ]; then
@@ -110,7 +120,6 @@ case ${ETCOMPILE_MODE:=check} in
     write_summary "$state" "" "$scratch/said"
     ;;
   diff)
-    against=${ETCOMPILE_AGAINST:-${ETCOMPILE_BASE:-}}
     run diff --against "${against:-HEAD~1}" ${capacity[@]+"${capacity[@]}"} -o markdown \
       >"$scratch/diff" 2>"$scratch/said" || code=$?
     cat "$scratch/said" >&2

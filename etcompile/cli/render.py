@@ -15,13 +15,17 @@ from etcompile.cli.configured import CompilingCommand, of
 from etcompile.cli.options import CompileOptions, LayoutOptions, compiler_options
 from etcompile.cli.reporting import compiled, notices, refuses, report, write
 from etcompile.compiler import Compilation
-from etcompile.diagnostics import RefusedError
+from etcompile.diagnostics import RefusedError, codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
 
 if TYPE_CHECKING:
     from etcompile.diagnostics import Diagnostic
     from etcompile.emit.output_state import Comparison
 
+_FETCH = (
+    "fetch the history (actions/checkout: fetch-depth: 0; GitLab: GIT_DEPTH: 0), or name another"
+    " revision with --against"
+)
 _LONGEST_DIFF = 200
 """Lines that `--check` shows of all files."""
 
@@ -64,10 +68,15 @@ class _Options(CompileOptions, frozen=True, kw_only=True):
     check: bool = option(
         help="With -d: write nothing. Show which files are out of date; exit with 1 if any is."
     )
+    against: str | None = option(
+        metavar="REV",
+        help="With --check: also refuse changes that objects rendered at this Git revision cannot"
+        " take.  [default: the base of the pull request, if GitHub or GitLab names one]",
+    )
     force: bool = option(help="With -d: overwrite files that were edited by hand.")
     replaced: bool = option(
         "--replace",
-        help="With -d: write changes that Kubernetes refuses on a live object, which you delete"
+        help="With -d: accept changes that Kubernetes refuses on a live object, which you delete"
         " yourself.",
     )
 
@@ -85,8 +94,10 @@ def command(ctx: click.Context, options: _Options) -> None:
         refuse_without("-d DIR", "check", "force", "replaced", "split", "layout")
     elif options.output != "yaml":
         raise click.UsageError("-o is the format of standard output: leave out -d DIR")
-    if options.check and (options.force or options.replaced):
-        raise click.UsageError("--check writes nothing: leave out --force and --replace")
+    if options.check and options.force:
+        raise click.UsageError("--check writes nothing: leave out --force")
+    if not options.check:
+        refuse_without("--check", "against")
     chosen = compiler_options(options)
     # Before anything is read: that the output folder is not read would be reported first.
     refusal = None
@@ -157,13 +168,29 @@ def output_files(compilation: Compilation, options: _Options) -> dict[str, str]:
 
 def _check(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
     """Shows what is not up to date; the exit code."""
-    from etcompile.emit.directory import refusals
+    from etcompile.compiler.previous import replacements, replacements_since
+    from etcompile.emit.directory import refusal, refusals
     from etcompile.emit.output_state import compare
+    from etcompile.load.revision import RevisionError, base
 
     comparison = compare(output, files)
-    problems = refusals(output, comparison, force=True)
+    version, replaced = compilation.settings.kubernetes_version, options.replaced
+    inputs = [Path(path) for path in compilation.files if path != "-"]
+    refused = refusal(output, inputs, reads_only=True)
+    problems = [*refusals(output, comparison, force=True), *([refused] if refused else ())]
+    if not problems:
+        problems = replacements(output, comparison, files, version, replaced=replaced)
+        try:
+            if (revision := base(options.against, Path.cwd())) is not None:
+                more = replacements_since(revision, output, files, version, replaced=replaced)
+                known = {problem.message for problem in problems}
+                problems += (problem for problem in more if problem.message not in known)
+        except RevisionError as error:
+            option = "--against" if options.against else "the base of the pull request"
+            facts = {"option": option, "problem": error, "advice": _FETCH}
+            problems.append(diagnose(codes.OPTION, None, **facts))
     report((*compilation.findings, *problems), options)
-    if problems:
+    if refuses(problems, options):
         return REFUSED
     if not comparison.equal and not options.quiet:
         lines = _difference(output, comparison, files)
@@ -171,7 +198,9 @@ def _check(compilation: Compilation, output: Path, files: dict[str, str], option
     if notices(options):
         state = "up to date"
         if not comparison.equal:
-            state = "out of date: run etcompile render and commit the result"
+            by_hand = comparison.edited or comparison.damage
+            what = "render --force, which discards edits," if by_hand else "render"
+            state = f"out of date: run etcompile {what} and commit the result"
         click.echo(f"{output}: {state}", err=True)
     return 0 if comparison.equal else DIFFERENT
 

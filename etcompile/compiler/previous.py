@@ -8,6 +8,7 @@ whose text changes are read: after a scale-out that is not one Pod.
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from etcompile.check.output_rules import identity
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.message_text import excerpts
 from etcompile.emit import HEADER
-from etcompile.emit.output_state import Comparison
+from etcompile.emit.output_state import Comparison, compare
 from etcompile.k8s.path import value_path
 from etcompile.load import Document, Limits, access, parse
+from etcompile.load.revision import Revision, RevisionError, unpack
 from etcompile.model import protocol
 from etcompile.model.run_identity import is_only_another_run
 from etcompile.plan.updates import Change, changes
@@ -39,10 +41,12 @@ def replacements(
     version: str,
     *,
     replaced: bool = False,
+    shown: str | None = None,
 ) -> list[Diagnostic]:
     """What is to be said about the objects that rendering over a folder changes.
 
     Args:
+        shown: The folder as messages name it.
         files: What is to be written: texts by path.
         version: The Kubernetes version. What it does not accept cannot be a live object.
         replaced: Somebody deletes the objects that cannot change: warn about these only.
@@ -72,7 +76,7 @@ def replacements(
     # One diagnostic for each field and its two values, however many objects it is in.
     same: dict[tuple[str, ...], list[tuple[Document, Change]]] = {}
     for path, text in old.items():
-        for document in _read(str(directory / path), text, both):
+        for document in _read(f"{shown or directory}/{path}", text, both):
             value, standing = after.get(identity(document.data)), document.data
             if value is None or has_errors(kubernetes.check_object(document, version)):
                 continue
@@ -97,6 +101,24 @@ def replacements(
         documents = [document for document, _ in entries]
         problems.append(_diagnostic(documents, entries[0][1], replaced=replaced))
     return problems
+
+
+def replacements_since(
+    base: Revision, directory: Path, files: Mapping[str, str], version: str, *, replaced: bool
+) -> list[Diagnostic]:
+    """Return the same about the folder as it was at a revision.
+
+    Raises:
+        RevisionError: the folder is not in the repository, or cannot be read there.
+    """
+    inside = base.within(str(directory))
+    if inside is None:
+        raise RevisionError(f"{directory} is not in the repository {base.top}")
+    with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
+        unpack(base, [inside], Path(folder))
+        old, shown = Path(folder, inside), f"{base.name}:{inside}"
+        comparison = compare(old, files)
+        return replacements(old, comparison, files, version, replaced=replaced, shown=shown)
 
 
 def _bodies(files: Mapping[str, str]) -> set[str]:

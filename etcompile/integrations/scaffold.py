@@ -54,6 +54,7 @@ def repository_files(gitops: GitOps, name: str, **more: str) -> dict[str, str]:
         "package": f"etcompile=={__version__}" if IS_RELEASE else _UNRELEASED,
         "render": f"etcompile render {JOBS}/ --overlay {OVERLAY} -d {OUTPUT}",
         "check": f"etcompile check {JOBS}/ --overlay {OVERLAY}",
+        "diff": f"etcompile diff {JOBS}/ --overlay {OVERLAY}",
         "name": name,
         "revision": "main",
         "path": OUTPUT,

@@ -12,13 +12,23 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from etcompile.load.configuration import root_of
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LARGEST = 256 * 1024 * 1024
 """Bytes of all files together."""
 _FILES = ("100644", "100755", "100664")
 _LINK = "120000"
+
+
+_BASES = {
+    "GITHUB_BASE_REF": "origin/",
+    "CI_MERGE_REQUEST_DIFF_BASE_SHA": "",
+    "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "origin/",
+}
+"""Where CI names the base of a pull request, and what Git has before that name."""
 
 
 class RevisionError(Exception):
@@ -54,6 +64,30 @@ def revision(name: str, directory: Path) -> Revision:
     except RevisionError as error:
         raise RevisionError(f"'{name}' is no revision of {top}") from error
     return Revision(name, commit.decode().strip(), top)
+
+
+def base(name: str | None, directory: Path) -> Revision | None:
+    """Return the commit that a change is made to.
+
+    Args:
+        name: Any revision. If None, the commit at which HEAD has left the base of the pull request;
+            there is none without a repository, or if CI names no base.
+
+    Raises:
+        RevisionError: as for `revision`, or the history since the base is missing.
+    """
+    if name is not None:
+        return revision(name, directory)
+    names = (prefix + os.environ.get(variable, "") for variable, prefix in _BASES.items())
+    name = next((name for name in names if name not in _BASES.values()), None)
+    if name is None or not Path(root_of(os.path.realpath(directory)), ".git").exists():
+        return None
+    of = revision(name, directory)
+    try:
+        commit = _git(of.top, "merge-base", "HEAD", of.commit)
+    except RevisionError as error:
+        raise RevisionError(f"the history since '{name}' is not in {of.top}") from error
+    return structs.replace(of, commit=commit.decode().strip())
 
 
 def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = False) -> list[str]:

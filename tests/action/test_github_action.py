@@ -12,7 +12,7 @@ import yaml
 
 from capacity.clusters import gpu_cluster
 from etcompile.capacity.snapshot import of_objects, to_document
-from specs import scale_out, training_job
+from specs import scale_out, training_job, worker
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -51,6 +51,7 @@ class Runner:
             "RUNNER_TEMP": str(self.temp),
             **{f"GITHUB_{name}": str(file) for name, file in files.items()},
             **{name: _evaluated(value, known) for name, value in step["env"].items()},
+            **({"GITHUB_BASE_REF": "main"} if base else {}),
         }
         for name in ("PIP_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE", "HTTPS_PROXY", "https_proxy"):
             if name in os.environ:
@@ -159,6 +160,29 @@ def test_diff_shows_what_a_pull_request_changes(runner):
     assert done.returncode == 0, done.stderr
     assert runner.outputs["changed"] == "true"
     assert "bert-worker-2" in runner.summary
+
+
+def test_check_refuses_a_change_that_pods_of_the_base_cannot_take(runner):
+    assert runner.run(mode="render", output="out").returncode == 0
+    git(runner, "init", "-q")
+    git(runner, "add", "-A")
+    git(runner, "commit", "-q", "-m", "one")
+    git(runner, "update-ref", "refs/remotes/origin/main", "HEAD")
+    base = git(runner, "rev-parse", "HEAD").stdout.strip()
+    assert runner.run(output="out", base=base).returncode == 0
+    job = training_job("bert")
+    worker(job)["template"]["spec"]["containers"][0]["command"] = ["sleep", "1"]
+    runner.write("jobs/bert.yaml", job)
+    shutil.rmtree(runner.workspace / "out")
+    assert runner.run(mode="render", output="out").returncode == 0
+    git(runner, "commit", "-q", "-a", "-m", "two")
+    done = runner.run(output="out", base=base)
+    assert done.returncode == 2
+    assert "error[ET5008]" in done.stdout
+    assert "::error title=etcompile::the change of out is refused" in done.stdout
+    assert runner.summary.startswith("### etcompile check: the change of `out` is refused\n")
+    # What merging would do follows.
+    assert "bert-worker-0" in runner.summary.split("``````````")[-1]
 
 
 def test_a_snapshot_tells_whether_jobs_fit(runner):

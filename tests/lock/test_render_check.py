@@ -85,9 +85,8 @@ def test_what_render_would_not_overwrite_is_code_2(tmp_path: Path, job: Path) ->
     assert (result.exit_code, "ET5002" in result.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("option", ["--force", "--replace"])
-def test_what_writes_does_not_go_with_what_checks(job: Path, out: Path, option: str) -> None:
-    assert "Error: --check writes nothing" in render(job, "-d", out, "--check", option).stderr
+def test_what_writes_does_not_go_with_what_checks(job: Path, out: Path) -> None:
+    assert "Error: --check writes nothing" in render(job, "-d", out, "--check", "--force").stderr
 
 
 @pytest.mark.parametrize("option", ["--check", "--force", "--replace"])
