@@ -169,15 +169,13 @@ def output_files(compilation: Compilation, options: _Options) -> dict[str, str]:
 def _check(compilation: Compilation, output: Path, files: dict[str, str], options: _Options) -> int:
     """Shows what is not up to date; the exit code."""
     from etcompile.compiler.previous import replacements, replacements_since
-    from etcompile.emit.directory import refusal, refusals
+    from etcompile.emit.directory import refusals
     from etcompile.emit.output_state import compare
     from etcompile.load.revision import RevisionError, base
 
     comparison = compare(output, files)
     version, replaced = compilation.settings.kubernetes_version, options.replaced
-    inputs = [Path(path) for path in compilation.files if path != "-"]
-    refused = refusal(output, inputs, reads_only=True)
-    problems = [*refusals(output, comparison, force=True), *([refused] if refused else ())]
+    problems = list(refusals(output, comparison, force=True))
     if not problems:
         problems = replacements(output, comparison, files, version, replaced=replaced)
         try:

@@ -269,11 +269,10 @@ def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iter
         rf"""(^|[{{,]\s*)["']?kind["']?\s*:\s*["']?({names})["']?\s*([,}}#]|$)""", re.MULTILINE
     )
     files = (file for path in paths for file in sources(path, boundary).files)
-    known: dict[str, str | None] = {str(Path(boundary.root).parent): None}
     for file in files:
         if isinstance(file, Diagnostic) or (marked and not file.path.endswith(MARK)):
             continue  # whoever reads it reports it
-        if output_folder(str(Path(file.path).parent), known):
+        if output_folder(str(Path(file.path).parent), boundary.root):
             continue
         try:
             text = access.content(file.path, boundary, _GLANCE).decode(errors="replace")

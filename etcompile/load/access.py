@@ -17,12 +17,9 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 _NAME_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 """A folder on the way is passed through, and need not be listed."""
@@ -53,18 +50,17 @@ class Exclude(Struct, frozen=True):
     folder: str = "."
 
     def matches(self, path: str) -> bool:
-        """Return whether a path is excluded; that of a folder ends with `/`."""
+        """Return whether a file is excluded."""
         if not self.patterns:
             return False
         folder, name = os.path.split(path)
         inside = os.path.relpath(os.path.realpath(folder or "."), os.path.realpath(self.folder))
-        if inside.startswith(os.pardir):
-            return False
-        return _spec(self.patterns).match_file(os.path.join(inside, name))  # noqa: PTH118
+        matches: bool = _spec(self.patterns).match_file(os.path.join(inside, name))  # noqa: PTH118
+        return matches and not inside.startswith(os.pardir)
 
 
 @lru_cache
-def _spec(patterns: tuple[str, ...]) -> "GitIgnoreSpec":
+def _spec(patterns: tuple[str, ...]) -> Any:
     from pathspec import GitIgnoreSpec  # noqa: PLC0415 - few runs exclude anything
 
     return GitIgnoreSpec.from_lines(patterns)

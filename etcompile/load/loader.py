@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
@@ -250,12 +250,14 @@ def load(
         is_job: Whether a document is what output folders are rendered from.
     """
     own = None if output is None else os.path.realpath(os.fsdecode(output))
-    run = _Run(stdin, limits, own, folders={own: own} if own else {})
+    run = _Run(stdin, limits, own)
     for path in paths:
         run.add(os.fsdecode(path))
     has_jobs = any(map(is_job, run.documents))
     skipped = {each for each in run.outputs if has_jobs or (own and each not in run.named)}
-    run.add_outputs(skipped)
+    for folder, files in run.outputs.items():
+        for source in () if folder in skipped else files:
+            run.add_file(source, in_output=True)
     # A shell's glob names files of comments, too: with others that hold documents, they are fine.
     nothing = [] if any(run.fruitful.values()) else run.comments_only
     problems, others = (*run.diagnostics, *nothing), sorted(skipped - {own})
@@ -308,10 +310,9 @@ class _Run(Struct):
     blank: set[Identity | str] = field(default_factory=set)
     # ET1011 for each file that was named and holds comments, or a kustomization, and no more.
     comments_only: list[Diagnostic] = field(default_factory=list)
-    # The files of each output folder, those that a path lies in, and that of each folder.
+    # The files of each output folder, and those output folders that a path lies in.
     outputs: dict[str, list[SourceFile]] = field(default_factory=dict)
     named: set[str | None] = field(default_factory=set)
-    folders: dict[str, str | None] = field(default_factory=dict)
 
     def add(self, path: str) -> None:
         """Loads what one path names, but for what lies in output folders."""
@@ -322,24 +323,21 @@ class _Run(Struct):
             named = sources(path, self.limits.boundary)
             what = f"this {named.kind}"
             fruitful, blank = False, False
-            folder = folder_of(path)
-            # Nothing above the repository says what is in it.
-            self.folders.setdefault(os.path.dirname(root_of(folder)), None)  # noqa: PTH120
-            self.named.add(output_folder(folder, self.folders))
+            top = root_of(folder_of(path))
+            self.named.add(output_folder(folder_of(path), top))
             for source in named.files:
                 if isinstance(source, Diagnostic):
-                    if not (source.location and exclude.matches(f"{source.location.file}/")):
-                        self.diagnostics.append(source)
-                        fruitful = True
+                    self.diagnostics.append(source)
+                    fruitful = True
                     continue
                 if named.kind != "file" and exclude.matches(source.path):
                     continue
-                inside = output_folder(os.path.dirname(source.path), self.folders)  # noqa: PTH120
-                if inside is not None:
-                    self.outputs.setdefault(inside, []).append(source)
-                    fruitful = fruitful or inside != self.output
+                folder = os.path.dirname(source.path)  # noqa: PTH120
+                if output := output_folder(folder, top, self.output):
+                    self.outputs.setdefault(output, []).append(source)
+                    fruitful = fruitful or output != self.output
                     continue
-                self._add_file(source)
+                self.add_file(source)
                 fruitful = fruitful or self.fruitful[source.identity]
                 blank = blank or source.identity in self.blank
             if named.kind == "file" and not blank:
@@ -347,21 +345,19 @@ class _Run(Struct):
         if not fruitful:
             reported.append(diagnose(codes.NO_DOCUMENTS, Location(shown_path(path)), what=what))
 
-    def add_outputs(self, skipped: Collection[str]) -> None:
-        """Loads the objects in the other output folders."""
+    def add_file(self, source: SourceFile, *, in_output: bool = False) -> None:
+        """Loads a file that has not been loaded yet; of output, not the kustomizations."""
+        if source.identity in self.fruitful:
+            return
+        limit, boundary = self.limits.file_bytes, self.limits.boundary
+        data = file_bytes(source.path, source.shown, limit, boundary)
         known, reported = len(self.documents), len(self.diagnostics)
-        for source in (s for f, files in self.outputs.items() if f not in skipped for s in files):
-            self._add_file(source)
-        rendered = (structs.replace(each, in_output=True) for each in self.documents[known:])
-        self.documents[known:] = rendered
-        ours = (each for each in self.diagnostics[reported:] if each.code != _KUSTOMIZATION)
-        self.diagnostics[reported:] = ours
-
-    def _add_file(self, source: SourceFile) -> None:
-        if source.identity not in self.fruitful:
-            limit, boundary = self.limits.file_bytes, self.limits.boundary
-            data = file_bytes(source.path, source.shown, limit, boundary)
-            self._add_text(data, source.shown, source.relative, source.identity)
+        self._add_text(data, source.shown, source.relative, source.identity)
+        if in_output:
+            objects = self.documents[known:]
+            self.documents[known:] = (structs.replace(each, in_output=True) for each in objects)
+            problems = self.diagnostics[reported:]
+            self.diagnostics[reported:] = (p for p in problems if p.code != _KUSTOMIZATION)
 
     def _add_stdin(self) -> bool:
         if _STDIN not in self.fruitful:
@@ -499,8 +495,7 @@ def _left_out(file: str) -> str:
     add = "add apiVersion and kind"
     if file.startswith(("-", "<")):
         return add
-    pattern = re.sub(r"[\\*?\[\]!#]", r"\\\g<0>", Path(file).name)
-    exclude = f"exclude = [{json.dumps(pattern, ensure_ascii=False)}]"
+    exclude = f"exclude = [{json.dumps(Path(file).name, ensure_ascii=False)}]"
     return f"{add}; if the file is no Kubernetes object, write {exclude} into etcompile.toml"
 
 

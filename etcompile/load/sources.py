@@ -67,21 +67,19 @@ def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
     return Sources("file", (_file(path, os.path.basename(path), status),))  # noqa: PTH119
 
 
-def output_folder(folder: str, known: dict[str, str | None]) -> str | None:
+def output_folder(folder: str, top: str, own: str | None = None) -> str | None:
     """Return the output folder that a folder is or lies in, without links; None if there is none.
 
     Args:
-        known: The answers so far, by folder; it ends the search where it says None.
+        top: The folder above which nothing counts: the root of the repository.
+        own: An output folder even without a lock file.
     """
-    passed = [folder]
-    for place in upwards(os.path.realpath(folder)) if folder not in known else ():
-        if place not in known and os.path.lexists(os.path.join(place, LOCK)):  # noqa: PTH118
-            known[place] = place
-        passed.append(place)
-        if place in known:
+    for place in upwards(os.path.realpath(folder)):
+        if place == own or os.path.lexists(os.path.join(place, LOCK)):  # noqa: PTH118
+            return place
+        if place == top:
             break
-    known |= dict.fromkeys(passed, known.get(passed[-1]))
-    return known[folder]
+    return None
 
 
 def file_bytes(

@@ -173,7 +173,8 @@ def test_a_setting_of_render_is_a_parameter_unless_it_could_do_harm():
         for option in one.opts
         if option.startswith("--")
     }
-    of_output = {"output", "output-dir", "filename", "split", "layout", "check", "force", "replace"}
+    of_output = {"output", "output-dir", "filename", "split", "layout"}
+    of_output |= {"check", "against", "force", "replace"}
     talk = {"output-format", "color", "quiet"}
     # Templates are programs, which would run in Argo CD; Secrets would be in Git.
     harmful = {"templates", "allow-plain-secrets"}
