@@ -30,7 +30,7 @@ _PATIENT = hypothesis.settings(
     deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.register_profile("explore", _PATIENT)
-hypothesis.settings.register_profile("etcompile", _PATIENT, derandomize=True)
+hypothesis.settings.register_profile("etcompile", _PATIENT, derandomize=True, max_examples=40)
 hypothesis.settings.load_profile("etcompile")
 
 if yaml.__with_libyaml__:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etcompile
 from etcompile import Options, Settings
 from kubernetes_schemas import faults
+from randomness import examples
 from specs import by_name, compiled, scale_in, scale_out, training_job, worker
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +107,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
     return document
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(
     job=jobs(),
     add=st.integers(1, 5),
@@ -144,7 +145,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(200)
 @given(data=st.data())
 def test_a_job_with_any_value_in_any_place_gives_diagnostics_and_no_traceback(
     data: st.DataObject,

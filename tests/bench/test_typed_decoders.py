@@ -37,7 +37,10 @@ for thread in threads: thread.join()
 def typed_calls(path: Path) -> list[str]:
     """Calls inside functions that name a type to decode to, or build a decoder there."""
     found = []
-    for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+    text = path.read_text("utf-8")
+    if not any(word in text for word in ("decode", "convert", "Decoder")):
+        return found
+    for function in ast.walk(ast.parse(text)):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         for call in ast.walk(function):

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import etcompile
@@ -20,6 +20,7 @@ from etcompile.k8s.objects import may_have_namespace
 from etcompile.load import from_values
 from etcompile.model import SecretMode, Settings
 from etcompile.model.settings import SETTINGS
+from randomness import examples
 from specs import training_job
 
 BAD = {
@@ -77,7 +78,7 @@ def test_schema_has_the_same_form_of_images_as_the_check(image: str) -> None:
     assert (refusal("init_image", image or None) is None) == is_right
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @example("cluster-domain", ".")
 @example("kubectl-image", "")
 @example("run", "\n")

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.schemas import stored_schema
 from etcompile import data
 from etcompile.diagnostics import RULES, Diagnostic, Location, Severity, diagnose
 from etcompile.diagnostics.output import FORMATS, Audience, render, repository
+from randomness import examples
 
 HERE = Audience(root=Path("/repo"))
 WEIRD = [
@@ -297,7 +298,7 @@ def test_a_last_command_counts_what_github_does_not_show():
 # any ------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
+@examples(100)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_valid_json(diagnostics):
     text = told("json", *diagnostics)
@@ -307,7 +308,7 @@ def test_any_words_give_valid_json(diagnostics):
     json.dumps(document, ensure_ascii=False).encode()
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_valid_sarif(diagnostics):
     text = told("sarif", *diagnostics)
@@ -319,7 +320,7 @@ def test_any_words_give_valid_sarif(diagnostics):
     assert len(set(fingerprints(run))) == len(run["results"])
 
 
-@settings(deadline=None)
+@examples(100)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_something_that_reviewdog_reads(diagnostics):
     text = told("rdjson", *diagnostics)
@@ -333,7 +334,7 @@ def test_any_words_give_something_that_reviewdog_reads(diagnostics):
         assert entry.get("location", {"path": "a"})["path"]
 
 
-@settings(deadline=None)
+@examples(100)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_one_command_a_line(diagnostics):
     text = told("github", *diagnostics)
@@ -345,7 +346,7 @@ def test_any_words_give_one_command_a_line(diagnostics):
     assert "\x1b" not in text
 
 
-@settings(deadline=None)
+@examples(100)
 @given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_text_that_leaves_the_terminal_alone(diagnostics):
     text = told("text", *diagnostics)

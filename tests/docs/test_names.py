@@ -1,6 +1,7 @@
 """Modules and classes have the names that Kubernetes, controller-runtime and compilers use."""
 
 import ast
+import re
 from pathlib import Path
 
 import etcompile
@@ -32,10 +33,10 @@ def test_modules_are_called_by_nouns():
 
 def test_no_class_has_a_name_that_only_we_understand():
     found = [
-        f"{path.relative_to(ROOT)}: {node.name}"
+        f"{path.relative_to(ROOT)}: {name}"
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.ClassDef) and node.name.strip("_") in PRIVATE
+        for name in re.findall(r"^\s*class (\w+)", path.read_text("utf-8"), re.MULTILINE)
+        if name.strip("_") in PRIVATE
     ]
     assert found == []
 
@@ -51,7 +52,8 @@ def test_what_is_gone_through_is_called_what_it_is():
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if re.search(r"\bone\b", text := path.read_text("utf-8"))
+        for node in ast.walk(ast.parse(text))
         if is_called_one(node)
     ]
     assert found == [], "say what it is: a pod, a step, a document"

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from etcompile.backend.pod_fields import merged_variables
 from kubelet_rule import environment, expanded
+from randomness import examples
 from specs import kubeflow_job, launcher, replicas, training_job
 
 NAMES = ("A", "B", "C", "D", "E")
@@ -44,7 +45,7 @@ def entries(*names: str) -> st.SearchStrategy[list[dict[str, Any]]]:
     return chosen.flatmap(lambda found: st.tuples(*map(entry, found)).map(list))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(template=entries(*NAMES), job=plain(*NAMES), brought=st.sets(st.sampled_from(NAMES)))
 def test_each_name_once_comes_to_what_the_appended_list_comes_to(template, job, brought) -> None:
     before = {name: f"from-{name}" for name in brought}

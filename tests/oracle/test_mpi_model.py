@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gang_model
 import test_mpi_recordings as recorded
 from differences import Difference, Row
 from operator_recordings import Recording
+from randomness import examples
 from recordings import identity, unlisted
 from upstream_mpi import children
 
@@ -293,13 +294,13 @@ def everywhere(operator: str) -> frozenset[Difference]:
     return frozenset(found.union(*map(differences_of, SHAPES[operator])))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(v1_jobs())
 def test_any_job_of_the_training_operator_differs_only_as_listed(job: dict[str, Any]) -> None:
     assert not unlisted(differences_of(job), recorded.LISTED["training-operator"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(v2_jobs())
 def test_any_job_of_the_mpi_operator_differs_only_as_listed(job: dict[str, Any]) -> None:
     assert not unlisted(differences_of(job), recorded.LISTED["mpi-operator"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 import etcompile
 import gang_model
@@ -20,6 +20,7 @@ import test_training_operator_recordings as recorded
 import training_operator
 from differences import ABSENT, Difference
 from etcompile import Options
+from randomness import examples
 from recordings import unlisted
 from specs import kubeflow_job, replicas
 from training_operator import KINDS
@@ -259,7 +260,7 @@ def test_a_shape_without_a_recording_differs_only_as_listed(shape: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(data=st.data())
 def test_any_job_differs_only_as_listed(kind: str, data: st.DataObject) -> None:
     found = unlisted(differences_of(data.draw(jobs(kind))), recorded.LISTED)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import etcompile
@@ -11,6 +11,7 @@ import specs
 from etcompile import Options, backend, emit
 from etcompile.compiler.stored import read_patches, read_stored
 from etcompile.overlays.object_patches import patched_objects
+from randomness import examples
 
 WORDS = [
     *("metadata", "spec", "name", "labels", "annotations", "template", "containers", "volumes"),
@@ -68,7 +69,7 @@ def compilation(given: Any) -> Any:
 
 
 @example(NO_TEXT)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(overlay)
 def test_any_patch_is_applied_or_refused(given: Any) -> None:
     found = compilation(given)
@@ -86,7 +87,7 @@ def test_any_patch_is_applied_or_refused(given: Any) -> None:
             assert one == objects[one["kind"], one["metadata"]["name"]]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(values)
 def test_any_document_is_an_overlay_or_refused(value: Any) -> None:
     given = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
@@ -94,7 +95,7 @@ def test_any_document_is_an_overlay_or_refused(value: Any) -> None:
     compilation({**given, "settings": value, "namespace": value, "resources": value})
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @example("a" * 300)
 @example("a\0b")
 @example("\ud800")

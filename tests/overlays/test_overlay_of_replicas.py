@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import etcompile
@@ -15,6 +15,7 @@ from etcompile.load import Document
 from etcompile.overlays import PatchedObjects, object_patches, overlay_of
 from etcompile.overlays.object_patches import patched_objects
 from etcompile.overlays.overlay import Edit
+from randomness import examples
 
 OWN_LABELS = frozenset({"etcompile.dev/job", "training.kubeflow.org/replica-index"})
 VARIABLES = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(RANK)"}]
@@ -138,7 +139,7 @@ ONE_POD = {"kind": "Pod", "name": "*-worker-1"}
         {"target": {"kind": "Pod"}, "patch": {"metadata": {"annotations": {"a": "b"}}}},
     ],
 )
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.sampled_from(sorted(JOBS)), st.lists(entries, min_size=1, max_size=4))
 def test_patched_together_is_patched_each(kind: str, patches: list[dict[str, Any]]) -> None:
     made, edits = MADE[kind], edits_of(patches)

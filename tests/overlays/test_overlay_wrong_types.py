@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import etcompile
@@ -15,6 +15,7 @@ from etcompile.k8s.objects import is_custom
 from etcompile.k8s.quantity import number
 from etcompile.model import Settings
 from etcompile.model.settings import secret_mode
+from randomness import examples
 from specs import compiled, dlrover_type, elastic_job, kubeflow_job, replicas, training_job
 
 Path = tuple[str | int, ...]
@@ -86,7 +87,7 @@ def patched(name: str, kind: str, *patches: Any) -> etcompile.Compilation:
     return etcompile.compile([job], options)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(st.data())
 def test_any_wrong_type_is_refused_or_renders(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([*JOBS]))
