@@ -10,8 +10,8 @@ Before anything is written, each change of the plan is tried: a dry run meets th
 validation, admission and field owners as the write. Of many new objects that are alike, the Pods of
 a role, one is tried, and one deletion of each kind of a job, unless the cluster has policies that
 may tell them apart. What is to be replaced is tried under another name: an object must not be
-deleted for one that will be refused (reference/gitops.md 2.2). Whether the user may list and watch
-what the plan has to wait for is asked by a SelfSubjectAccessReview.
+deleted for one that will be refused (reference/gitops.md 2.2). SelfSubjectAccessReviews ask for the
+verbs of the real requests, and for those of the waits (`denied`).
 """
 
 import threading
@@ -33,7 +33,7 @@ from etcompile.plan.applysets import PART_OF
 from etcompile.plan.comparison import compared
 from etcompile.plan.field_values import Raw, changed_at, value_at
 from etcompile.plan.planner import Answer, Difference
-from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
+from etcompile.plan.step import DESTROYS, Action, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import Proposal
 from etcompile.rollout.machine.reasons import has_rule, is_barrier
 from etcompile.rollout.refusals import (
@@ -204,51 +204,85 @@ _REVIEW = {
 _WORKLOADS = frozenset({"Job", "Pod"})
 """Kinds that use a quota, and whose deletion takes a while and is followed."""
 _ACCOUNT = "serviceAccountName"
+_FOLLOW = ("list", "watch")
+_VERBS: dict[Action, tuple[str, ...]] = {
+    "create": ("patch", "create"),
+    "update": ("patch",),
+    "adopt": ("patch", "get"),
+    "release": ("patch",),
+    "delete": ("delete", "get"),
+    "replace": ("delete", "get", "patch", "create"),
+    "wait": (),
+}
+"""The verbs of the requests with which `Writer` does a step: it creates by server-side apply, and
+reads an object after it has requested its deletion."""
 
 
 def denied(cluster: Cluster, plan: Plan, concurrency: int, *, waits: bool) -> list[Refusal]:
-    """What a plan has to follow and its user may not, a refusal for each kind and namespace."""
-    followed: dict[tuple[str, str, str], ObjectRef] = {}
-    for step in plan.steps:
-        kind, action = step.ref.kind, step.action
-        becomes_ready = action in ("create", "update", "adopt") and has_rule(kind)
-        if (
-            action in ("replace", "wait")
-            or (action == "delete" and kind in _WORKLOADS)
-            or (becomes_ready and (waits or is_barrier(kind)))
-        ):
-            followed.setdefault((step.ref.api_version, kind, step.ref.namespace), step.ref)
+    """Return a refusal for each kind and namespace where the user lacks a verb the plan needs.
 
-    def may_not_follow(ref: ObjectRef) -> Refusal | None:
+    A dry run is not enough: it may use another verb than the write, and nothing tries a wait.
+    """
+    needed: dict[tuple[str, str, str], dict[str, list[ObjectRef]]] = {}
+    for step in plan.steps:
+        place = step.ref.api_version, step.ref.kind, step.ref.namespace
+        for verb in _verbs(step, waits=waits):
+            needed.setdefault(place, {}).setdefault(verb, []).append(step.ref)
+
+    def missing(verbs: Mapping[str, Sequence[ObjectRef]]) -> Refusal | None:
+        ref = next(iter(verbs.values()))[0]
         try:
             resource = cluster.resource(ref.api_version, ref.kind)
         except ClusterError as error:
             if error.not_found:
-                return None  # the plan makes the kind
+                return None  # the plan creates the kind
             raise
         scope = (ref.namespace or cluster.namespace) if resource.namespaced else ""
         attributes = {"group": ref.group, "resource": resource.plural, "namespace": scope}
-        missing = []
-        for verb in ("list", "watch"):
-            spec = {"resourceAttributes": {**attributes, "verb": verb}}
+
+        def may(verb: str, name: str = "") -> bool:
+            spec = {"resourceAttributes": {**attributes, "verb": verb, "name": name}}
             try:
                 answer = cluster.create({**_REVIEW, "spec": spec})
             except ClusterError as error:
                 if error.status not in (403, 404):
                     raise
-                return None  # nobody says so: the watch itself will tell
-            if not (answer.get("status") or {}).get("allowed"):
-                missing.append(verb)
-        if not missing:
+                return True  # nobody answers: the request itself will
+            return bool((answer.get("status") or {}).get("allowed"))
+
+        # A user may have the right for single names; lists and watches have none.
+        lacking = [
+            verb
+            for verb, refs in verbs.items()
+            if not may(verb)
+            and (verb in _FOLLOW or not all(may(verb, name) for name in {r.name for r in refs}))
+        ]
+        if not lacking:
             return None
         name = f"{resource.plural}.{ref.group}" if ref.group else resource.plural
         where, option = (f" in the namespace {scope}", f" -n {scope}") if scope else ("", "")
-        words = f"you are not allowed to {' or '.join(missing)} {name}{where}, which the plan needs"
-        hint = f"see: kubectl auth can-i {missing[-1]} {name}{option}"
+        words = f"you are not allowed to {' or '.join(lacking)} {name}{where}, which the plan needs"
+        hint = f"see: kubectl auth can-i {lacking[-1]} {name}{option}"
         return Refusal(ref, "cluster", (words,), hint=hint)
 
     with ThreadPoolExecutor(concurrency) as pool:
-        return [*filter(None, pool.map(may_not_follow, followed.values()))]
+        return [*filter(None, pool.map(missing, needed.values()))]
+
+
+def _verbs(step: Step, *, waits: bool) -> tuple[str, ...]:
+    """Return the verbs of a step's requests (`Writer`), and of the wait for its object."""
+    if step.needs or step.action not in _VERBS:
+        return ()
+    kind, action = step.ref.kind, step.action
+    if action == "create" and step.manifest is not None and wants_key_pair(step.manifest):
+        return ("create", "get")
+    becomes_ready = action in ("create", "update", "adopt") and has_rule(kind)
+    follows = (
+        action in ("replace", "wait")
+        or (action == "delete" and kind in _WORKLOADS)
+        or (becomes_ready and (waits or is_barrier(kind)))
+    )
+    return (*_VERBS[action], *(_FOLLOW if follows else ()))
 
 
 def refusals(

@@ -16,14 +16,22 @@ def rules(**fewer: tuple[str, ...]) -> list[dict[str, object]]:
     ] + [{"apiGroups": ["*"], "resources": ["roles", "rolebindings", "jobs"], "verbs": ["*"]}]
 
 
+def pod_uids(objects) -> dict[str, str]:
+    return {
+        name: value["metadata"]["uid"]
+        for name, value in objects().items()
+        if name.startswith("Pod/")
+    }
+
+
 MOST = ("get", "list", "watch", "create", "patch", "update", "delete")
 
 
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        ("create", 'cannot create resource "pods"'),
-        ("patch", 'cannot patch resource "pods"'),
+        ("create", "you are not allowed to create pods in the namespace {}"),
+        ("patch", "you are not allowed to patch pods in the namespace {}"),
         ("list", "you are not allowed to list pods in the namespace {}"),
         ("watch", "you are not allowed to watch pods in the namespace {}"),
     ],
@@ -51,10 +59,39 @@ def test_a_deletion_that_is_not_allowed_is_named_before_anything_is_written(
     user = as_user(rules(pods=verbs))
     for done in (user("apply", "jobs", "--prune"), user("delete", "jobs")):
         assert done.returncode == 6, done.stderr
-        assert 'cannot delete resource "pods"' in done.stderr
+        assert "you are not allowed to delete pods" in done.stderr
     assert writes() == before
     done = user("apply", "jobs", "--wait", "none")
     assert done.returncode == 0, done.stderr  # it deletes nothing, and needs no such right
+
+
+@pytest.mark.parametrize("missing", ["get", "create", "patch", "delete", "list", "watch"])
+@pytest.mark.parametrize("command", ["restart", "replace", "delete"])
+def test_pods_stay_if_a_verb_of_any_later_request_is_missing(
+    run, as_user, write, kubelet, objects, writes, command, missing
+):
+    """A command that deletes Pods needs the right to create them again, and to follow that."""
+    document = training_job(replicas=2)
+    write(document)
+    assert run("apply", "jobs").returncode == 0
+    before, pods = writes(), pod_uids(objects)
+    if command == "replace":
+        worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+        worker["containers"][0]["workingDir"] = "/data"
+        write(document)
+    user = as_user(rules(pods=tuple(verb for verb in MOST if verb != missing)))
+    arguments = {
+        "restart": ("restart", "mnist"),
+        "replace": ("apply", "jobs", "--replace"),
+        "delete": ("delete", "jobs", "--yes"),
+    }[command]
+    done = user(*arguments)
+    if command == "delete" and missing in ("create", "patch"):
+        assert done.returncode == 0, done.stderr  # it creates nothing
+        return
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert missing in done.stderr
+    assert (writes(), pod_uids(objects)) == (before, pods)
 
 
 def test_rights_for_single_names_are_enough(as_user, write, kubelet, writes):
