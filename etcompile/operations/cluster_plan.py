@@ -230,7 +230,9 @@ def proposal(
     proposed = structs.replace(
         proposed, steps=tuple(steps), cluster=cluster_identity(cluster), job_set=job_set
     )
-    proposed = within_quotas(proposed, beyond, partial(_quotas, cluster))
+    replaced = [step.ref for step in proposed.steps if step.action == "replace"]
+    ending = {reference(value).key: value for value in live.get(replaced)}
+    proposed = within_quotas(proposed, beyond | ending, partial(quotas, cluster))
     if server.denied:
         where = cluster.context or cluster.server
         facts = {"cluster": where, "problem": server.denied}
@@ -363,8 +365,8 @@ def _operated(
         yield Step("conflict", ref, (why,), job=group.title, needs="adopt")
 
 
-def _quotas(cluster: Cluster, namespace: str) -> Sequence[Object]:
-    """The ResourceQuotas of a namespace; none where they may not be read."""
+def quotas(cluster: Cluster, namespace: str) -> Sequence[Object]:
+    """Return the ResourceQuotas of a namespace; none where they may not be read."""
     try:
         return cluster.list(cluster.resource("v1", "ResourceQuota"), namespace).items
     except ClusterError as error:

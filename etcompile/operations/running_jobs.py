@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile import backend
 from etcompile.compiler.stored import StoredJobError
@@ -30,11 +30,12 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import written_record
 from etcompile.model.supervision import first_replica
-from etcompile.operations.cluster_plan import impossible, named_job
+from etcompile.operations.cluster_plan import impossible, named_job, quotas
 from etcompile.plan.owners import is_member, stranger
+from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import restart
 from etcompile.plan.scope import Rights
-from etcompile.plan.step import ObjectRef, reference
+from etcompile.plan.step import ObjectRef, Plan, reference
 from etcompile.rollout import Proposal
 from etcompile.rollout.inventory import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
@@ -92,6 +93,12 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         context=cluster.context or cluster.server,
         namespace=cluster.namespace,
     )
+    whole = Plan((*removed.steps, *created.steps), namespace=cluster.namespace)
+    ending = {ref.key: value for ref, value in live.items()}
+    checked = {
+        step.id: step for step in within_quotas(whole, ending, partial(quotas, cluster)).steps
+    }
+    created = structs.replace(created, steps=tuple(checked[step.id] for step in created.steps))
     changing = {
         step.ref for part in plans for step in part.steps if step.action in ("delete", "create")
     }

@@ -24,6 +24,7 @@ from etcompile.plan.schedule import Draft, in_turn, ordered
 from etcompile.plan.scope import Rights, is_named
 from etcompile.plan.step import (
     IDLE,
+    MISSING,
     Action,
     Declared,
     FieldChange,
@@ -231,7 +232,7 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
 # One object ---------------------------------------------------------------------------------------
 
 
-def created(desired: Object, ref: ObjectRef, reason: str = "it does not exist") -> Step:
+def created(desired: Object, ref: ObjectRef, reason: str = MISSING) -> Step:
     """The step for an object that does not exist."""
     return Step("create", ref, (Reason(reason),), manifest=_manifest(desired))
 

@@ -29,7 +29,7 @@ from etcompile.plan.groups import (
     toll,
 )
 from etcompile.plan.schedule import turns
-from etcompile.plan.step import ACTIONS, Plan
+from etcompile.plan.step import ACTIONS, MISSING, RUN_AGAIN, Plan
 
 # Text ---------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str
     mark = _painted(f"{style.mark:>3} {step.action:<8}", style.color, color=color)
     yield f"{group.number:>{width + 2}} {mark} {printable(group.title)}"
     indent = " " * (width + 16)
-    notes = list(group.first.reasons) if step.action != "create" or step.needs else []
+    notes = [reason for reason in group.first.reasons if reason not in (MISSING, RUN_AGAIN)]
     if step.action == "create" and step.manifest:
         notes = [words for words in (gist(step.manifest), *notes) if words]
     for note in notes:

@@ -1,8 +1,11 @@
-"""A plan and the quotas of its namespaces to what must be deleted first.
+"""Hold a plan against the quotas of its namespaces.
 
 A run that takes the place of another needs quota for both. If there is none, the old Pods are
 deleted first, if that frees enough; otherwise the plan is refused: a gang that runs is never ended
-for one that cannot exist. The API server's dry run does not know: it looks at one Pod at a time.
+for one that cannot exist. That holds for a new run, for Pods that are replaced, and for a restart.
+New Pods that even an empty quota could not hold are refused, too. Where others use the quota,
+nobody knows when they end: the plan says that it may wait. The API server's dry run does not know
+any of this: it looks at one Pod at a time.
 """
 
 from collections import defaultdict
@@ -13,66 +16,73 @@ from msgspec import structs
 from etcompile.k8s.objects import Object
 from etcompile.k8s.quota_usage import plain, shortages, total_usage, usage
 from etcompile.plan.schedule import in_turn, ring
-from etcompile.plan.step import ObjectKey, Plan, Reason, Step
+from etcompile.plan.step import DESTROYS, ObjectKey, Plan, Reason, Step
 
 Read = Callable[[str], Sequence[Object]]
 """Reads the ResourceQuotas of a namespace."""
 
 
 def within_quotas(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
-    """The plan with what must be deleted first, or refused where there would be no room.
+    """Return the plan with deletions that come first, or refused where there would be no room.
 
     Args:
-        live: By key, the live objects that are not declared.
+        live: By key, the live objects that the plan deletes or replaces, or leaves behind.
     """
     created: dict[str, list[Step]] = defaultdict(list)
-    deleted: dict[str, list[Step]] = defaultdict(list)
+    ended: dict[str, list[Step]] = defaultdict(list)
     for step in plan.steps:
-        if step.action in ("create", "delete"):
-            side = created if step.action == "create" else deleted
-            side[step.ref.namespace or plan.namespace or ""].append(step)
+        namespace = step.ref.namespace or plan.namespace or ""
+        if step.action in ("create", "replace") and _is_workload(step) and step.manifest:
+            created[namespace].append(step)
+        if step.action in DESTROYS:
+            ended[namespace].append(step)
     behind = _left_behind(plan, live)
     steps = {step.id: step for step in plan.steps}
-    for namespace in created.keys() & (deleted.keys() | behind.keys()):
-        workloads = [step for step in created[namespace] if _is_workload(step) and step.manifest]
-        first = [step for step in deleted[namespace] if _is_workload(step)]
-        if not workloads or not (first or namespace in behind):
-            continue
-        wanted = [step.manifest for step in created[namespace] if step.manifest is not None]
-        freed = [live[step.ref.key] for step in deleted[namespace] if step.ref.key in live]
-        quotas = read(namespace)
+    for namespace, workloads in created.items():
+        first = [step for step in ended[namespace] if _is_workload(step)]
+        there = [
+            (step.job, live.get(step.ref.key_in(plan.namespace or "default"))) for step in first
+        ]
+        freed = [value for _, value in there if value is not None]
+        wanted = [step.manifest for step in workloads if step.manifest is not None]
         short = [
             each
-            for quota in quotas
-            for each in shortages(quota, wanted, total_usage(freed if first else (), quota["spec"]))
+            for quota in read(namespace)
+            for each in shortages(quota, wanted, total_usage(freed, quota["spec"]))
         ]
-        if not short:
+        lasting = [each for each in short if each.lasts]
+        if short and not lasting:
+            if old := [step for step in first if step.action == "delete"]:
+                steps = _deleted_first(steps, old, f"it goes first: {short[0]}")
             continue
-        if not first:
-            refused, worst = behind[namespace], short[0]
-            words = (
-                "the Services of the job would be switched from the running Pods to Pods that"
-                " cannot be created; with --prune, the old Pods are deleted first"
-            )
-        elif not any(shortage.lasts for shortage in short):
-            steps = _deleted_first(steps, first, f"it goes first: {short[0]}")
+        if not lasting:
             continue
-        else:
-            # A run that is over is not ended by anything.
-            refused = {
-                step.job
-                for step in deleted[namespace]
-                if step.ref.key in live and "pods" in usage(live[step.ref.key])
-            }
-            worst = next(shortage for shortage in short if shortage.lasts)
+        # Of runs that are over, nothing is ended.
+        ending = {job for job, value in there if value is not None and "pods" in usage(value)}
+        ending &= {step.job for step in workloads}
+        refused, worst, words = set[str | None](), lasting[0], ""
+        if ending:
+            refused = ending
             words = (
                 f"the plan frees only {plain(worst.freed)}, so the old Pods would be deleted for"
                 " new ones that cannot be created"
             )
+        elif namespace in behind:
+            refused = behind[namespace]
+            words = (
+                "the Services of the job would be switched from the running Pods to Pods that"
+                " cannot be created; with --prune, the old Pods are deleted first"
+            )
+        elif never := [each for each in lasting if each.wanted > each.most]:
+            refused, worst = {step.job for step in workloads}, never[0]
+            words = f"it allows {plain(worst.most)} in all"
         for step in workloads:
             if step.job in refused:
                 why = (Reason(f"{worst}; {words}"),)
-                steps[step.id] = structs.replace(steps[step.id], why=why, needs="room")
+                steps[step.id] = structs.replace(step, why=why, changes=(), needs="room")
+            elif not refused and step.action == "create":
+                why = (Reason(f"it may have to wait: {worst}"),)
+                steps[step.id] = structs.replace(step, why=why)
     if tuple(steps.values()) == plan.steps or ring(steps.values()) is not None:
         return plan
     return structs.replace(plan, steps=tuple(in_turn(steps.values())))

@@ -17,7 +17,9 @@ from etcompile.plan.mounts import ReadPods, held
 from etcompile.plan.planner import created
 from etcompile.plan.schedule import Draft, in_turn, ordered
 from etcompile.plan.step import (
+    MISSING,
     REMOVES,
+    RUN_AGAIN,
     ObjectKey,
     Plan,
     Reason,
@@ -32,7 +34,6 @@ _ADOPT = Remedy("adopt", "--adopt deletes it anyway")
 EMPTY_INVENTORY = "nothing of the job is left in this inventory"
 """Why the parent of an ApplySet is deleted by a step of its own."""
 
-_RUN_AGAIN = "its job is run again"
 _KEYS_OF_RECORD = frozenset({"done", "phase", "record"})
 """The keys of the record of a run; a person may write `done`."""
 
@@ -155,7 +156,7 @@ def restart(
         applied=(job,) if applied else (),
         declared={ref.key for ref in wanted},
         context=context,
-        reason=_RUN_AGAIN,
+        reason=RUN_AGAIN,
     ).steps
     # A Pod that is in the way and must not be deleted.
     removed = [conflict(step, *step.why) if step.action == "unmanaged" else step for step in steps]
@@ -163,7 +164,7 @@ def restart(
     present = {reference(value) for _, value in going}
     drafts = []
     for ref, value in wanted.items():
-        step = created(value, ref, _RUN_AGAIN if ref in present else "it does not exist")
+        step = created(value, ref, RUN_AGAIN if ref in present else MISSING)
         drafts.append(Draft(structs.replace(step, job=member), value))
     forgotten = []
     for record in records:

@@ -53,6 +53,9 @@ Until = Literal["ready", "gone", "drained"]
 """What a wait is for: the Pod is Ready; the object does not exist any more; or its work has left a
 Pod that is no longer on the host list, which shows in nothing, so that only its limit ends it."""
 
+MISSING, RUN_AGAIN = "it does not exist", "its job is run again"
+"""Reasons to create an object, which a plan for people leaves out."""
+
 Need = Literal["replace", "replace-data", "adopt", "take-ownership", "room"]
 """The option without which a step is refused; or room in a quota, which no option gives."""
 

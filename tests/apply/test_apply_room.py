@@ -109,6 +109,48 @@ def test_a_run_that_would_not_fit_ends_nothing(run, job, kubelet, objects, write
     assert (writes(), names(objects, "Pod")) == (before, pods)
 
 
+@pytest.mark.parametrize("command", ["restart", "replace"])
+def test_run_is_not_ended_if_a_lowered_quota_cannot_hold_it_again(
+    run, write, kubelet, objects, writes, quota, command
+):
+    document = training_job(replicas=2)
+    write(document)
+    assert run("apply", "jobs").returncode == 0
+    quota(1)
+    before, pods = writes(), names(objects, "Pod")
+    if command == "replace":
+        worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+        worker["containers"][0]["workingDir"] = "/data"
+        write(document)
+    arguments = ("restart", "mnist") if command == "restart" else ("apply", "jobs", "--replace")
+    done = run(*arguments)
+    assert (done.returncode, done.stderr.count("error[ET8022]")) == (6, 1), done.stderr
+    assert "the quota small has 0 pods left" in done.stderr
+    assert (writes(), names(objects, "Pod")) == (before, pods)
+
+
+def test_restart_under_a_full_quota_uses_what_the_old_pods_free(run, job, kubelet, objects, quota):
+    job(replicas=2)
+    assert run("apply", "jobs").returncode == 0
+    before = {name: one["metadata"]["uid"] for name, one in objects().items() if "Pod/" in name}
+    quota(3)
+    done = run("restart", "mnist", "--timeout", "60s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = {name: one["metadata"]["uid"] for name, one in objects().items() if "Pod/" in name}
+    assert before.keys() == after.keys()
+    assert not set(before.values()) & set(after.values())
+
+
+def test_first_apply_above_the_quota_is_refused_before_any_write(run, job, writes, quota):
+    job(replicas=4)
+    quota(3)
+    planned = run("diff", "jobs")
+    assert "5 are needed; it allows 3 in all" in planned.stdout
+    done = run("apply", "jobs")
+    assert (done.returncode, done.stderr.count("error[ET8022]")) == (6, 1), done.stderr
+    assert writes() == []
+
+
 def test_a_run_without_room_beside_the_old_one_cuts_nothing_off(
     run, job, kubelet, objects, writes, quota
 ):
@@ -158,7 +200,7 @@ def test_a_dry_run_says_what_a_full_quota_would_refuse(run, job, kubelet, writes
     quota(0)
     done = run("apply", "jobs", "--dry-run=server")
     assert done.returncode == 6
-    assert "exceeded quota: small" in done.stderr
+    assert "the quota small has 0 pods left, and 3 are needed" in done.stderr
     assert writes() == []
 
 

@@ -39,9 +39,9 @@ def test_a_quota_is_told_at_the_end_also_if_only_what_is_wrong_is_told(
 ):
     quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
     control_plane.ask(
-        "POST", quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}
+        "POST", quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "41"}}}
     )
-    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "3"}, "used": {"pods": "0"}})
+    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "41"}, "used": {"pods": "38"}})
     job(replicas=40)
     done = run("apply", "jobs", "-q", "--timeout", "12s")
     assert done.returncode == 3

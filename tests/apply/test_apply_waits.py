@@ -98,10 +98,14 @@ def test_an_event_explains_what_a_pod_does_not_know_of_itself(
 def test_a_quota_is_waited_for_and_said(start, run, job, kubelet, control_plane, namespace):
     job(replicas=2)
     quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}
     control_plane.ask("POST", quotas, quota)
     # The controller that counts is not there: a quota without a count refuses everything.
-    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "1"}, "used": {"pods": "0"}})
+    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "3"}, "used": {"pods": "2"}})
+    planned = run("diff", "jobs")
+    assert (
+        "it may have to wait: the quota small has 1 pods left, and 3 are needed" in planned.stdout
+    )
     started = start("apply", "jobs")
     seen = []
     for line in started.stdout:

@@ -104,7 +104,11 @@ def test_running_pods_do_not_go_for_one_that_cannot_be_made() -> None:
     assert (refused.ref.name, refused.needs) == ("new", "room")
     assert "has 0 requests.cpu left, and 2 are needed" in refused.reasons[0]
     over = planned(pod("old", phase="Failed"), quota=quota, containers=[big])
+    assert "it allows 1 in all" in over.refused[0].reasons[0]  # room will never come
+    quota = full({"requests.cpu": "3"}, {"requests.cpu": "2"})
+    over = planned(pod("old", phase="Failed"), quota=quota, containers=[big])
     assert over.refused == ()  # nothing ends, so it may wait for room
+    assert "it may have to wait" in over.steps[1].reasons[0]
 
 
 @pytest.mark.parametrize(
