@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from apply.policies import deny
 from specs import training_job
 
 MERGE = "application/merge-patch+json"
@@ -368,3 +369,20 @@ def test_a_field_that_the_api_server_drops_is_reported(run, write, kubelet, obje
         assert done.stderr.count("ET8029") == 1, done.stderr
         assert "does not keep spec.hostnameOverride of a Pod" in done.stderr
     assert "hostnameOverride" not in objects()["Pod/mnist-worker-0"]["spec"]
+
+
+def test_apply_that_is_denied_after_its_first_write_ends_with_6(
+    run, job, control_plane, namespace, writes
+):
+    """Codes 4, 5 and 7 promise that nothing was changed."""
+    condition = (
+        "(has(request.dryRun) && request.dryRun) || object.metadata.name != 'mnist-worker-1'"
+    )
+    remove = deny(control_plane, namespace, condition, "not for real")
+    job(replicas=2)
+    done = run("apply", "jobs", "--wait", "none")
+    remove()
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert "not for real" in done.stdout + done.stderr
+    assert "create Pod" in done.stdout.split("not done:")[1]
+    assert writes() != []

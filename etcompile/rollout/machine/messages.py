@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic
-from etcompile.exitcodes import INTERRUPTED, NOT_READY
+from etcompile.exitcodes import CLUSTER, INTERRUPTED, NOT_READY
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
@@ -258,9 +258,11 @@ class Outcome(Struct, frozen=True):
 
     @property
     def code(self) -> int:
-        """The exit code."""
+        """The exit code; the codes that promise that nothing was changed only if that is true."""
         if self.interrupted:
             return INTERRUPTED
+        if self.refusals and (self.done or self.deleted):
+            return CLUSTER
         if self.refusals:
             return min(refusal.code for refusal in self.refusals)
         return NOT_READY if self.unready or self.left or self.timed_out else 0
