@@ -130,7 +130,8 @@ class Machine:
             changed=lambda target: self._settle(target.key),
             command=self._commands.append,
             seen=seen or {},
-            deciding=(deciding or {}) if choices.wait == "complete" else {},
+            deciding=deciding or {},
+            until_end=choices.wait == "complete",
         )
 
     def begin(self, now: float) -> list[Command]:

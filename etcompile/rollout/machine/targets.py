@@ -131,8 +131,8 @@ class Targets:
         waits: Whether all is to be ready; else only what others cannot do without.
         changed: Is called for each target whose state has changed, or may have.
         command: Takes what has to be done: to follow objects, and to say something of one.
-        deciding: By job, sets of names of which all in one must end for the run to succeed; empty
-            where to be ready is enough.
+        deciding: By job, sets of names of which all in one must end for the run to succeed.
+        until_end: Wait for the end of runs; else to be ready is enough.
     """
 
     def __init__(
@@ -145,6 +145,7 @@ class Targets:
         command: Callable[[Command], None],
         seen: Mapping[Key, ObjectState],
         deciding: Mapping[str, tuple[tuple[str, ...], ...]],
+        until_end: bool,
     ) -> None:
         self._plan = plan
         self._namespace = namespace
@@ -152,7 +153,10 @@ class Targets:
         self._changed = changed
         self._command = command
         self._before = seen
-        self._deciding = deciding
+        self._deciding = deciding if until_end else {}
+        self._deciders = {
+            job: {name for group in groups for name in group} for job, groups in deciding.items()
+        }
         self._running: set[Key] = set()
         """Pods that were there before: a watcher may replace one that fails."""
         self._over: set[str | None] = set()
@@ -264,7 +268,8 @@ class Targets:
                 if failed := next((t for t in befores if t and t.state == "failed"), None):
                     words = f"it depends on {failed.ref.kind} {failed.ref.name}, which failed"
             if words is not None:
-                self._look(target, ObjectState("failed", words), now)
+                over = target.observed.over
+                self._look(target, ObjectState("failed", words, over=over), now)
         for target in self._targets.values():
             lasts = target.state == "waiting" and now - target.since >= _LASTING
             if lasts and target.why and target.why != target.reported:
@@ -278,7 +283,7 @@ class Targets:
 
     def unready(self) -> Iterator[Unready]:
         """The objects that are not as they should be."""
-        # A job whose other Pods work is not to be restarted.
+        # A job whose other Pods work is not to be restarted, unless its run has failed.
         working = {
             target.job
             for target in self._targets.values()
@@ -288,7 +293,8 @@ class Targets:
             if target.state != "good":
                 words = target.why or "its state is not known yet"
                 failed = target.state == "failed"
-                over = target.observed.over and target.job not in working
+                decides = target.ref.name in self._deciders.get(target.job or "", ())
+                over = target.observed.over and (decides or target.job not in working)
                 yield Unready(target.ref, words, failed, target.job, over)
 
     def _must_be_ready(self, step: Step) -> bool:
