@@ -260,6 +260,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@pytest.mark.programs  # goes by the clock
 def test_workers_train_to_the_end_although_one_and_the_master_are_lost(
     folder: Path, python: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

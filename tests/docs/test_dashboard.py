@@ -185,6 +185,7 @@ def test_the_types_of_grafana_read_all_of_it(installed: Callable[[str], None]) -
     assert lost == [".panels[1].targets[0].exp", ".panels[1].gridPosition"]
 
 
+@pytest.mark.programs  # waits for Prometheus
 def test_a_real_prometheus_answers_each_query(require: Callable[..., str], tmp_path: Path) -> None:
     program = require("prometheus", which="prometheus")
     watching = watcher(Mock(), Choices(None), identity="test")

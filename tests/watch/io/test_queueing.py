@@ -67,7 +67,7 @@ def test_a_later_wish_takes_the_place_of_an_earlier_one():
     thread.join(0.3)
     assert taken == []
     queue.close()
-    thread.join(5)
+    thread.join(60)
     assert taken == [None]
 
 
