@@ -88,6 +88,7 @@ def test_only_the_steps_that_publish_may_write() -> None:
         "sign": {"attestations", "id-token", "packages"},
         "publish": {"id-token"},
         "chart": {"id-token", "packages"},
+        "krew": set(),
         "page": {"contents"},
     }
     # Code of the repository and of packages runs only where nothing can be written; that of the
@@ -96,6 +97,7 @@ def test_only_the_steps_that_publish_may_write() -> None:
         "build",
         "single",
         "images",
+        "krew",
     ]
     used = [step.get("uses", step.get("run", "")) for step in jobs["images"]["steps"]]
     runs = [index for index, step in enumerate(used) if "docker run" in step]
@@ -159,7 +161,7 @@ def test_a_release_waits_for_the_tests() -> None:
     assert jobs["images"]["needs"] == "attest"
     assert jobs["sign"]["needs"] == "images"
     assert jobs["chart"]["needs"] == "sign"
-    assert set(jobs["page"]["needs"]) == {"publish", "chart"}
+    assert set(jobs["page"]["needs"]) == {"publish", "chart", "krew"}
 
 
 def test_the_images_of_a_release_are_those_that_are_baked() -> None:
