@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from etcompile.diagnostics import Diagnostic
     from etcompile.emit.output_state import Comparison
 
-_FETCH = (
-    "fetch the history (actions/checkout: fetch-depth: 0; GitLab: GIT_DEPTH: 0), or name another"
-    " revision with --against"
-)
 _LONGEST_DIFF = 200
 """Lines that `--check` shows of all files."""
 
@@ -185,7 +181,8 @@ def _check(compilation: Compilation, output: Path, files: dict[str, str], option
                 problems += (problem for problem in more if problem.message not in known)
         except RevisionError as error:
             option = "--against" if options.against else "the base of the pull request"
-            facts = {"option": option, "problem": error, "advice": _FETCH}
+            advice = "fetch it, or name another revision with --against"
+            facts = {"option": option, "problem": error, "advice": advice}
             problems.append(diagnose(codes.OPTION, None, **facts))
     report((*compilation.findings, *problems), options)
     if refuses(problems, options):

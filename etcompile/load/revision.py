@@ -62,7 +62,7 @@ def revision(name: str, directory: Path) -> Revision:
     try:
         commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
     except RevisionError as error:
-        raise RevisionError(f"'{name}' is no revision of {top}") from error
+        raise RevisionError(f"'{name}' is no revision of {top}{_remedy(top)}") from error
     return Revision(name, commit.decode().strip(), top)
 
 
@@ -86,8 +86,15 @@ def base(name: str | None, directory: Path) -> Revision | None:
     try:
         commit = _git(of.top, "merge-base", "HEAD", of.commit)
     except RevisionError as error:
-        raise RevisionError(f"the history since '{name}' is not in {of.top}") from error
+        problem = f"the history since '{name}' is not in {of.top}{_remedy(of.top)}"
+        raise RevisionError(problem) from error
     return structs.replace(of, commit=commit.decode().strip())
+
+
+def _remedy(top: Path) -> str:
+    if _git(top, "rev-parse", "--is-shallow-repository").strip() != b"true":
+        return ""
+    return ", a shallow clone: fetch all (actions/checkout: fetch-depth: 0; GitLab: GIT_DEPTH: 0)"
 
 
 def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = False) -> list[str]:

@@ -179,6 +179,8 @@ def test_shallow_clone_has_one_error_with_the_remedy(
     assert done.stderr.count("error[") == 1
     assert "fetch-depth: 0" in done.stderr
     assert "GIT_DEPTH: 0" in done.stderr
+    other = run(tmp_path / "shallow", "etcompile diff jobs --against origin/nowhere")
+    assert "fetch-depth: 0" in other.stderr
 
 
 def test_folder_outside_of_a_repository_has_no_base(clone: Path, tmp_path: Path) -> None:
