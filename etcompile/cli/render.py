@@ -175,12 +175,12 @@ def _check(compilation: Compilation, output: Path, files: dict[str, str], option
     if not problems:
         problems = replacements(output, comparison, files, version, replaced=replaced)
         try:
-            if (revision := base(options.against, Path.cwd())) is not None:
+            if (revision := base(options.against, output)) is not None:
                 more = replacements_since(revision, output, files, version, replaced=replaced)
                 known = {problem.message for problem in problems}
                 problems += (problem for problem in more if problem.message not in known)
         except RevisionError as error:
-            option = "--against" if options.against else "the base of the pull request"
+            option = "--against" if options.against is not None else "the base of the pull request"
             advice = "fetch it, or name another revision with --against"
             facts = {"option": option, "problem": error, "advice": advice}
             problems.append(diagnose(codes.OPTION, None, **facts))

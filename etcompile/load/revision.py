@@ -66,23 +66,24 @@ def revision(name: str, directory: Path) -> Revision:
     return Revision(name, commit.decode().strip(), top)
 
 
-def base(name: str | None, directory: Path) -> Revision | None:
+def base(name: str | None, output: Path) -> Revision | None:
     """Return the commit that a change is made to.
 
     Args:
         name: Any revision. If None, the commit at which HEAD has left the base of the pull request;
-            there is none without a repository, or if CI names no base.
+            there is none if CI names no base, or the output folder is in no repository.
 
     Raises:
         RevisionError: as for `revision`, or the history since the base is missing.
     """
     if name is not None:
-        return revision(name, directory)
+        return revision(name, Path.cwd())
     names = (prefix + os.environ.get(variable, "") for variable, prefix in _BASES.items())
     name = next((name for name in names if name not in _BASES.values()), None)
-    if name is None or not Path(root_of(os.path.realpath(directory)), ".git").exists():
+    top = Path(root_of(os.path.realpath(output.parent)))
+    if name is None or not (top / ".git").exists():
         return None
-    of = revision(name, directory)
+    of = revision(name, top)
     try:
         commit = _git(of.top, "merge-base", "HEAD", of.commit)
     except RevisionError as error:
