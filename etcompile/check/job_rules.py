@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.path import dotted
 from etcompile.launch.commands import launch_program, may_launch
-from etcompile.model import InPlace, Job, Member, Role, protocol
+from etcompile.model import InPlace, Job, Member, Origin, Role, protocol
 from etcompile.model.supervision import SUPERVISOR_PORT
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -88,8 +88,8 @@ def check_longest_name(job: Job, highest_index: int) -> list[Diagnostic]:
     return [diagnose(codes.NAME_TOO_LONG, job.origin.locate("metadata", "name"), **facts)]
 
 
-def check_name(name: str, place: Location) -> list[Diagnostic]:
-    """What is wrong with the name of a job, which stands at that place."""
+def check_name(name: str, origin: Origin) -> list[Diagnostic]:
+    """What is wrong with the name of the job that a document describes."""
     if _LABEL.fullmatch(name):
         return []
     if "." in name:
@@ -100,6 +100,7 @@ def check_name(name: str, place: Location) -> list[Diagnostic]:
         problem = "it ends with '-'"
     else:
         problem = "it contains other characters"
+    place = origin.locate("metadata", "name")
     return [diagnose(codes.JOB_NAME, place, name=name, problem=problem)]
 
 

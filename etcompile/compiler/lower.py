@@ -22,7 +22,7 @@ from etcompile.frontends.kind import MULTIKUEUE
 from etcompile.k8s.objects import may_have_namespace
 from etcompile.load import Document
 from etcompile.load.loader import as_written
-from etcompile.model import Intent, Job
+from etcompile.model import Intent, Job, Origin
 from etcompile.naming import Natural, natural
 
 Managed = Literal["refuse", "compile", "skip"]
@@ -134,7 +134,7 @@ def _lowered(
     # What needs no valid document is reported with what its schema refuses.
     named = kind.problems(document)
     if kind.pod_templates and document.name:
-        named += check_name(document.name, document.locate(("metadata", "name")))
+        named += check_name(document.name, Origin(document))
     if has_errors(problems):
         return None, [as_written(document, problem) for problem in [*problems, *named]]
     value, notes = kind.lowered(document)

@@ -32,6 +32,9 @@ class Row(Struct, frozen=True):
     whole: bool = False
 
 
+_ROWS = msgspec.json.Decoder(tuple[Row, ...])
+
+
 class Change(Struct, frozen=True):
     """A change that is refused, or that restarts a container in place.
 
@@ -57,7 +60,7 @@ class Change(Struct, frozen=True):
 def rows() -> dict[tuple[str, str], tuple[tuple[KeyedPath, Row], ...]]:
     """The fields with a rule and their rows, by API group and kind."""
     by_kind: dict[tuple[str, str], list[tuple[KeyedPath, Row]]] = {}
-    for row in msgspec.convert(table()["changes"], tuple[Row, ...]):
+    for row in _ROWS.decode(msgspec.json.encode(table()["changes"])):
         fields = [(tuple(field.replace("[", ".[").split(".")), row) for field in row.fields]
         by_kind.setdefault((row.group, row.kind), []).extend(fields)
     return {kind: tuple(fields) for kind, fields in by_kind.items()}
