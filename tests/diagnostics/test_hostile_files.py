@@ -22,6 +22,7 @@ spec:
               command: COMMAND
               env: ENV
 """
+FIELD = "              x: "
 BROKEN = "\n x: {\n# a_token\n"
 LINES = (
     *("value: ", "#- name: a_token\n", "# etcompile: ignore[ET2040]\n", "{{ ", "${A-", "[", "{a: "),
@@ -48,10 +49,10 @@ def job(image='"a:1"', command="[train]", env="[]", more="") -> str:
 def cases():
     for unit in LINES:
         yield f"file of {unit!r}", lambda n, unit=unit: repeated(unit, n) + BROKEN
-        field = "              x: "
+
         yield (
             f"value of {unit!r}",
-            lambda n, unit=unit: job(more=field + repeated(unit, n) + BROKEN),
+            lambda n, unit=unit: job(more=FIELD + repeated(unit, n) + BROKEN),
         )
     for unit in WORDS:
         yield (
