@@ -5,6 +5,7 @@ Pod's overhead, and limits where there are no requests. The operators' sums leav
 that (reference/training-operator.md 7, defect 17).
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,14 @@ from etcompile.k8s import quantity
 
 Amounts = dict[str, Decimal]
 
+_DEVICES = (
+    # Resources of which a process takes one, by vendor, and whether torchrun counts them by itself.
+    (r"nvidia\.com/(gpu(\.shared)?|mig-.+)|amd\.com/(gpu|[sdqc]px_nps\d)", True),
+    (r"gpu\.intel\.com/(i915|xe)|habana\.ai/gaudi|huawei\.com/Ascend.+", True),
+    (r"cambricon\.com/(mlu|MLU)\w*|(mthreads|metax-tech)\.com/gpu|hygon\.com/dcunum", True),
+    (r"google\.com/tpu|aws\.amazon\.com/(neuron|neuroncore|neurondevice)", False),
+)
+"""Others, such as nvidia.com/gpumem and aliyun.com/gpu-mem, are shares of one device."""
 _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 _BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
 
@@ -100,20 +109,67 @@ def _text(name: str, amount: Decimal) -> str:
     return str(number)
 
 
-def gpus(container: Mapping[str, Any], *, slices: bool = False) -> int:
-    """How many GPUs a container has, by its requests, else by its limits; 0 for none.
+def gpus(container: Mapping[str, Any]) -> int:
+    """How many GPUs the operators see in a container's requests, else its limits; 0 for none.
 
-    The operators look for "gpu" in the names of resources (reference/trainer-v2.md 5.1,
+    They look for "gpu" in the names of resources (reference/trainer-v2.md 5.1,
     reference/training-operator.md 2). An amount of 0 is no GPU.
-
-    Args:
-        slices: Whether `nvidia.com/mig-*` counts: CUDA sees a GPU, the operators do not.
     """
     for field in ("requests", "limits"):
         amounts = container.get("resources", {}).get(field, {})
         # Beside nvidia.com/gpu there may be nvidia.com/gpumem, which is memory.
         for name in sorted(amounts, key=lambda name: not name.endswith("/gpu")):
-            is_gpu = "gpu" in name.lower() or (slices and name.startswith("nvidia.com/mig-"))
-            if is_gpu and (count := int(quantity.number(amounts[name]) or 0)) > 0:
+            if "gpu" in name.lower() and (count := int(quantity.number(amounts[name]) or 0)) > 0:
                 return count
     return 0
+
+
+def devices(container: Mapping[str, Any], *, counted: bool = False) -> dict[str, int]:
+    """The devices that a container requests: resource to number.
+
+    Args:
+        counted: Only those that torchrun counts by itself.
+    """
+    resources = container.get("resources", {})
+    amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    forms = [form for form, is_counted in _DEVICES if is_counted or not counted]
+    numbers = {
+        name: int(quantity.number(amount) or 0)
+        for name, amount in amounts.items()
+        if any(re.fullmatch(form, name) for form in forms)
+    }
+    return {name: number for name, number in numbers.items() if number > 0}
+
+
+def claimed(
+    container: Mapping[str, Any], spec: Mapping[str, Any], claims: Mapping[tuple[str, str], Any]
+) -> int | None:
+    """How many devices the resource claims of a container give it; None if that is not known.
+
+    Args:
+        spec: The PodSpec.
+        claims: The specs of ResourceClaims and of what ResourceClaimTemplates make, by kind and
+            name.
+    """
+    total = 0
+    entries = {entry["name"]: entry for entry in spec.get("resourceClaims") or ()}
+    for use in container.get("resources", {}).get("claims") or ():
+        entry = entries.get(use["name"], {})
+        template = ("ResourceClaimTemplate", str(entry.get("resourceClaimTemplateName")))
+        claim = claims.get(template) or claims.get(
+            ("ResourceClaim", str(entry.get("resourceClaimName")))
+        )
+        for request in (claim or {"devices": {"requests": [{"allocationMode": "All"}]}}).get(
+            "devices", {}
+        ).get("requests") or ():
+            if use.get("request") in (None, request.get("name")):
+                # `exactly` since v1beta2; one of several alternatives is chosen by the scheduler.
+                choices = request.get("firstAvailable") or [request.get("exactly") or request]
+                counts = {
+                    0 if choice.get("allocationMode") == "All" else choice.get("count") or 1
+                    for choice in choices
+                }
+                if len(counts) > 1 or 0 in counts:
+                    return None
+                total += counts.pop()
+    return total

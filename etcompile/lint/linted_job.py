@@ -17,7 +17,7 @@ from msgspec import Struct
 from etcompile.diagnostics import Location, Source, ValuePath
 from etcompile.k8s.path import value_at
 from etcompile.k8s.quantity import number
-from etcompile.k8s.requests import gpus
+from etcompile.k8s.requests import claimed, devices
 from etcompile.launch.commands import LAUNCHERS
 from etcompile.launch.shell import commands, whole_number
 from etcompile.model import Job, Role, Settings
@@ -31,11 +31,6 @@ _LAUNCHERS = frozenset(LAUNCHERS) - {"torchrun"}
 HOST = "kubernetes.io/hostname"
 """The label that each node has for itself."""
 
-_ACCELERATORS = re.compile(
-    # Extended resources of the device plugins of NVIDIA, AMD, Intel, Google, AWS, Habana, Huawei.
-    r"nvidia\.com/(gpu|mig-.+)|amd\.com/gpu|gpu\.intel\.com/(i915|xe)|google\.com/tpu"
-    r"|aws\.amazon\.com/(neuron|neuroncore|neurondevice)|habana\.ai/gaudi|huawei\.com/Ascend.+"
-)
 _NPROC = "nproc_per_node"
 _TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
 _TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -237,14 +232,24 @@ def passed(pods: RolePods) -> dict[str, tuple[str, Option]]:
     return values
 
 
-def accelerators(container: Value) -> dict[str, int]:
-    """The devices that a container requests: resource to number."""
-    resources = container.get("resources", {})
-    amounts = {**resources.get("requests", {}), **resources.get("limits", {})}
-    counts = {
-        name: number(value) for name, value in amounts.items() if _ACCELERATORS.fullmatch(name)
-    }
-    return {name: int(count) for name, count in counts.items() if count}
+def devices_of(job: LintedJob, pods: RolePods) -> tuple[int | None, str]:
+    """How many devices a Pod's main container has, None if a claim hides that, and their name."""
+    if pods.main.get("resources", {}).get("claims"):
+        claims: dict[tuple[str, str], Any] = {}
+        for source in job.others:
+            kind, spec = str(source.data.get("kind")), source.data.get("spec") or {}
+            if kind.startswith("ResourceClaim"):
+                name = str((source.data.get("metadata") or {}).get("name"))
+                claims[kind, name] = spec.get("spec") if kind.endswith("Template") else spec
+        return claimed(pods.main, pods.spec, claims), "claimed devices"
+    found = devices(pods.main)
+    what = "GPUs" if all(map(is_gpu, found)) else f"devices ({', '.join(found)})"
+    return sum(found.values()), what
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a device is a GPU or a part of one."""
+    return "gpu" in resource or "/mig-" in resource
 
 
 def limit(container: Value, resource: str) -> Decimal | None:
@@ -281,14 +286,14 @@ class Processes(Struct, frozen=True):
 
 def processes(job: LintedJob, pods: RolePods) -> Processes | None:
     """How many processes train in each Pod, where something says so in numbers."""
-    devices = gpus(pods.main, slices=True)
+    known = sum(devices(pods.main, counted=True).values())
     for started in pods.commands:
         if not _runs_torch(started):
             continue
         option = next((option for option in started.options if option.name == _NPROC), None)
         said = option.value if option else variables(pods.main).get("PET_NPROC_PER_NODE")
         if said in ("auto", "gpu"):
-            return Processes(devices, f"{devices} GPUs", torch=True) if devices else None
+            return Processes(known, f"{known} GPUs", torch=True) if known else None
         count = whole_number(said or "")
         if count is None:
             return None

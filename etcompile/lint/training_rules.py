@@ -12,14 +12,15 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.path import value_at
 from etcompile.k8s.quantity import number
 from etcompile.k8s.references import claim_of
-from etcompile.k8s.requests import gpus
+from etcompile.k8s.requests import devices
 from etcompile.launch.shell import whole_number
 from etcompile.lint.linted_job import (
     HOST,
     LintedJob,
     RolePods,
-    accelerators,
     checkpoints,
+    devices_of,
+    is_gpu,
     is_on_one_node,
     is_one_per_node,
     is_pytorch,
@@ -57,13 +58,13 @@ def no_shared_memory(job: LintedJob) -> Iterator[Diagnostic]:
             for option in loaders
             if (count := whole_number(option.value or ""))
         ]
-        devices = gpus(pods.main, slices=True)
+        count = sum(n for name, n in devices(pods.main).items() if is_gpu(name))
         if counted:
             needed = counted[0]
-        elif devices > 1:
+        elif count > 1:
             # One process a GPU: NCCL passes data between those of a node by shared memory.
-            needed = f"NCCL between {devices} GPUs"
-        elif devices:
+            needed = f"NCCL between {count} GPUs"
+        elif count:
             needed = "the data loaders of a training on a GPU"
         else:
             continue
@@ -153,24 +154,31 @@ def gpu_without_memory(job: LintedJob) -> Iterator[Diagnostic]:
     """A container with an accelerator that does not say how much memory it needs."""
     for pods in job.pods:
         for container in pods.containers:
-            devices = accelerators(container)
-            if devices and not requests(pods, container, "memory"):
-                device, count = next(iter(devices.items()))
+            found = devices(container)
+            if found and not requests(pods, container, "memory"):
+                device, count = next(iter(found.items()))
                 place = pods.place_in(container, "resources", key=True)
                 facts = {"container": container["name"], "device": device, "count": count}
                 yield diagnose(codes.GPU_WITHOUT_MEMORY, place, **facts)
 
 
 def more_processes_than_gpus(job: LintedJob) -> Iterator[Diagnostic]:
-    """More processes in a Pod than it has GPUs."""
+    """Another number of processes in a Pod than it has devices, or than anybody can count."""
     for pods in job.pods:
-        count, running = gpus(pods.main, slices=True), processes(job, pods)
+        (count, devices), running = devices_of(job, pods), processes(job, pods)
         # Several processes of Horovod or MPI may share a GPU, where they do without NCCL.
-        if running and running.torch and 0 < count < running.count:
-            option = running.option
-            place = option.place if option else pods.place_in(pods.main, "resources", key=True)
-            facts = {"said": running.said, "gpus": "1 GPU" if count == 1 else f"{count} GPUs"}
-            yield diagnose(codes.MORE_PROCESSES_THAN_GPUS, place, role=pods.role.name, **facts)
+        if running is None or not running.torch or count in (0, running.count):
+            continue
+        option = running.option
+        place = option.place if option else pods.place_in(pods.main, "resources", key=True)
+        facts = {"role": pods.role.name, "said": running.said, "devices": devices.partition(" ")[0]}
+        if count is None:
+            yield diagnose(codes.UNCOUNTED_DEVICES, place, **facts)
+            continue
+        few = count < running.count
+        facts["gpus"] = "1 GPU" if count == 1 and devices == "GPUs" else f"{count} {devices}"
+        code = codes.MORE_PROCESSES_THAN_GPUS if few else codes.FEWER_PROCESSES_THAN_GPUS
+        yield diagnose(code, place, **facts)
 
 
 _BACKENDS = frozenset({"backend", "dist_backend", "distributed_backend", "ddp_backend"})
@@ -180,7 +188,7 @@ _BACKENDS = frozenset({"backend", "dist_backend", "distributed_backend", "ddp_ba
 def nccl_without_gpu(job: LintedJob) -> Iterator[Diagnostic]:
     """The backend NCCL in Pods without a device."""
     for pods in job.pods:
-        if accelerators(pods.main) or pods.main.get("resources", {}).get("claims"):
+        if devices(pods.main) or pods.main.get("resources", {}).get("claims"):
             continue
         for option in pods.options:
             if option.name in _BACKENDS and option.value == "nccl":

@@ -157,6 +157,25 @@ ROOMY = {"volumeMounts": [AT_SHM]}
 SHARED = {"volumes": [SHM]}
 CLAIM = {"persistentVolumeClaim": {"claimName": "data"}}
 TORCHRUN = {"command": ["torchrun", "--nproc-per-node=4", "train.py"]}
+V1_37 = Settings(kubernetes_version="1.37")
+
+
+def claiming(name: str) -> list[Value]:
+    """A job whose devices come from a ResourceClaimTemplate."""
+    container = {**TORCHRUN, "resources": {"claims": [{"name": "gpus"}], "limits": MEMORY}}
+    return job(container, {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": name}]})
+
+
+def claim_template(**request: Any) -> Value:
+    """The ResourceClaimTemplate `four`."""
+    return {
+        "apiVersion": "resource.k8s.io/v1" if "exactly" in request else "resource.k8s.io/v1beta1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "four", "namespace": "ml"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", **request}]}}},
+    }
+
+
 SPOT = {"nodeSelector": {"karpenter.sh/capacity-type": "spot"}}
 HOST = {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
 APART = {
@@ -291,6 +310,38 @@ CASES: dict[str, list[Case]] = {
             job({**limits(gpu=4, memory="8Gi"), **TORCHRUN, **ROOMY}, SHARED),
             "--nproc-per-node=4",
             "--nproc-per-node 4, and 2 GPUs",
+        ),
+        *(
+            Case(
+                job({**TORCHRUN, **limits(memory="8Gi", **{name: 2})}),
+                job({**TORCHRUN, **limits(memory="8Gi", **{name: 4})}),
+                "--nproc-per-node=4",
+                f"--nproc-per-node 4, and 2 devices ({name})",
+            )
+            for name in ("habana.ai/gaudi", "aws.amazon.com/neuron", "huawei.com/Ascend910")
+        ),
+    ],
+    "ET9015": [
+        Case(
+            job({**limits(gpu=8, memory="8Gi"), **TORCHRUN, **ROOMY}, SHARED),
+            job({**limits(gpu=4, memory="8Gi"), **TORCHRUN, **ROOMY}, SHARED),
+            "--nproc-per-node=4",
+            "--nproc-per-node 4, and 8 GPUs",
+        ),
+        Case(
+            [*claiming("four"), claim_template(exactly={"deviceClassName": "gpu", "count": 8})],
+            [*claiming("four"), claim_template(exactly={"deviceClassName": "gpu", "count": 4})],
+            "--nproc-per-node=4",
+            "8 claimed devices",
+            V1_37,
+        ),
+    ],
+    "ET9016": [
+        Case(
+            claiming("elsewhere"),
+            [*claiming("four"), claim_template(exactly={"deviceClassName": "gpu", "count": 4})],
+            "--nproc-per-node=4",
+            settings=V1_37,
         ),
     ],
     "ET9012": [

@@ -3,7 +3,7 @@
 reference/training-operator-pytorchjob.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -13,7 +13,7 @@ from etcompile.frontends import hosts
 from etcompile.frontends.annotations import FLAG, GATED, gate_timeout
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
-from etcompile.k8s.requests import gpus
+from etcompile.k8s.requests import devices
 from etcompile.launch.commands import command_words
 from etcompile.launch.shell import whole_number
 from etcompile.model import Bounds, Env, IndexedEnv, Origin, Port, Role, Success, Variable
@@ -175,10 +175,15 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
         main = replica.template.main_container
         words = " ".join(command_words(main))
         runs = "torchrun" in words or "torch.distributed.run" in words
-        if runs and "nproc" not in words and not gpus(main, slices=True):
+        if runs and "nproc" not in words and not _has_devices(main):
             place = replica.origin.locate(key=True)
             yield diagnose(codes.PROCESS_PER_PROCESSOR, place, where=replica.type)
             return
+
+
+def _has_devices(container: Mapping[str, Any]) -> bool:
+    """Whether torchrun counts devices, of resources or of claims."""
+    return bool(devices(container, counted=True) or container.get("resources", {}).get("claims"))
 
 
 def _no_rendezvous(spec: Spec) -> Iterator[Diagnostic]:
