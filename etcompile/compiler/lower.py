@@ -61,6 +61,10 @@ def lower(
                     others.append(document)
                 namespaced = may_have_namespace(document.data)
                 problems = check_object(document, kubernetes_version, namespaced=namespaced)
+                for path, inner in frontends.jobs_inside(document.data):
+                    facts = {"kind": inner, "outer": document.label}
+                    place = document.locate(path)
+                    problems.append(diagnose(codes.JOB_INSIDE, place, **facts))
             if document.is_rendered:  # whoever rendered it knows
                 problems = [each for each in problems if each.code != codes.KUBERNETES_UNKNOWN_KIND]
             diagnostics += problems
@@ -162,11 +166,8 @@ def unknown_version(document: Document) -> list[Diagnostic]:
         return [diagnose(codes.MISSPELT_GROUP, place, **facts, meant=meant)]
     group = version.partition("/")[0]
     known = frontends.kinds_of(group)
-    # A Notebook is an object of another program; an unknown job would be missing.
-    meant_kind = closest(name, known)
-    if known and (group != frontends.SHARED_GROUP or name.endswith("Job") or meant_kind):
-        of_group = f"the kinds of this group are {', '.join(known)}"
-        advice = f"did you mean '{meant_kind}'?" if meant_kind else of_group
-        facts = {"group": group, "kind": name, "advice": advice}
+    # A misspelt job would be missing. Others are for their own programs, such as a Notebook.
+    if meant_kind := closest(name, known):
+        facts = {"group": group, "kind": name, "meant": meant_kind}
         return [diagnose(codes.UNKNOWN_KIND, document.locate(("kind",)), **facts)]
     return []

@@ -9,11 +9,14 @@ and the model, nothing else. What kinds of several systems share is in the modul
 import functools
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from etcompile.diagnostics import ValuePath
 from etcompile.diagnostics.spelling import probably
 from etcompile.frontends.kind import Kind, names_of
 
@@ -21,6 +24,7 @@ __all__ = [
     "Kind",
     "find",
     "jobs_called",
+    "jobs_inside",
     "kinds",
     "kinds_of",
     "meant_version",
@@ -50,6 +54,34 @@ def jobs_called(word: str) -> tuple[Kind, ...]:
         for known in kinds()
         if known.pod_templates and called in names_of(known.api_version, known.name.lower())
     )
+
+
+_GROUPS = ("kubeflow.org", "kai.alibabacloud.com", "elastic.iml.github.io")
+_KIND = re.compile(r"""\bkind["']?[ \t]*:[ \t]*["']?(\w+)""")
+_NO_JOBS = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition"})
+"""Kinds in which what looks like a job is data for a program that is not known."""
+
+
+def jobs_inside(data: Any) -> Iterator[tuple[ValuePath, str]]:
+    """The jobs that another object holds, as a workflow does: where each stands, and its kind."""
+    if data.get("kind") not in _NO_JOBS:
+        for key, value in data.items():
+            yield from _jobs_in(value, (key,))
+
+
+def _jobs_in(value: Any, path: ValuePath) -> Iterator[tuple[ValuePath, str]]:
+    names: list[str] = []
+    if isinstance(value, str) and "spec" in value and any(group in value for group in _GROUPS):
+        names = [
+            name for name in _KIND.findall(value) if any(k.pod_templates for k in _named(name))
+        ]
+    elif isinstance(value, dict) and "spec" in value:
+        kind = find(str(value.get("apiVersion")), str(value.get("kind")))
+        names = [kind.name] if kind and kind.pod_templates else []
+    yield from ((path, name) for name in dict.fromkeys(names))
+    if not names and isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _jobs_in(inner, (*path, key))
 
 
 def is_known(name: str) -> bool:
@@ -100,10 +132,6 @@ def meant_version(api_version: str, name: str) -> str | None:
         if not slash or brand in group.split(".") or probably(group, (own,)):
             return kind.api_version
     return None
-
-
-SHARED_GROUP = "kubeflow.org"
-"""An API group in which other programs have kinds too, such as Notebook and Profile."""
 
 
 def kinds_of(group: str) -> tuple[str, ...]:

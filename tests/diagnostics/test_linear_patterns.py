@@ -23,7 +23,7 @@ from etcompile import data
 from etcompile.diagnostics import credentials
 from etcompile.failures import causes
 from etcompile.frontends.dlrover import elastic_pods
-from etcompile.k8s import images
+from etcompile.k8s import images, requests
 
 PACKAGE = Path(etcompile.__file__).parent
 USES = ("search", "match", "fullmatch", "sub", "split", "findall", "finditer")
@@ -89,6 +89,9 @@ BUILT = {
     ],
     ("frontends.dlrover.elastic_pods", "master_notes"): list,  # the same
     ("k8s.images", "reference_problem"): lambda: [Pattern(images._DIGEST, 0, "fullmatch")],
+    ("k8s.requests", "devices"): lambda: [
+        Pattern(form, 0, "fullmatch") for form, _ in requests._DEVICES
+    ],
     ("k8s.validation.engine", "_places"): of_rules,
     # All patterns that modules pass on are seen there.
     ("frontends.annotations", "matching"): list,

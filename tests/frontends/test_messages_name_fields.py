@@ -189,9 +189,8 @@ def test_128_kib_with_the_name_is_the_most(length: int, count: int) -> None:
 @pytest.mark.parametrize(("length", "count"), [(131071, 0), (131072, 1)])
 def test_argument_above_128_kib_is_an_error_at_its_place(field, length, count) -> None:
     job = training_job()
-    words = (
-        {"command": ["sh", "-c", "x" * length]} if field == "command" else {"args": ["x" * length]}
-    )
+    long = "x" * length
+    words = {"command": ["sh", "-c", long]} if field == "command" else {"args": [long]}
     worker(job)["template"]["spec"]["containers"] = [container(**words)]
     found = too_long(job)
     assert len(found) == count

@@ -201,3 +201,43 @@ def test_kinds_of_other_programs_in_the_group_of_jobs_pass_through(kind: str, co
     found = etcompile.compile([value, training_job()])
     assert code in {one.code for one in found.diagnostics}
     assert found.ok == (value in [*found.objects]) == (code == "ET4003")
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["trainer.kubeflow.org/v1alpha1", "kubeflow.org/v2", "kai.alibabacloud.com/v1alpha1"],
+)
+def test_later_kind_of_a_known_group_passes_and_names_its_operator(version):
+    value = {"apiVersion": version, "kind": "OptimizationJob", "metadata": {"name": "n"}}
+    found = etcompile.compile([value, training_job()])
+    assert found.ok
+    assert value in [*found.objects]
+    [warning] = [one for one in found.diagnostics if one.code == "ET4003"]
+    assert "operator" in warning.hint
+
+
+def inside(shape: str):
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {}}
+    text = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec: {{ x }}\n"
+    argo = {"templates": [{"name": "a", "resource": {"action": "create", "manifest": text}}]}
+    return {
+        "WorkflowTemplate": ("argoproj.io/v1alpha1", argo),
+        "CronWorkflow": ("argoproj.io/v1alpha1", {"workflowSpec": argo}),
+        "AppWrapper": ("workload.codeflare.dev/v1beta2", {"components": [{"template": job}]}),
+        "Experiment": ("kubeflow.org/v1beta1", {"trialTemplate": {"trialSpec": job}}),
+    }[shape]
+
+
+@pytest.mark.parametrize("kind", ["WorkflowTemplate", "CronWorkflow", "AppWrapper", "Experiment"])
+def test_job_inside_another_object_is_named_with_its_kind(kind):
+    version, spec = inside(kind)
+    value = {"apiVersion": version, "kind": kind, "metadata": {"name": "n"}, "spec": spec}
+    [warning] = [one for one in etcompile.compile([value]).diagnostics if one.code == "ET4022"]
+    assert f"the PyTorchJob inside {kind}" in warning.message
+
+
+def test_reference_to_a_job_and_data_of_a_config_map_are_no_jobs_inside():
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "a"}
+    value = {"apiVersion": "example.com/v1", "kind": "Ref", "metadata": {"name": "n"}, "spec": job}
+    text = config(data={"job.yaml": "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec: {}\n"})
+    assert "ET4022" not in {one.code for one in etcompile.compile([value, text]).diagnostics}
