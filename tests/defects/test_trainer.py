@@ -329,9 +329,20 @@ def test_nodes_of_mpi_need_no_label_to_be_counted() -> None:
         replicated["template"].pop("metadata", None)
     found = named(pods(given, job(trainer={"numNodes": 3, "numProcPerNode": 4})))
     assert set(found) == {"t-node-0-0", "t-node-0-1", "t-launcher-0-0"}
-    for field in ({"image": "a:1"}, {"env": [{"name": "A", "value": "b"}]}):
-        asked = job(trainer={"numNodes": 2, **field})
-        assert errors(given, asked) == {("ET2139", f"spec.trainer.{next(iter(field))}")}
+
+
+def test_fields_of_a_trainer_that_no_job_reads_are_one_warning():
+    runtime = mpi()
+    for replicated in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+        replicated["template"].pop("metadata", None)
+    unread = {"image": "a:1", "args": ["x"], "env": [{"name": "A", "value": "b"}]}
+    trainer = {"numNodes": 2, **unread}
+    compilation = etcompile.compile([runtime, job(trainer=trainer)])
+    assert compilation.ok
+    assert [*compilation.objects]
+    [one] = [each for each in compilation.diagnostics if "spec.trainer" in each.message]
+    fields = ", ".join(f"spec.trainer.{field}" for field in unread)
+    assert one.message.startswith(f"{fields} has no effect: no Job of the runtime has the label")
 
 
 def with_data(**mount: Any) -> dict[str, Any]:

@@ -23,8 +23,7 @@ REFUSED = {
     "05-multi-step": "what it fetches would reach nobody",  # T8, T10
     "kai-1": "needs 'replicatedJobs'",
     "kai-2": NO_RUNTIME,
-    "megatron-1": "no Job of the runtime has the label",
-    "overview-1": "no Job of the runtime has the label",
+    "megatron-1": "needs 'image'",
     "runtime-4": NO_RUNTIME,
     "runtime-patches-1": NO_RUNTIME,
     "flux-runtime": FLUX,

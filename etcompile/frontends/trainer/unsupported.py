@@ -105,7 +105,6 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
         *_coordinator(training),
         *_injection(training),
         *_initializers(training),
-        *_trainer(training),
         *_success(training),
         *_mpi(training),
         *_torchtune(training),
@@ -118,7 +117,8 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
 def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     """Warnings for what a job and its runtime say without effect."""
     training = Training(job, Origin(runtime))
-    return [*_old(training), *_idle_fields(training), *_idle_parts_of_jobs(training)]
+    idle = (*_idle_fields(training), *_idle_parts_of_jobs(training))
+    return [*_old(training), *_trainer(training), *idle]
 
 
 def _old(training: Training) -> Iterator[Diagnostic]:
@@ -396,12 +396,12 @@ def _trainer(training: Training) -> Iterator[Diagnostic]:
         return
     is_counted = training.mpi is not None and training.replicated_job(NODE) is not None
     read = {"numNodes", "numProcPerNode"} if is_counted else set()
-    why = f"no Job of the runtime has the label {STEP}: {TRAINER}, so that it would change nothing"
-    advice = "give the template of one of its replicatedJobs that label"
-    for field in training.stated:
-        if field not in read:
-            place = training.source.locate(("spec", "trainer", field), key=True)
-            yield not_compiled(place, f"spec.trainer.{field}", why, advice)
+    if unread := [field for field in training.stated if field not in read]:
+        why = f"no Job of the runtime has the label {STEP}: {TRAINER}, and Trainer ignores it"
+        advice = "give the template of one of its replicatedJobs that label"
+        place = training.source.locate(("spec", "trainer", *unread[:1]), key=True)
+        where = ", ".join(f"spec.trainer.{field}" for field in unread)
+        yield unused(place, where, why, advice)
 
 
 def _success(training: Training) -> Iterator[Diagnostic]:
