@@ -35,6 +35,10 @@ _OTHERS = 9  # entries of the newest attempt that are kept besides its first, wh
 _LARGEST_MESSAGE = 512
 _LONGEST_REASON = 128
 _SUPERVISOR = re.compile(r"etcompile: (?:epoch \d+ begins|the command ended|waiting for)")
+_COMMAND_ENDED = re.compile(
+    r"etcompile: the command ended in epoch (\d{1,9}): exit code \d", re.ASCII
+)
+_EPOCH_BEGAN = re.compile(r"etcompile: epoch \d+ begins")
 _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
 _MOST_AVOIDED = 50  # nodes at once: each is a line in every Pod that comes instead of another
@@ -342,6 +346,20 @@ def tail_of(text: str) -> str:
         if "\n" in clean[:-1]:
             clean = clean.partition("\n")[2]
     return clean
+
+
+def with_lines(failure: Failure, lines: Sequence[str]) -> Failure:
+    """Add the lines before the end of a command; `lines` may have those of the next epoch, too."""
+    parts = [line.partition(" ") for line in lines]
+    epoch = failure.uid.rpartition("-")[2]
+    for place, (time, _, text) in enumerate(parts):
+        if (ended := _COMMAND_ENDED.match(text)) and ended[1] == epoch:
+            own = [text for _, _, text in parts[:place]]
+            began = max((n for n, line in enumerate(own) if _EPOCH_BEGAN.match(line)), default=-1)
+            tail, at = tail_of("\n".join(own[began + 1 :])), seconds(time) or failure.at
+            message = "" if tail else "it wrote nothing"
+            return structs.replace(failure, at=at, tail=tail, message=message)
+    return structs.replace(failure, message="its log could not be read")
 
 
 # In J-status -----------------------------------------------------------------------------------

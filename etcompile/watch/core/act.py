@@ -49,7 +49,6 @@ Phase = Literal["record", "pods", "lists", "removal", "reports"]
 """Of actions that may be carried out together."""
 
 _LIST_AGAIN = 1.0  # seconds until a host list is written again: who is gone must not stay listed
-_EVERY = "*"  # stands for all roles
 _Compiled = Mapping[tuple[str, int | None], Mapping[str, Any]]
 
 
@@ -80,9 +79,14 @@ class ActionExecutor(Struct, frozen=True):
         problem: Exception | None = None
         events = [action for action in actions if isinstance(action, EmitEvent)]
         ledger = self.memory.of(case.key).ledger
-        ledger.retain({_request(case, action) for action in actions})
+        requests = {_request(case, action) for action in actions}
+        ledger.retain(requests | {_of_role(action) for action in actions})
         for phase, group in groupby(actions, key=phase_of):
-            these = [action for action in group if not ledger.holds(_request(case, action))]
+            these = [
+                action
+                for action in group
+                if not (ledger.holds(_request(case, action)) or ledger.holds(_of_role(action)))
+            ]
             if not these:
                 unrecorded = unrecorded or phase == "record"
             elif phase == "reports":
@@ -193,36 +197,29 @@ class ActionExecutor(Struct, frozen=True):
     def _on_pods(self, case: Case, actions: Sequence[PodAction]) -> None:
         if not actions:
             return
-        compiled = _compiled(case, actions)
-        hopeless: dict[str, Exception] = {}
+        compiled, ledger = _compiled(case, actions), self.memory.of(case.key).ledger
 
         def on_pod(action: PodAction) -> None:
-            """Does it, unless it would be refused for the same reason as another one before."""
-            role = action.role if isinstance(action, CreatePod) and not action.uid else ""
-            if role and (_EVERY in hopeless or role in hopeless):
+            """Do it, unless another Pod of the role has just been refused."""
+            of_role = _of_role(action)
+            if ledger.holds(of_role):
                 return
             try:
                 self._try(case, action, partial(self._on_pod, case, action, compiled))
             except ClusterError as error:
-                if error.terminating:
-                    hopeless[_EVERY] = error
-                elif error.over_quota and role:
+                if of_role[0] and (error.over_quota or error.terminating):
                     # Those of a role ask for the same; another role's may need less.
-                    hopeless[role] = error
-                else:
-                    raise
+                    ledger.failed(of_role)
+                raise
 
-        if len(actions) == 1:
-            self._try(case, actions[0], partial(self._on_pod, case, actions[0], compiled))
-            return
-        running = [self.pool.submit(on_pod, action) for action in actions]
-        problems = [future.exception() for future in running]
-        creates = [own for own in actions if isinstance(own, CreatePod) and not own.uid]
-        for role in hopeless:
-            refused = [action for action in creates if role in (_EVERY, action.role)]
-            requests = [_request(case, action) for action in refused]
-            self.memory.of(case.key).ledger.failed_together(requests)
-        for problem in (*filter(None, problems), *hopeless.values()):
+        running = [self.pool.submit(on_pod, action) for action in actions[1:]]
+        problems: list[BaseException | None] = []
+        try:
+            on_pod(actions[0])
+        except Exception as error:
+            problems.append(error)
+        problems += [future.exception() for future in running]
+        for problem in filter(None, problems):
             raise problem
 
     def _on_pod(self, case: Case, action: PodAction, compiled: _Compiled) -> bool:
@@ -343,6 +340,13 @@ def _request(case: Case, action: Action) -> Request:
             return "delete", action.name
         case PatchPod():
             return action.what, action.name
+    return "", ""
+
+
+def _of_role(action: Action) -> Request:
+    """Return what the creation of any Pod of a role asks for; empty for other actions."""
+    if isinstance(action, CreatePod) and not action.uid:
+        return "create", f"Pods of {action.role}"
     return "", ""
 
 

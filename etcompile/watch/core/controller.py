@@ -34,11 +34,9 @@ from etcompile.watch.core.ledger import Memory
 from etcompile.watch.core.listener import Listener
 from etcompile.watch.core.logs import LogReader
 from etcompile.watch.core.metrics import Metrics, gauge
-from etcompile.watch.core.notices import Notices
 from etcompile.watch.core.observe import Store
 from etcompile.watch.core.reconciler import AFTER_A_BUG, Reconciler, Result
 from etcompile.watch.core.requests import ObjectControl
-from etcompile.watch.core.runs import Runs
 from etcompile.watch.core.view import JobView, Timeouts
 
 _log = logging.getLogger("etcompile.watch")
@@ -109,13 +107,11 @@ class Watcher:
             self._pool,
             self._memory,
         )
-        notices = Notices(self._store, self._events, self._memory)
         self._reconciler = Reconciler(
             cluster,
             self._store,
             executor,
-            Runs(cluster, self._store, notices, self._memory),
-            notices,
+            self._events,
             self._memory,
             choices.timeouts,
             self._stop.is_set,

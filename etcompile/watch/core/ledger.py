@@ -12,7 +12,7 @@ is in it, with since when and why.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
@@ -51,13 +51,6 @@ class Ledger:
             if self._clock() >= until:  # else another request like it has failed at the same time
                 wait = min(backoff(count + 1), longest)
                 self._held[request] = count + 1, self._clock() + wait
-
-    def failed_together(self, requests: Collection[Request]) -> None:
-        """Requests would all be refused for the same reason: they are held until the same time."""
-        with self._lock:
-            count = max((self._held.get(request, (0, 0.0))[0] for request in requests), default=0)
-            until = self._clock() + backoff(count + 1)
-            self._held.update(dict.fromkeys(requests, (max(count, 1), until)))
 
     def succeeded(self, request: Request) -> None:
         """A request was carried out: the next one like it is sent at once."""

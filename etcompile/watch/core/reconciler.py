@@ -1,34 +1,51 @@
-"""One job, looked at: the rules are asked, what they say is done, and they are asked again.
+"""Reconcile one job: find its run, decide, act, and decide again until nothing is left to do.
 
-Nothing is begun here that would have to be resumed: when a request fails, the job is looked at
-later, and what is to be done is decided again. A job is in the hands of one thread at a time
-(`workqueue`). One that fails, also by a bug of ours, must not take another one down.
+Nothing is begun here that would have to be resumed: when a request fails, the job is reconciled
+later, and what is to be done is decided again. A job is in the hands of one thread at a time. One
+that fails, also by a bug of ours, must not take another one down.
 
-What the store has of a job was written by others, and may be of another run, another controller, or
-a job of this name that there was before. `_view` tells that apart: to the rules, a Pod that is
-not of the run is of no run.
+**The supervised run** is the copy of the job beside the run record: an apply that changes the
+ConfigMap and is then refused the Pods leaves the Pods of the old run. The declared job becomes the
+supervised one when a Pod of it is there, or no Pod of the old run is left.
+
+**A Pod is the job's** if the job declares its name, it has the run's hash, and no other controller
+owns it. Labels and annotations are anybody's who may create a Pod (docs/security.md).
 """
 
 import logging
-from collections.abc import Callable, Collection
-from typing import Literal
+import re
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored_run import LARGEST_COPY, StoredRun
 from etcompile.k8s.pod_state import PodState
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.controller.backoff import backoff
+from etcompile.kubeapi.controller.events import EventRecorder
 from etcompile.kubeapi.controller.work_queue import Key as JobKey
-from etcompile.model.run_record import ANOTHER_RUN, RUN, read_record
+from etcompile.model.protocol import SPEC_HASH, STORED_JOB
+from etcompile.model.run_record import (
+    ANOTHER_RUN,
+    RUN,
+    UNREADABLE,
+    VERSION,
+    RunRecord,
+    newer_version,
+    read_record,
+)
+from etcompile.watch.core import reports
 from etcompile.watch.core.act import ActionExecutor
-from etcompile.watch.core.actions import Action, RemoveJob, Requeue
+from etcompile.watch.core.actions import Action, EmitEvent, RemoveJob, Requeue
+from etcompile.watch.core.config_maps import SeenMap
 from etcompile.watch.core.ledger import JobMemory, Memory, ReadRun, RunMemory
-from etcompile.watch.core.notices import Notices
 from etcompile.watch.core.observe import Case, SeenJob, Store
 from etcompile.watch.core.reports import say
 from etcompile.watch.core.requests import BlockedError, NotLeaderError, OutdatedError, take_back
-from etcompile.watch.core.runs import Runs, strangers
 from etcompile.watch.core.view import UNREAD, JobView, Timeouts, hosts_record
 
 _log = logging.getLogger("etcompile.watch")
@@ -37,39 +54,42 @@ Result = Literal["done", "again", "stopped"]
 """Nothing is left to do now; something failed, or more is to be done; nothing may be done."""
 
 AFTER_A_BUG = 60.0
-"""Seconds until a job is looked at again that the watcher failed at."""
+"""Seconds until a job is reconciled again that the watcher failed at."""
 _FIRST_WAIT = 0.05
 _BUG = "the watcher cannot supervise this job because of a bug; see its log. Other jobs go on"
 _WHILE_TERMINATING = 60.0  # seconds until something is created again in such a namespace
 _UNTIL_REMOVAL_IS_ALLOWED = 3600.0
 _MOST_GONE = 100  # Pods that are remembered, besides as many as a job has replicas
-_LOOKS = 8  # at one job in a row; then others have their turn
+_ROUNDS = 8  # of one job in a row; then others have their turn
+Strangers = Mapping[str, tuple[PodState, str]]
+"""By UID, the Pods that carry the marks of a run and are not of it, each with the reason."""
 
 
 class Reconciler(Struct, frozen=True):
-    """Looks at jobs; safe to share between threads that look at different ones."""
+    """Reconciles jobs; safe to share between threads that reconcile different ones."""
 
     cluster: Cluster
     store: Store
     executor: ActionExecutor
-    runs: Runs
-    notices: Notices
+    events: EventRecorder
     memory: Memory
     timeouts: Timeouts
     stopping: Callable[[], bool]
     decide: Callable[[JobView, float], tuple[Action, ...]]
+    # Reading a large job takes many times its size for a moment.
+    one_at_a_time: AbstractContextManager[object] = field(default_factory=threading.Lock)
 
     def reconcile(self, key: JobKey, since: float) -> tuple[float | None, Result]:
-        """Looks at a job until nothing is left to do.
+        """Reconcile a job until nothing is left to do.
 
         Args:
             since: Since when everything is seen, in seconds since 1970.
 
         Returns:
-            When to look again, in seconds since 1970, None if nothing calls for it; and what came
-            of it.
+            When to reconcile it again, in seconds since 1970, None if nothing calls for it; and
+            the result.
         """
-        memory = self.memory.of(key)
+        memory, now = self.memory.of(key), self.cluster.now
         try:
             again = self._settle(key, memory, since)
         except NotLeaderError:
@@ -77,66 +97,69 @@ class Reconciler(Struct, frozen=True):
         except OutdatedError:
             return self._later(memory), "again"
         except BlockedError as error:
-            self.notices.of_failure(key, error.reason, str(error))
-            if error.reason == "NotRemoved":
-                return self.cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
-            return self._later(memory), "again"
+            self._blocked(key, memory, error.reason, str(error))
+            removal = now() + _UNTIL_REMOVAL_IS_ALLOWED
+            return removal if error.reason == "NotRemoved" else self._later(memory), "again"
         except ClusterError as error:
             if error.reason == "Interrupted" or self.stopping():
                 return None, "stopped"
             if error.terminating:
                 # Every Pod of it that goes is an event, and none of them can come back.
-                due, seen = self.cluster.now() + _WHILE_TERMINATING, self.store.job(key)
+                due, seen = now() + _WHILE_TERMINATING, self.store.job(key)
                 memory.run.paused = seen.config_metadata.get("uid", "") if seen else "", due
                 say(logging.INFO, key, "its namespace is being deleted: nothing is created in it")
                 return due, "stopped"
             # Did the API server say no, rather than nothing or later?
             if error.status is not None and 400 <= error.status < 500 and error.status != 429:
-                self.notices.of_failure(key, "Refused", str(error))
+                self._blocked(key, memory, "Refused", str(error))
             else:
                 say(logging.WARNING, key, str(error))
-            return max(self._later(memory), self.cluster.now() + (error.retry_after or 0)), "again"
+            return max(self._later(memory), now() + (error.retry_after or 0)), "again"
         except StoredJobError as error:
             # It could be read, and Pods cannot be made of it.
-            self.notices.of_failure(key, "UnreadableJob", f"cannot be read: {error}")
+            self._blocked(key, memory, UNREADABLE, f"cannot be read: {error}")
             _log.warning("%s/%s: %s", *key, error, exc_info=error.__cause__)
-            return self.cluster.now() + AFTER_A_BUG, "again"
+            return now() + AFTER_A_BUG, "again"
         except Exception:
             # One job that nobody thought of must not take all others down (reference defect 3).
             _log.exception("%s/%s: this is a bug", *key)
-            self.notices.of_failure(key, "InternalError", _BUG)
-            return self.cluster.now() + AFTER_A_BUG, "again"
+            self._blocked(key, memory, "InternalError", _BUG)
+            return now() + AFTER_A_BUG, "again"
         wait = memory.ledger.wait()
         if wait is None:
             memory.ledger.failed_looks = 0
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
-        due = self.cluster.now() + wait
-        return due if again is None else min(again, due), "again"
+        return now() + wait if again is None else min(again, now() + wait), "again"
 
     def _settle(self, key: JobKey, memory: JobMemory, since: float) -> float | None:
-        """Decides and acts until the rules have nothing more; when they want to be asked again."""
-        for _ in range(_LOOKS):
+        """Decide and act until nothing more is decided; return when to decide again."""
+        for _ in range(_ROUNDS):
             seen = self.store.job(key)
             if seen is None:
                 self._forget(key, memory, None)
                 return None
-            self.notices.of_maps(key, seen)
-            declared = self.runs.declared(key, seen)
-            # Of a job that is not this watcher's nothing is read.
-            ours = declared.run is not None or declared.problem
+            self._report_maps(key, memory, seen)
+            declared = self._declared(key, memory, seen)
+            status = seen.status
             # What is written there may be of thousands of replicas, and mostly was read before.
-            shown = memory.run.view if memory.run.status is seen.status else None
-            if shown is not None:
-                record = shown.record
-            else:
-                record = read_record(seen.status.data) if seen.status and ours else None
-            previous = self.runs.previous(key, seen, declared, record)
+            shown = memory.run.view if memory.run.status is status else None
+            record = shown.record if shown is not None else None
+            if shown is None and status is not None and (declared.run or declared.problem):
+                record = read_record(status.data)
+            previous = self._previous(key, memory, seen, declared, record)
             run = (previous.run if previous is not None else None) or declared.run
             if seen.config is None or run is None:
                 self._forget(key, memory, seen)
                 return None
-            if seen.status is not None and self.notices.of_newer_record(key, seen.status):
+            if status is not None and (version := newer_version(status.data)) is not None:
+                message = (
+                    f"the run record has version {version}, but this watcher reads versions up to "
+                    f"{VERSION}: it does not supervise the job and leaves the record as it is; run "
+                    "the newer watcher, or delete this ConfigMap to start a new run"
+                )
+                self._report_record(key, memory, status, message)
+                memory.ledger.unsupervised("NewerRecord")
                 return None
             if any(config_map.problem for config_map in seen.maps.values()):
                 memory.ledger.unsupervised("ForeignConfigMap")
@@ -149,14 +172,18 @@ class Reconciler(Struct, frozen=True):
                 self.store.forget_gone(key, most)
             case = Case(key, run, seen, record)
             self.executor.create_secrets(case)
-            foreign = strangers(run, seen)
-            self.notices.of_strangers(key, foreign)
-            memory.run.view = self._view(case, foreign, declared, since)
-            memory.run.status = seen.status
-            if record is None and seen.status is not None and seen.status.data.get("record"):
+            strange = _strangers(run, seen)
+            for pod, why in strange.values():
+                if memory.ledger.is_news("stranger", pod.uid):
+                    message = f"is not part of the run of {key[1]}: {why}"
+                    event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
+                    reports.report(self.events, key, event, {}, pod.uid)
+            memory.run.view = self._view(case, strange, declared, since)
+            memory.run.status = status
+            if record is None and status is not None and status.data.get("record"):
                 # A new one is written.
                 message = "the run record cannot be read: the history of the run is lost"
-                self.notices.of_record(key, seen.status, message)
+                self._report_record(key, memory, status, message)
             actions = self.decide(memory.run.view, self.cluster.now())
             if _log.isEnabledFor(logging.DEBUG):
                 _log.debug("%s/%s: %s", *key, actions)
@@ -165,15 +192,15 @@ class Reconciler(Struct, frozen=True):
             acted = self.executor.act(case, actions)
             if any(isinstance(action, RemoveJob) for action in actions):
                 memory.run.paused = run.uid, None
-            if not acted:
-                if previous is not None and previous.run is None:
-                    # Its Pods are of a run that nobody can read any more.
-                    memory.ledger.unsupervised(ANOTHER_RUN)
-                elif any(pod.view.uid in foreign for pod in seen.pods.values()):
-                    memory.ledger.unsupervised("ForeignPod")
-                elif memory.ledger.wait() is None:
-                    self.notices.of_supervision(key, run)
-                return again
+            if acted:
+                continue
+            if previous is not None and previous.run is None:
+                memory.ledger.unsupervised(ANOTHER_RUN)  # nobody can read any more what that was
+            elif any(pod.view.uid in strange for pod in seen.pods.values()):
+                memory.ledger.unsupervised("ForeignPod")
+            elif memory.ledger.wait() is None:
+                self._supervised(key, memory, run)
+            return again
         # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
         raise OutdatedError
 
@@ -181,11 +208,12 @@ class Reconciler(Struct, frozen=True):
         memory.run = RunMemory()
         memory.ledger.retain()
         if seen is not None and seen.config is not None:
-            if memory.declared is not None and memory.declared.problem:
-                memory.ledger.unsupervised("UnreadableJob")
+            memory.ledger.unsupervised(UNREADABLE)
             return
         memory.declared = memory.previous = None
-        self.notices.of_end(key, "its ConfigMap is gone")
+        if memory.ledger.ended():
+            message = "no longer supervised: its ConfigMap is gone"
+            say(logging.INFO, key, message, reason="Gone")
         if seen is None:
             self.memory.forget(key)
         else:
@@ -200,21 +228,89 @@ class Reconciler(Struct, frozen=True):
             memory.run.requeue = None
         return now + wait
 
-    def _view(
+    # ---- which run -----------------------------------------------------------------------------
+
+    def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob) -> ReadRun:
+        """Read the job that its ConfigMap declares, once."""
+        config = seen.config
+        if config is None:
+            memory.declared = None
+            return ReadRun("", None)
+        known, version = memory.declared, f"{config.version} {config.problem}"
+        if known is not None and known.version == version:
+            return known
+        run, problem = None, ""
+        try:
+            if config.problem:
+                raise StoredJobError(config.problem)
+            with self.one_at_a_time:
+                run = StoredRun(config.value)
+            if not self.store.counts_replicas(
+                key, sum(len(role.members) for role in run.job.roles)
+            ):
+                raise StoredJobError("the jobs of its namespace have more than 20,000 replicas")
+        except StoredJobError as error:
+            run, problem = None, str(error)
+            event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
+            self._report(key, event, f"not supervised: {error}")
+        memory.declared = read = ReadRun(version, run, problem)
+        return read
+
+    def _previous(
         self,
-        case: Case,
-        foreign: Collection[str],
+        key: JobKey,
+        memory: JobMemory,
+        seen: SeenJob,
         declared: ReadRun,
-        since: float,
-    ) -> JobView:
-        """What the rules are shown of a job; Pods with UIDs in `foreign` are of no run."""
+        record: RunRecord | None,
+    ) -> ReadRun | None:
+        """Read the run that is supervised instead of the declared one; None if that is."""
+        run, config, status = declared.run, seen.config, seen.status
+        known, memory.previous = memory.previous, None
+        if config is None or config.problem or status is None or record is None:
+            return None
+        wanted = record.run
+        hashes = {pod.view.spec_hash for pod in seen.pods.values()}
+        if run is not None and (wanted == run.spec_hash or run.spec_hash in hashes):
+            return None
+        own = [pod.view for pod in seen.pods.values() if pod.view.spec_hash == wanted]
+        if not own or (all(pod.deleting for pod in own) and record.phase != "Restarting"):
+            return None
+        version = f"{config.version} {status.data.get(RUN, '')}"
+        if known is None or known.version != version:
+            try:
+                known = ReadRun(version, self._copy(config, status, wanted))
+            except StoredJobError as error:
+                known = ReadRun(version, None)
+                describes = f"describes run {run.spec_hash}" if run else "cannot be read"
+                message = (
+                    f"the ConfigMap {describes}, but the Pods are of run {wanted}, which the "
+                    f"watcher can no longer manage: {error}"
+                )
+                event = EmitEvent(ANOTHER_RUN if run else UNREADABLE, message, warning=True)
+                self._report(key, event, "", version)
+        memory.previous = known
+        return known
+
+    def _copy(self, config: SeenMap, status: SeenMap, spec_hash: str) -> StoredRun:
+        """Read the copy beside the run record; StoredJobError if it is not of that run."""
+        maps = self.cluster.resource("v1", "ConfigMap")
+        fields, namespace = f"metadata.name={status.name}", status.metadata["namespace"]
+        copies = self.cluster.list(maps, namespace, fields=fields).items
+        text: Any = next(((copy.get("data") or {}).get(RUN) for copy in copies), None)
+        if RUN not in status.data or not isinstance(text, str) or len(text) > LARGEST_COPY:
+            raise StoredJobError("there is no copy of it")
+        run = StoredRun({**config.value, "data": {STORED_JOB: text}})
+        if run.spec_hash != spec_hash:
+            raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
+        return run
+
+    def _view(self, case: Case, strange: Strangers, declared: ReadRun, since: float) -> JobView:
+        """Return what the rules are shown of a job; strangers are of no run."""
         seen, run = case.seen, case.run
-        superseded = run is not declared.run
 
         def of_run(pod: PodState) -> PodState:
-            if pod.uid in foreign:
-                return structs.replace(pod, spec_hash="")
-            return pod
+            return structs.replace(pod, spec_hash="") if pod.uid in strange else pod
 
         batch = next((role for role in run.job.roles if role.batch), None)
         name = batch.pod_name(batch.members[0]) if batch and batch.members else ""
@@ -228,7 +324,7 @@ class Reconciler(Struct, frozen=True):
             gone={
                 name: structs.replace(gone, pod=of_run(gone.pod))
                 for name, gone in seen.gone.items()
-                # Who deletes a job and applies it again makes its Pods again, too.
+                # Who deletes a job and applies it again creates its Pods again, too.
                 if gone.pod.created >= run.created
             },
             record=case.record,
@@ -243,6 +339,78 @@ class Reconciler(Struct, frozen=True):
             config_uid=run.uid,
             config_created=run.created,
             copied=not seen.status or run.copy_digest in (None, seen.status.data.get(RUN)),
-            superseded=superseded,
+            superseded=run is not declared.run,
             unreadable=declared.problem,
         )
+
+    # ---- what is reported, each thing once -----------------------------------------------------
+
+    def _blocked(self, key: JobKey, memory: JobMemory, reason: str, message: str) -> None:
+        """Report what keeps the watcher from supervising a job."""
+        ledger, line = memory.ledger, f"not supervised: {message}"
+        new = ledger.unsupervised(reason)
+        # Another number is no other refusal: replicas and quotas have many.
+        text = re.sub(r"[0-9]+", "#", message) if reason == "Refused" else message
+        if ledger.is_news("failure", f"{reason} {text}"):
+            self._report(key, EmitEvent(reason, message, warning=True), line)
+        elif new:
+            say(logging.WARNING, key, line, reason=reason)
+
+    def _supervised(self, key: JobKey, memory: JobMemory, run: StoredRun) -> None:
+        """Report that a job is supervised, or is again."""
+        lost = memory.ledger.supervised()
+        if lost is None:
+            return
+        memory.ledger.resolved("failure")
+        first = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
+        message = f"supervised again after {lost:.1f} s" if lost else first
+        say(logging.INFO, key, message, reason="Supervised")
+
+    def _report(self, key: JobKey, event: EmitEvent, line: str, version: str = "") -> None:
+        """Report a job, by an Event about its ConfigMap and a line of the log."""
+        seen = self.store.job(key)
+        if seen is None or seen.config is None:
+            say(logging.WARNING, key, line or event.message, reason=event.reason)
+        else:
+            reports.report(self.events, key, event, seen.config.metadata, version, line)
+
+    def _report_maps(self, key: JobKey, memory: JobMemory, seen: SeenJob) -> None:
+        """Report which of its ConfigMaps cannot be read or written, and why."""
+        bad = [own for own in seen.maps.values() if own.problem and own is not seen.config]
+        for config_map in bad:
+            about, message = config_map.metadata, f"cannot be read: {config_map.problem}"
+            if memory.ledger.is_news("map", f"{about.get('uid')} {message}"):
+                event = EmitEvent(UNREADABLE, message, warning=True)
+                line = f"ConfigMap {config_map.name}: {message}"
+                reports.report(self.events, key, event, about, f"{config_map.version} map", line)
+        if not bad:
+            memory.ledger.resolved("map")
+
+    def _report_record(self, key: JobKey, memory: JobMemory, status: SeenMap, message: str) -> None:
+        version = str(status.version)
+        if memory.ledger.is_news("record", version):
+            event = EmitEvent("UnreadableRecord", message, warning=True)
+            line = f"ConfigMap {status.name}: {message}"
+            reports.report(self.events, key, event, status.metadata, version, line)
+
+
+def _strangers(run: StoredRun, seen: SeenJob) -> Strangers:
+    jobs = frozenset(batch_job.view.uid for batch_job in seen.batch.values())
+    strange = {}
+    pods = [pod.view for pod in seen.pods.values()]
+    for pod in (*pods, *(gone.pod for gone in seen.gone.values())):
+        why, role = "", run.job.role(pod.role)
+        if not pod.spec_hash and pod.name in run.names:
+            why = f"it has lost the annotation {SPEC_HASH}"
+        elif pod.spec_hash != run.spec_hash or role is None:
+            continue
+        elif role.batch is not None:
+            if not (pod.controller and pod.controller in jobs):
+                why = f"the Job that creates the Pods of {role.name} did not create it"
+        elif pod.controller:
+            why = "another controller created it"
+        elif pod.name in run.names and run.names[pod.name].name != pod.role:
+            why = "its name is that of another role"
+        if why:
+            strange[pod.uid] = pod, why
+    return strange

@@ -5,8 +5,7 @@ ends itself: of a gang that is restarted all Pods are deleted, and what their co
 signal says nothing.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
@@ -18,9 +17,9 @@ from etcompile.failures.log import (
     failures_of,
     log_text,
     read_log,
-    tail_of,
+    with_lines,
 )
-from etcompile.k8s.objects import Object, seconds
+from etcompile.k8s.objects import Object
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import FAILURES, RunRecord
 from etcompile.watch.core.actions import Count, Note, ReadTail
@@ -34,8 +33,6 @@ _LOSSES: Mapping[str, str] = {
     "vanished": "Vanished",
     "hung": "Stuck",
 }
-_ENDED = re.compile(r"etcompile: the command ended in epoch (\d{1,9}): exit code \d", re.ASCII)
-_BEGAN = re.compile(r"etcompile: epoch \d+ begins")
 _LINES = 1000  # of the log of a command that has ended: those of the next epoch come after it
 EVERY = 1.0
 """Seconds between two writes for failures alone. What is decided because of them is not delayed."""
@@ -68,7 +65,7 @@ def _after(outcome: Outcome) -> Outcome:
     # What was read of the logs of Pods is added.
     lines = {log.tail_of: log.tail for log in view.logs.values() if log.tail is not None}
     read = {
-        failure.uid: _with_tail(failure, lines[failure.uid])
+        failure.uid: with_lines(failure, lines[failure.uid])
         for failure in log.failures
         if failure.is_unread and failure.uid in lines
     }
@@ -133,20 +130,6 @@ def _unread(log: FailureLog, view: JobView) -> Iterator[ReadTail]:
     for uid, failure in last.items():
         if uid in there and failure.is_unread and view.log(uid).tail_of != failure.uid:
             yield ReadTail(failure.pod, uid, failure.container, failure.uid, _LINES)
-
-
-def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
-    """Add the lines before the end of a command; `lines` may have those of the next epoch, too."""
-    parts = [line.partition(" ") for line in lines]
-    epoch = failure.uid.rpartition("-")[2]
-    for place, (time, _, text) in enumerate(parts):
-        if (ended := _ENDED.match(text)) and ended[1] == epoch:
-            own = [text for _, _, text in parts[:place]]
-            began = max((n for n, line in enumerate(own) if _BEGAN.match(line)), default=-1)
-            tail, at = tail_of("\n".join(own[began + 1 :])), seconds(time) or failure.at
-            message = "" if tail else "it wrote nothing"
-            return structs.replace(failure, at=at, tail=tail, message=message)
-    return structs.replace(failure, message="its log could not be read")
 
 
 LISTENER = Listener(

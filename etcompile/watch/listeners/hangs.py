@@ -2,13 +2,11 @@
 
 A rank that hangs takes all others along: they wait for it in the next collective, for ever, and no
 container ends. So with `etcompile.dev/stuck-after` a run counts as stuck once none of its Pods has
-written a line for so long. All of them, because most programs let one rank speak for all; a Pod
-that is on its way in or out, or a log that cannot be read, says that nobody knows.
+written a line for so long (`silences`).
 
-Logs are read only when they may have been silent for too long: first that of the Pod that spoke
-last, and if it has not spoken since, all others. Where ranks are followed (ElasticJob) each replica
-counts by itself: DLRover's master watches heartbeats, and duplicates a hung agent instead of ending
-it (reference/dlrover.md 4.2; 7, defect 13).
+Logs are read only when they may be silent for too long: first that of the Pod that spoke last. Where
+ranks are followed (ElasticJob) each replica counts by itself: DLRover's master watches heartbeats,
+and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13).
 """
 
 from collections.abc import Iterator
@@ -20,11 +18,13 @@ from etcompile.model.run_record import RunRecord
 from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, ReadLog, Requeue
 from etcompile.watch.core.listener import Before, Listener
 from etcompile.watch.core.placement import Placement, Replica
-from etcompile.watch.listeners.hang_reports import AGAIN, Silence, Suspect
+from etcompile.watch.listeners.hang_reports import Suspect, suspects
+from etcompile.watch.listeners.silences import Silence
 
+AGAIN = 60.0
+"""Seconds until a log is read again that could not be read."""
 _SPEAKERS = 8  # Pods of a run that is stuck of which the last lines are kept
-_LINES_OF_SILENCE = 20
-_STACKS = 3  # processes of such a Pod of which the stack is kept
+_LINES_OF_SILENCE, _STACKS = 20, 3  # that are kept of such a Pod
 
 
 def _before(placement: Placement, before: Before, now: float) -> Before:
@@ -101,7 +101,7 @@ def _actions(silence: Silence, now: float) -> Iterator[Action]:
         yield Requeue(now + AGAIN)
     if in_place is not None and silence.is_stuck and silence.is_settled(now):
         message = quiet
-        for suspect in silence.suspects()[:1]:
+        for suspect in suspects(silence)[:1]:
             message = f"{suspect.pod.name}: {suspect.reason}, and {quiet}"
         request = notice(silence.epoch, now, RESTART, message)
         for pod in silence.speakers.values():
@@ -129,7 +129,7 @@ def _lost(silence: Silence) -> frozenset[str]:
 def _failures(silence: Silence, record: RunRecord) -> Iterator[Failure]:
     """Yield the Pods that a run hangs for, or else those that spoke last, with their lines."""
     last = [Suspect(pod, "", 0) for pod in silence.last_to_speak()]
-    for suspect in (silence.suspects() or last)[:_SPEAKERS]:
+    for suspect in (suspects(silence) or last)[:_SPEAKERS]:
         pod, log = suspect.pod, silence.placement.view.log(suspect.pod.uid)
         lines = silence.written(pod, since=False)
         own = [line for line in lines if not line.startswith("etcompile: ")] or [log.line]

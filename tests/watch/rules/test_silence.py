@@ -10,7 +10,7 @@ from etcompile.k8s.objects import timestamp as stamp
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.notice import read_notice
 from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod, ReadLog, ReadTail
-from etcompile.watch.listeners import hang_reports as silence
+from etcompile.watch.listeners import silences
 from specs import kubeflow_job, replicas, training_job
 from watch.rules.supervised import FIRST, begins, pytorch_job
 from world import World, mpi_job
@@ -278,7 +278,7 @@ def test_a_supervisor_that_does_not_answer_does_not_hold_the_others_up() -> None
 
 
 def test_a_run_that_is_stuck_is_walked_as_often_however_many_pods_it_has(monkeypatch) -> None:
-    supervised = silence.supervised
+    supervised = silences.supervised
     walks = 0
 
     def counted(*given: Any) -> Any:
@@ -296,5 +296,5 @@ def test_a_run_that_is_stuck_is_walked_as_often_however_many_pods_it_has(monkeyp
         world.decide()
         return walks
 
-    monkeypatch.setattr(silence, "supervised", counted)
+    monkeypatch.setattr(silences, "supervised", counted)
     assert 0 < walked(2) == walked(40)

@@ -1,0 +1,121 @@
+"""Read what the supervisors in Pods say of epochs, in termination messages and in logs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.failures.log import COMMAND_ENDED, Failure
+from etcompile.k8s import pods
+from etcompile.k8s.objects import Object, seconds, timestamp
+from etcompile.k8s.pod_state import PodState
+from etcompile.model import Role
+from etcompile.model.run_record import ReplicaKey, RunRecord
+from etcompile.model.supervision import (
+    UNSUPERVISED,
+    UNSUPERVISED_EVENT,
+    EpochLine,
+    epoch_line,
+    first_replica,
+)
+from etcompile.watch.core.actions import Action, ReadLines, Requeue
+from etcompile.watch.core.placement import Placement
+
+_EVERY = 10.0  # seconds between two looks at a log
+_READ_IN_TURN = 8  # logs of a job that are read that often; of more, each is read more seldom
+_MOST_LINES = 8
+_BEGIN = ("etcompile: epoch ", UNSUPERVISED)
+
+
+class Supervised(Struct, frozen=True):
+    """A Pod with a supervisor."""
+
+    role: Role
+    key: ReplicaKey
+    pod: PodState
+
+
+def supervised(placement: Placement) -> list[Supervised]:
+    """Return the Pods whose commands restart in place, those of a Job of Kubernetes included."""
+    in_place = placement.job.run.in_place
+    if in_place is None:
+        return []  # most jobs
+    own = [
+        Supervised(replica.role, replica.key, replica.pod)
+        for replica in placement.replicas
+        if replica.supervised and replica.pod is not None
+    ]
+    for pod in placement.batch:
+        role = placement.job.role(pod.role)
+        if role is not None and role.name in in_place.roles:
+            own.append(Supervised(role, (role.name, pod.index or 0), pod))
+    return own
+
+
+def speakers(placement: Placement) -> list[Supervised]:
+    """Return whose supervisors speak for the run: the first replica, or all that restart alone."""
+    first = first_replica(placement.job)
+    return [
+        own
+        for own in supervised(placement)
+        if first is None or (own.role.name, own.pod.index) == (first[0].name, first[1].index)
+    ]
+
+
+def observe(state: PodState, pod: Object, _before: PodState | None) -> PodState:
+    """Add the last lines about epochs that containers have ended with, the older one first."""
+    lines = []
+    for container in pods.containers(pod) if state.exits or state.restarts else ():
+        for how in (pods.terminated_before(container), pods.terminated(container)):
+            at = seconds(how.get("finishedAt")) or 0.0
+            said = (epoch_line(line, at) for line in str(how.get("message") or "").splitlines())
+            lines += [line for line in said if line is not None][-_MOST_LINES:]
+    return structs.replace(state, epochs=tuple(lines)) if lines else state
+
+
+def epoch_reports(
+    placement: Placement, record: RunRecord
+) -> Iterator[tuple[Supervised, EpochLine]]:
+    """Yield the lines about epochs of the Pods that are there, each Pod's in order."""
+    gang = frozenset(record.gang)
+    for own in supervised(placement):
+        if own.pod.uid not in gang:
+            read = (epoch_line(text, at) for at, text in placement.view.log(own.pod.uid).lines)
+            for line in (*own.pod.epochs, *filter(None, read)):
+                yield own, line
+
+
+def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
+    """Yield the logs to be read for what they say of epochs, and when to look again."""
+    if record.phase != "Running":
+        return
+    running = [own for own in speakers(placement) if own.pod.phase == "Running"]
+    every = _EVERY * max(1.0, len(running) / _READ_IN_TURN)
+    together = first_replica(placement.job) is not None
+    begun = timestamp(record.restarted_at) if together and record.restarted_at else ""
+    for role, pod in ((own.role, own.pod) for own in running if not own.pod.deleting):
+        log = placement.view.log(pod.uid)
+        if now >= log.lines_due:
+            log = structs.replace(log, lines_due=now + every)
+            since, warning = log.lines_until or begun, (UNSUPERVISED, UNSUPERVISED_EVENT)
+            yield ReadLines(pod.name, pod.uid, role.template.main, log, since, _BEGIN, warning)
+        yield Requeue(log.lines_due)
+
+
+def failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator[Failure]:
+    """Yield the failure for which an epoch ended, if its replica is there."""
+    name, index, code = line.failed_first or ("", 0, 0)
+    ended = line.epoch - 1 if line.verb == "begins" else line.epoch
+    for member in (own for own in supervised(placement) if own.key == (name, index)):
+        pod = member.pod
+        replaced = bool(line.at) and pod.created > line.at
+        facts: dict[str, Any] = {
+            "attempt": ended,
+            "at": line.at or now,
+            "node": "" if replaced else pod.node,
+            "container": member.role.template.main,
+            "signal": code - 128 if 128 < code < 160 else 0,
+            "message": "its Pod has been replaced since" if replaced else "",
+        }
+        uid = f"{pod.uid}.epoch-{ended}"
+        yield Failure(name, index, pod.name, uid, code=code, reason=COMMAND_ENDED, **facts)
