@@ -11,7 +11,6 @@ numbers that no run has is not read.
 """
 
 import functools
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -333,15 +332,6 @@ def read_key(data: Mapping[str, Any], key: str, decoder: "msgspec.json.Decoder[_
     """
     text = data.get(key)
     return _remembered(text, decoder) if isinstance(text, str) and len(text) <= _LARGEST else None
-
-
-_RANGE = re.compile(r"[\",]([0-9]{1,9})-([0-9]{1,9})(?=[\",])")
-
-
-def recorded_replicas(data: Mapping[str, str]) -> int:
-    """How many replicas the ranges of a record are of; 0 if so many that it is not read."""
-    many = sum(int(end) - int(start) + 1 for start, end in _RANGE.findall(data.get(RECORD, "")))
-    return many if many <= 2 * MOST_PODS else 0
 
 
 def ranges(members: Iterable[int]) -> str:

@@ -16,13 +16,11 @@ from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.model.protocol import COMPLETED, JOB_LABEL, STORED_JOB, hosts_name, status_name
-from etcompile.model.run_record import KEYS, RUN, record_data, recorded_replicas
+from etcompile.model.run_record import KEYS, RUN, record_data
 from etcompile.watch.core.actions import WriteHosts, WriteStatus
 from etcompile.watch.core.hostfile import succeeded
 from etcompile.watch.core.view import ANCHOR
 
-_EACH_REPLICA = 128  # bytes that a replica of a run record takes while the record is read
-_IN_MEMORY = 7  # bytes that a byte of a stored job takes once it is read
 _METADATA = frozenset(
     {
         *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
@@ -77,10 +75,7 @@ def slim(value: Object, slot: str) -> tuple[Object, int]:
         data = {**data, RUN: digest(data[RUN])}
     notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != LAST_APPLIED}
     reduced = {"metadata": {**metadata, "annotations": notes}, "data": data}
-    size = len(msgspec.json.encode(reduced))
-    if slot == "status":
-        size += recorded_replicas(data) * _EACH_REPLICA
-    return reduced, size * _IN_MEMORY if slot == "config" else size
+    return reduced, len(msgspec.json.encode(reduced))
 
 
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}

@@ -4,9 +4,9 @@ A rank that hangs takes all others along: they wait for it in the next collectiv
 container ends. So with `etcompile.dev/stuck-after` a run counts as stuck once none of its Pods has
 written a line for so long (`silences`).
 
-Logs are read only when they may be silent for too long: first that of the Pod that spoke last. Where
-ranks are followed (ElasticJob) each replica counts by itself: DLRover's master watches heartbeats,
-and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13).
+Logs are read only when they may be silent for too long: first that of the Pod that spoke last.
+Where ranks are followed (ElasticJob) each replica counts by itself: DLRover's master watches
+heartbeats, and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13).
 """
 
 from collections.abc import Iterator

@@ -3,15 +3,24 @@
 import time
 
 import pytest
-from test_watch_followers import job as elastic
-from test_watch_followers import named
-from watched import eventually
+from watched import Place, eventually
 
 from etcompile.kubeapi.session import ServerClock, steady
-from specs import kubeflow_job
+from specs import dlrover_type, elastic_job, kubeflow_job
 
 QUIET = 3.0
 """Seconds in which whatever would go wrong does."""
+
+
+def named(index: int) -> str:
+    return f"mnist-edljob-worker-{index}"
+
+
+def elastic(place: Place) -> dict:
+    command = ["dlrover-run", "--nnodes=2:4", "train.py"]
+    value = elastic_job({"worker": dlrover_type(3, command=command)})
+    value["metadata"]["namespace"] = place.namespace
+    return value
 
 
 @pytest.fixture

@@ -255,7 +255,7 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
 
 
 def test_a_job_beyond_the_cap_is_supervised_when_another_is_gone(place, watching, monkeypatch):
-    monkeypatch.setattr("etcompile.watch.core.observe._STORED", 60_000)
+    monkeypatch.setattr("etcompile.watch.core.observe._STORED", 12_000)
     monkeypatch.setattr("etcompile.watch.core.controller._HEAL_AFTER", 0.5)
     place.kubelets()
     full = own_map(place, "full-etcompile", "full", **{"job.yaml": "#" * 7_500})
