@@ -94,17 +94,23 @@ class PodState(Struct, frozen=True, gc=False):
 
 
 def how_it_ended(pod: PodState, reason: str) -> str:
-    """What has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`.
+    """Say what has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`.
 
     Args:
         reason: Why it is replaced. A Pod that was deleted may have failed of that.
     """
-    if reason == "deleted":
+    if reason == "deleted" or (reason == "Restart" and pod.deletion_requested):
         return "deleted"
     if pod.phase != "Failed":
         return "succeeded" if pod.phase == "Succeeded" else "deleted"
-    code = next((f"exit code {code}" for _, code in pod.exits if code), "")
-    causes = dict.fromkeys(filter(None, (code, pod.reason, *pod.reasons)))
+    codes = [
+        f"{name}: exit code {code}" if len(pod.exits) > 1 else f"exit code {code}"
+        for name, code in pod.exits
+        if code
+    ]
+    if not codes:  # an init container, then
+        codes = [f"{own.container}: exit code {own.code}" for own in pod.failures if own.code]
+    causes = dict.fromkeys(filter(None, (*codes[:1], pod.reason, *pod.reasons)))
     return f"failed ({', '.join(causes)})" if causes else "failed"
 
 

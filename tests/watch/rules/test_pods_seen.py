@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from etcompile.k8s.pod_state import how_it_ended
 from etcompile.watch.listeners import observed
 
 AT = "2026-11-23T10:00:00Z"
@@ -101,3 +102,21 @@ def test_a_pod_that_somebody_deletes_fails_of_nothing_more() -> None:
     assert [failure.code for failure in observed(gone, failed).failures] == [143]
     ended["finishedAt"] = "2026-11-23T10:04:59Z"  # and its kubelet says so late
     assert [failure.code for failure in observed(gone, observed(running)).failures] == [143]
+
+
+def test_log_line_names_the_init_container_that_failed() -> None:
+    ended = {"exitCode": 3, "reason": "Error", "finishedAt": "2026-11-23T10:05:01Z"}
+    init = {"name": "fetch", "restartCount": 0, "state": {"terminated": ended}}
+    state = observed(pod("Failed", initContainerStatuses=[init]))
+    assert how_it_ended(state, "failed") == "failed (fetch: exit code 3)"
+
+
+def test_log_line_of_a_joint_restart_does_not_call_deleted_pods_failures() -> None:
+    ended = {"exitCode": 143, "reason": "Error", "finishedAt": "2026-11-23T10:05:01Z"}
+    container = {"name": "main", "restartCount": 0, "state": {"terminated": ended}}
+    going = pod("Failed", containerStatuses=[container])
+    going["metadata"] |= {
+        "deletionTimestamp": "2026-11-23T10:05:30Z",
+        "deletionGracePeriodSeconds": 30,
+    }
+    assert how_it_ended(observed(going), "Restart") == "deleted"
