@@ -222,6 +222,8 @@ FAILURES = "failures"
 """Key of `J-status`: what the run has failed of (`etcompile.failures`)."""
 TIMELINE = "timeline"
 """Key of `J-status`: when the run was in training (`etcompile.goodput`)."""
+NOTES = frozenset({FAILURES, TIMELINE})
+"""Keys of `J-status` that explain a run; it goes on without them."""
 KEYS = frozenset({RECORD, _DONE, _PHASE, RUN, FAILURES, TIMELINE, COMPLETED})
 """All that `J-status` holds."""
 _LARGEST = 160 * 1024

@@ -54,14 +54,18 @@ class Cap(Struct):
 
     def take(self, namespace: str, owner: Hashable, size: int) -> bool:
         """Take so much for an owner, instead of what it had; false if that is too much."""
+        fits = self.fits(namespace, owner, size)
         self.release(owner)
-        total = self._sums.get(namespace, 0) + size
-        if total > self.most:
-            self._refused = True
-            return False
-        self._taken[owner] = namespace, size
-        self._sums[namespace] = total
-        return True
+        self._refused = self._refused or not fits
+        if fits:
+            self._taken[owner] = namespace, size
+            self._sums[namespace] = self._sums.get(namespace, 0) + size
+        return fits
+
+    def fits(self, namespace: str, owner: Hashable, size: int) -> bool:
+        """Return whether so much may be taken for an owner, instead of what it had."""
+        before = self._taken.get(owner, ("", 0))[1]
+        return self._sums.get(namespace, 0) - before + size <= self.most
 
     def release(self, owner: Hashable) -> None:
         """Give back what an owner has taken, if anything."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
@@ -29,6 +29,7 @@ class LogReader(Struct, frozen=True):
     store: Store
     events: EventRecorder
     pool: Executor
+    _forbidden: set[str] = field(default_factory=set)  # namespaces whose logs it may not read
 
     def read(self, key: JobKey, action: ReadLog | ReadTail | ReadLines) -> None:
         """Has a log read, and does not wait; that it is being read is known at once."""
@@ -53,7 +54,7 @@ class LogReader(Struct, frozen=True):
             time, _, text = line.partition(" ")
             at = seconds(time) if line else 0.0
         except (ClusterError, ValueError) as error:
-            say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
+            self._say(key, action.name, error)
             return
         saw(at=at, line=text, news=at is not None)
 
@@ -65,8 +66,7 @@ class LogReader(Struct, frozen=True):
             )
             lines = tuple(log)
         except ClusterError as error:
-            level = logging.INFO if error.status == 403 else logging.WARNING
-            say(level, key, f"its log cannot be read: {error}", pod=action.name)
+            self._say(key, action.name, error)
         saw(tail_of=action.of, tail=lines, news=True)
 
     def _read_lines(self, key: JobKey, action: ReadLines, saw: Callable[..., None]) -> None:
@@ -86,9 +86,18 @@ class LogReader(Struct, frozen=True):
                 elif text.startswith(action.begin):
                     lines.append((seconds(time) or 0.0, text))
         except ClusterError as error:
-            say(logging.INFO, key, f"its log cannot be read: {error}", pod=action.name)
+            self._say(key, action.name, error)
             saw(lines_due=self.cluster.now() + _AFTER_FAILURE, news=False)
             return
         new = tuple(dict.fromkeys(lines))[-_MOST_LINES:]
         until = time if seconds(time) is not None else action.since
         saw(lines_until=until, lines=new, news=new != known.lines)
+
+    def _say(self, key: JobKey, pod: str, error: Exception) -> None:
+        """Log that a log cannot be read; a missing right once for each namespace."""
+        is_forbidden = isinstance(error, ClusterError) and error.status == 403
+        if is_forbidden and key[0] in self._forbidden:
+            return
+        if is_forbidden:
+            self._forbidden.add(key[0])
+        say(logging.WARNING, key, f"its log cannot be read: {error}", pod=pod)

@@ -28,7 +28,7 @@ from etcompile.model.protocol import (
     is_config,
     status_name,
 )
-from etcompile.model.run_record import RunRecord
+from etcompile.model.run_record import NOTES, RunRecord
 from etcompile.watch.core.bounds import Cap
 from etcompile.watch.core.config_maps import SeenMap, job_key, slim, version_of
 from etcompile.watch.core.reports import say
@@ -295,6 +295,12 @@ class Store:
         if (length := sum(map(len, reduced["data"].values()))) > limit:
             problem = f"it has {length // 1024} KiB; at most {limit // 1024} KiB are read"
         cap = self._caps["config" if slot == "config" else "records"]
+        if not problem and slot == "status" and not cap.fits(key[0], (key, slot), size + _EACH):
+            # What explains a failure must not cost the job its supervision.
+            say(logging.WARNING, key, "its log of failures is not read: its namespace has too many")
+            data = {k: text for k, text in reduced["data"].items() if k not in NOTES}
+            reduced = {**reduced, "data": data}
+            size = sum(map(len, data.values()))
         if not problem and not cap.take(key[0], (key, slot), size + _EACH):
             what = "jobs" if slot == "config" else "records and host lists of the jobs"
             problem = f"the {what} of its namespace have more than {cap.most // _MIB} MiB"
