@@ -61,7 +61,7 @@ class Tracking(Struct, frozen=True):
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Tracking":
-        """The marks on the job's ConfigMap, or on a Pod."""
+        """Return the marks on the job's ConfigMap, or on a Pod."""
         labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
         annotations = {key: notes[key] for key in _ANNOTATIONS if key in notes}
         if application := notes.get(_ARGO_ID, "").split(":", 1)[0]:
@@ -74,7 +74,7 @@ class Tracking(Struct, frozen=True):
         return bool({*self.labels, *self.annotations} - _NOT_SYNCED)
 
     def as_on(self, pod: "Tracking") -> "Tracking":
-        """The same marks, with the values that they have on a Pod of the job.
+        """Return the same marks, with the values that they have on a Pod of the job.
 
         A mark that only the Pod has is one of the job's own template.
         """
@@ -84,7 +84,7 @@ class Tracking(Struct, frozen=True):
         )
 
     def on(self, value: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-        """The object of that namespace with these marks; marks it has stay."""
+        """Return the object of that namespace with these marks; marks it has stay."""
         metadata, marks = value["metadata"], dict(self.annotations)
         if _ARGO_ID in marks:
             group = value["apiVersion"].rpartition("/")[0]
@@ -110,7 +110,7 @@ _WEIGHT = 100  # the most that a preference can weigh
 
 
 def away_from(pod: Object, nodes: Sequence[str], *, git_managed: bool) -> LiveObject | None:
-    """A Pod that does not come to some nodes, or if there is no other way would rather not.
+    """Return a Pod that does not come to some nodes, or if there is no other way would rather not.
 
     None if a tool would see, and revert, whatever could be added to it.
     """
@@ -145,7 +145,7 @@ def _term(term: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
 
 
 def outside_of_gang(pod: Object) -> LiveObject:
-    """A Pod that coscheduling places by itself."""
+    """Return a Pod that coscheduling places by itself."""
     metadata = pod["metadata"]
     labels = {key: own for key, own in metadata["labels"].items() if key != COSCHEDULING_GROUP}
     return {**pod, "metadata": {**metadata, "labels": labels}}
@@ -153,7 +153,7 @@ def outside_of_gang(pod: Object) -> LiveObject:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Blames the stored job for what cannot be made of it."""
+    """Blame the stored job for what cannot be made of it."""
     try:
         yield
     except StoredJobError:
@@ -172,7 +172,7 @@ class StoredRun:
     """
 
     def __init__(self, config: Mapping[str, Any], most: int = MOST_PODS) -> None:
-        """Reads a live ConfigMap, with at most so many replicas.
+        """Read a live ConfigMap, with at most so many replicas.
 
         Raises:
             StoredJobError: it holds no job that this version of etcompile can read.
@@ -216,7 +216,7 @@ class StoredRun:
     def pods(
         self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
     ) -> list[tuple[int | None, LiveObject]]:
-        """The Pods of replicas, as they are to be created, each with its number in the role.
+        """Return the Pods of replicas, as they are to be created, each with its number in the role.
 
         Args:
             tracking: What a tool puts on the job's Pods, if any has been seen: the same as on the
@@ -236,7 +236,7 @@ class StoredRun:
 
     @_reading()
     def undeclared_pod(self, role: str, member: Member, name: str) -> LiveObject:
-        """The Pod of a replica under a name for which the job declares none.
+        """Return the Pod of a replica under a name for which the job declares none.
 
         It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
         (reference/gitops.md 1.5). Its host is called as that of the replica always is.
@@ -261,7 +261,7 @@ class StoredRun:
 
     @_reading()
     def secrets(self) -> list[LiveObject]:
-        """The Secrets that are made in the cluster, without their keys."""
+        """Return the Secrets that are made in the cluster, without their keys."""
         return [
             {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}
             for value in backend.generated(self.job, self.settings.secret)

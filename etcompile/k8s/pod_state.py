@@ -212,7 +212,7 @@ class BatchView(Struct, frozen=True):
 
 
 def batch_view(value: Object) -> BatchView:
-    """A Job of Kubernetes, as the API server describes it."""
+    """Return a Job of Kubernetes, as the API server describes it."""
     failed = jobs.failure(value)
     return BatchView(
         value["metadata"]["name"],

@@ -62,7 +62,7 @@ class ActionExecutor(Struct, frozen=True):
     memory: Memory
 
     def act(self, case: Case, actions: Sequence[Action]) -> bool:
-        """Carries out actions, in their order; those on Pods that stand together side by side.
+        """Carry out actions, in their order; those on Pods that stand together side by side.
 
         Host lists do not wait for what fails, a Pod or the record: a host that is gone must not
         stay listed. What could not be recorded is not done, nor reported.
@@ -119,7 +119,7 @@ class ActionExecutor(Struct, frozen=True):
         return acted
 
     def _try(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
-        """Sends a request, and holds the next one like it if it was refused or changed nothing."""
+        """Send a request, and hold the next one like it if it was refused or changed nothing."""
         ledger, changed = self.memory.of(case.key).ledger, False
         try:
             changed = request()
@@ -144,7 +144,7 @@ class ActionExecutor(Struct, frozen=True):
                 self.logs.read(case.key, action)
 
     def create_secrets(self, case: Case) -> None:
-        """Creates the job's key pair, once; where a Pod has started there is one."""
+        """Create the job's key pair, once; where a Pod has started there is one."""
         memory, job = self.memory.of(case.key).run, case.run.job
         pair = case.run.uid, job.credentials.secret if job.credentials else ""
         if job.credentials is None or job.run.suspended or memory.secrets == pair:
@@ -166,7 +166,7 @@ class ActionExecutor(Struct, frozen=True):
         memory.secrets = pair
 
     def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> bool:
-        """Writes a ConfigMap that only watchers write, unless another one has meanwhile."""
+        """Write a ConfigMap that only watchers write, unless another one has meanwhile."""
         known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
         body = written(action, case.run, case.seen.config)
         name, (namespace, job) = body["metadata"]["name"], case.key
@@ -311,7 +311,7 @@ class ActionExecutor(Struct, frozen=True):
         return value
 
     def _check_name(self, case: Case, wanted: Mapping[str, Any]) -> None:
-        """Looks at the Pod that has the name: the one that goes, or one that somebody made."""
+        """Look at the Pod that has the name: the one that goes, or one that somebody made."""
         name = wanted["metadata"]["name"]
         live = self.control.look(case.key[0], name)
         if live is None:
@@ -363,7 +363,7 @@ _PHASES: Mapping[type[Action], Phase] = {
 
 
 def phase_of(action: Action) -> Phase:
-    """What may be carried out together."""
+    """Return what may be carried out together."""
     if isinstance(action, PatchPod) and action.what == "touch":
         return "lists"
     return _PHASES.get(type(action), "pods")

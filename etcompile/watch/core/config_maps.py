@@ -65,7 +65,7 @@ def version_of(value: Object) -> int:
 
 
 def slim(value: Object, slot: str) -> tuple[Object, int]:
-    """A ConfigMap without what nobody reads here, and how many bytes that takes."""
+    """Return a ConfigMap without what nobody reads here, and how many bytes that takes."""
     data = value.get("data") or {}
     wanted = {"config": frozenset({STORED_JOB}), "status": KEYS}.get(slot)
     if wanted is not None:
@@ -83,7 +83,7 @@ _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true
 
 
 def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | None) -> Object:
-    """The ConfigMap that an action wants."""
+    """Return the ConfigMap that an action wants."""
     job, notes = run.job, _QUIET
     if isinstance(action, WriteStatus):
         name, data = status_name(job.name), record_data(action.record)
@@ -128,7 +128,7 @@ def change(body: Object, known: SeenMap) -> dict[str, Any]:
 
 
 def owned(value: Object, config: SeenMap | None) -> dict[str, Any]:
-    """An object that goes when the job's ConfigMap goes."""
+    """Return an object that goes when the job's ConfigMap goes."""
     if config is None:
         return dict(value)
     uid = config.metadata["uid"]

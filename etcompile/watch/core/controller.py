@@ -141,7 +141,7 @@ class Watcher:
         self.metrics.computed(self._gauges)
 
     def start(self) -> None:
-        """Starts to follow everything, and to act once that is complete."""
+        """Start to follow everything, and to act once that is complete."""
         for informer in self._informers:
             self._run(f"informer of {informer.kind}", informer.run)
         self._run("events", self._events.run)
@@ -150,7 +150,7 @@ class Watcher:
         self._run("sync", self._sync)
 
     def stop(self) -> None:
-        """Lets looks under way end, and ends everything else."""
+        """Let reconciliations under way end, and end everything else."""
         self._stop.set()
         for informer in self._informers:
             informer.close()
@@ -163,7 +163,7 @@ class Watcher:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def once(self) -> None:
-        """Lists everything, does what is to be done now, and returns.
+        """List everything, do what is to be done now, and return.
 
         Raises:
             ClusterError: the cluster cannot be read.
@@ -191,12 +191,12 @@ class Watcher:
             self._want_all()
 
     def ready(self) -> Answer:
-        """Whether everything has been seen once."""
+        """Return whether everything has been seen once."""
         missing = [informer.kind for informer in self._informers if not informer.synced.is_set()]
         return not missing, f"not synced yet: {', '.join(missing)}" if missing else "ready"
 
     def healthy(self) -> Answer:
-        """Whether all threads are alive."""
+        """Return whether all threads are alive."""
         dead = [t.name for t in self._threads if not t.is_alive() and t.name != "sync"]
         well = not dead or self._stop.is_set()
         return well, "healthy" if well else f"threads have ended: {', '.join(dead)}"
@@ -248,7 +248,7 @@ class Watcher:
             self._queue.enqueue(key)
 
     def _sync(self) -> None:
-        """Waits until everything was listed once; then looks after what is true of all jobs."""
+        """Wait until everything was listed once; then read again what was beyond a cap."""
         for informer in self._informers:
             while not informer.synced.wait(0.2):
                 if self._stop.is_set():

@@ -33,7 +33,7 @@ from etcompile.watch.core.view import JobView
 
 
 def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """The record, with those who leave, and the removal of those who had their time."""
+    """Return the record, with those who leave, and the removal of those who had their time."""
     view = placement.view
     leaving: dict[str, Leaving] = {}
     removed: list[Action] = []
@@ -73,7 +73,7 @@ def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
 
 
 def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
-    """The removal of Pods whose rank or name another one has."""
+    """Yield the removal of Pods whose rank or name another one has."""
     extra: list[tuple[PodState, float, str]] = []
     for replica in placement.replicas:
         for pod in replica.others:
@@ -104,7 +104,7 @@ def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[
 
 
 def half_deleted(view: JobView, now: float) -> Iterator[Action]:
-    """The deletions to be asked for again, after the moment that one takes."""
+    """Yield the deletions to be asked for again, after the moment that one takes."""
     for pod in view.pods.values():
         if pod.half_deleted:
             due = pod.due + view.timeouts.settle
@@ -120,7 +120,7 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
 
 
 def released(placement: Placement, now: float) -> Iterator[Action]:
-    """The removal of Pods whose nodes have not answered for too long."""
+    """Yield the removal of Pods whose nodes have not answered for too long."""
     run, record = placement.job.run, placement.view.own_record
     if run.lost_node_after is None:
         return
@@ -147,7 +147,7 @@ def released(placement: Placement, now: float) -> Iterator[Action]:
 
 
 def silent_since(pod: PodState) -> float:
-    """Since when a Pod's node has not answered, in seconds since 1970; 0 if nothing says so.
+    """Return since when a Pod's node has not answered, in seconds since 1970; 0 if nothing says so.
 
     That a Pod should have gone and is still there says so as well: its kubelet ends it in time,
     whatever it does.

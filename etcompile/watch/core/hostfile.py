@@ -38,7 +38,7 @@ _Names = Mapping[str, tuple[str, ...]]
 
 
 def listed(state: RunState) -> Iterator[Action]:
-    """What is to be done so that the launcher knows its hosts."""
+    """Yield what is to be done so that the launcher knows its hosts."""
     placement = state.placement
     if not any(host_list.live for host_list in state.job.host_lists):
         return
@@ -76,7 +76,7 @@ def listed(state: RunState) -> Iterator[Action]:
 
 
 def listed_hosts(hosts: HostsRecord | None) -> frozenset[str]:
-    """The hosts that are in the live lists, each by its bare name."""
+    """Return the hosts that are in the live lists, each by its bare name."""
     if hosts is None:
         return frozenset()
     return frozenset(
@@ -99,13 +99,13 @@ def _live(job: Job) -> list[tuple[HostList, list[Role]]]:
 
 
 def _forms(view: JobView, host_list: HostList) -> tuple[str, ...]:
-    """What may follow the bare names in a list."""
+    """Return what may follow the bare names in a list."""
     job = structs.replace(view.job, namespace=view.namespace)
     return host_names(job, host_list, view.settings, "")
 
 
 def _ready(state: RunState) -> _Names:
-    """The names of the replicas that are Ready and stay."""
+    """Return the names of the replicas that are Ready and stay."""
     by_role: dict[str, list[tuple[str, int]]] = {}
     for replica in state.those("there"):
         pod, role = replica.pod, replica.role
@@ -177,7 +177,7 @@ def _next(placement: Placement, hosts: _Names, now: float) -> tuple[HostsRecord,
 def _add_anchor(
     anchors: dict[str, Anchor], old: tuple[str, ...], ready: tuple[str, ...], until: float
 ) -> None:
-    """Adds the host that a list is to have in common with the one before: a Ready one, if any."""
+    """Add the host that a list is to have in common with the one before: a Ready one, if any."""
     there = frozenset(ready)
     anchor = next((name for name in old if name in there), None)
     if anchor is None and not any(name in anchors and anchors[name].until >= until for name in old):
@@ -187,7 +187,7 @@ def _add_anchor(
 
 
 def _with_anchors(anchors: Mapping[str, Anchor], ready: _Names, old: _Names) -> _Names:
-    """The names of the lists in natural order, with the anchors that were in them."""
+    """Return the names of the lists in natural order, with the anchors that were in them."""
 
     def natural(name: str) -> list[tuple[int, str]]:
         parts = re.split(r"(\d+)", name)  # so that `worker-10` comes after `worker-9`
@@ -208,7 +208,7 @@ def _names(lines: str) -> tuple[str, ...]:
 
 
 def renamed(state: RunState, record: RunRecord) -> RunRecord:
-    """The record, with another name for each host that was lost while the launcher ran."""
+    """Return the record, with another name for each host that was lost while the launcher ran."""
     losses, readers = state.new_returns(), state.placement.readers
     if not losses or not readers:
         return record
@@ -246,7 +246,7 @@ def succeeded(job: Job, record: RunRecord) -> list[str] | None:
 
 
 def gates_opened(placement: Placement, record: RunRecord) -> Iterator[Action]:
-    """Touches Pods that wait for nothing any more, once the record is written that says so."""
+    """Touch Pods that wait for nothing any more, once the record is written that says so."""
     done = succeeded(placement.job, record)
     if not done:
         return

@@ -45,7 +45,7 @@ class Ledger:
         self._unsupervised: tuple[str, float] | None = None
 
     def failed(self, request: Request, longest: float = LONGEST) -> None:
-        """A request was refused or changed nothing: it is held twice as long as the last time."""
+        """Note that a request was refused or changed nothing: hold it twice as long as before."""
         with self._lock:
             count, until = self._held.get(request, (0, 0.0))
             if self._clock() >= until:  # else another request like it has failed at the same time
@@ -53,31 +53,31 @@ class Ledger:
                 self._held[request] = count + 1, self._clock() + wait
 
     def succeeded(self, request: Request) -> None:
-        """A request was carried out: the next one like it is sent at once."""
+        """Note that a request was carried out: the next one like it is sent at once."""
         with self._lock:
             self._held.pop(request, None)
 
     def holds(self, request: Request) -> bool:
-        """Whether it is too early for a request."""
+        """Return whether it is too early for a request."""
         with self._lock:
             _, until = self._held.get(request, (0, 0.0))
             return self._clock() < until
 
     def wait(self) -> float | None:
-        """Seconds until the first of the requests that are held may be sent; None for none."""
+        """Return the seconds until the first request that is held may be sent; None for none."""
         with self._lock:
             now = self._clock()
             untils = [until for _, until in self._held.values() if until > now]
             return min(untils) - now if untils else None
 
     def retain(self, wanted: AbstractSet[Request] = frozenset()) -> None:
-        """Forgets all requests that are held but these: the others are not wanted any more."""
+        """Forget all requests that are held but these: the others are not wanted any more."""
         with self._lock:
             for request in self._held.keys() - wanted:
                 del self._held[request]
 
     def is_news(self, kind: str, text: str) -> bool:
-        """Whether a problem of this kind has not been reported yet; from now on it has."""
+        """Return whether a problem of this kind has not been reported yet; from now on it has."""
         with self._lock:
             entry = kind, text[:_LONGEST_REPORT]
             if entry in self._reported:
@@ -88,7 +88,7 @@ class Ledger:
             return True
 
     def resolved(self, kind: str) -> None:
-        """Problems of a kind are over: the next one is reported."""
+        """Note that problems of a kind are over: the next one is reported."""
         with self._lock:
             self._reported = {entry: None for entry in self._reported if entry[0] != kind}
 
@@ -98,14 +98,14 @@ class Ledger:
         return self._unsupervised[0] if self._unsupervised else ""
 
     def unsupervised(self, reason: str) -> bool:
-        """The watcher cannot look after the job; whether that is new."""
+        """Note that the watcher cannot supervise the job; return whether that is new."""
         with self._lock:
             before, self._met = self._unsupervised, True
             self._unsupervised = reason, before[1] if before else self._clock()
             return before is None or before[0] != reason
 
     def supervised(self) -> float | None:
-        """The watcher looks after the job; for how many seconds it did not, None if it did."""
+        """Note that the job is supervised; return the seconds that it was not, None for none."""
         with self._lock:
             before, new = self._unsupervised, not self._met
             self._unsupervised, self._met = None, True
@@ -114,7 +114,7 @@ class Ledger:
             return 0.0 if new else None
 
     def ended(self) -> bool:
-        """There is no such job any more, or it is not this watcher's; whether there was one."""
+        """Note that there is no such job any more; return whether there was one."""
         with self._lock:
             met = self._met
             self._unsupervised, self._met = None, False
@@ -160,7 +160,7 @@ class Memory:
         self._reasons: set[str] = set()
 
     def of(self, key: JobKey) -> JobMemory:
-        """What is remembered of a job; nothing at first."""
+        """Return what is remembered of a job; nothing at first."""
         with self._lock:
             memory = self._jobs.get(key)
             if memory is None:
@@ -168,17 +168,17 @@ class Memory:
             return memory
 
     def forget(self, key: JobKey) -> None:
-        """Forgets a job of which nothing is left."""
+        """Forget a job of which nothing is left."""
         with self._lock:
             self._jobs.pop(key, None)
 
     def jobs(self) -> Mapping[JobKey, JobMemory]:
-        """All jobs of which anything is remembered."""
+        """Return all jobs of which anything is remembered."""
         with self._lock:
             return dict(self._jobs)
 
     def unsupervised(self) -> Mapping[str, int]:
-        """How many jobs are not supervised, by reason; a reason that was one once stays, at 0."""
+        """Count the jobs that are not supervised, by reason; an old reason stays, at 0."""
         jobs = Counter(memory.ledger.reason for memory in self.jobs().values())
         del jobs[""]
         with self._lock:

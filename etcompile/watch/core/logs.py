@@ -32,7 +32,7 @@ class LogReader(Struct, frozen=True):
     _forbidden: set[str] = field(default_factory=set)  # namespaces whose logs it may not read
 
     def read(self, key: JobKey, action: ReadLog | ReadTail | ReadLines) -> None:
-        """Has a log read, and does not wait; that it is being read is known at once."""
+        """Have a log read, and do not wait; that it is being read is known at once."""
         saw = partial(self.store.saw_log, key, action.name, action.uid)
         match action:
             case ReadLog():

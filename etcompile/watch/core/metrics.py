@@ -71,11 +71,11 @@ class Metrics:
         )
 
     def computed(self, gauges: Callable[[], Iterable[GaugeMetricFamily]]) -> None:
-        """Adds gauges whose values are computed when somebody looks."""
+        """Add gauges whose values are computed when somebody looks."""
         self.registry.register(_Computed(gauges))
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
@@ -96,7 +96,7 @@ class _Computed(Collector):
 def gauge(
     name: str, words: str, values: Mapping[tuple[str, ...], float], *labels: str
 ) -> GaugeMetricFamily:
-    """A gauge as it is now: a value for each combination of the values of its labels."""
+    """Return a gauge as it is now: a value for each combination of the values of its labels."""
     family = GaugeMetricFamily(_PREFIX + name, words, labels=labels)
     for key, value in values.items():
         family.add_metric(key, value)

@@ -126,7 +126,7 @@ class Store:
     # ---- what the reconciler reads -------------------------------------------------------------
 
     def job(self, key: JobKey) -> SeenJob | None:
-        """What is known of a job, as of now: a copy that does not change."""
+        """Return what is known of a job, as of now: a copy that does not change."""
         with self._lock:
             seen = self._jobs.get(key)
             if seen is None:
@@ -135,12 +135,12 @@ class Store:
             return structs.replace(seen, pods=pods, gone=gone, batch=batch)
 
     def known(self) -> list[JobKey]:
-        """All jobs of which anything is known."""
+        """Return all jobs of which anything is known."""
         with self._lock:
             return [*self._jobs]
 
     def counts(self) -> tuple[int, int]:
-        """How many jobs there are, and how many Pods."""
+        """Return how many jobs there are, and how many Pods."""
         with self._lock:
             jobs = sum(seen.config is not None for seen in self._jobs.values())
             return jobs, sum(len(seen.pods) for seen in self._jobs.values())
@@ -169,7 +169,7 @@ class Store:
     # ---- Pods ----------------------------------------------------------------------------------
 
     def saw_pod(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
-        """A Pod as an event shows it, or as an answer does that no stream has shown."""
+        """Observe a Pod as an event shows it, or as an answer does that no watch has shown."""
         key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
         if answer and not key[1]:
             return  # it is no job's, and no stream will tell when it goes
@@ -181,7 +181,7 @@ class Store:
             self._changed(key)
 
     def leaves(self, key: JobKey, name: str, uid: str) -> None:
-        """A Pod was asked to go, and the API server agreed."""
+        """Note that a Pod was deleted, and the API server agreed."""
         with self._lock:
             pod = self._pod(key, name, uid)
             if pod is not None:
@@ -189,7 +189,7 @@ class Store:
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
     def saw_log(self, key: JobKey, name: str, uid: str, *, news: bool, **changes: Any) -> None:
-        """Notes fields of a Pod's `PodLog`: somebody reads it, or has read it."""
+        """Note fields of a Pod's `PodLog`: somebody reads it, or has read it."""
         with self._lock:
             pod = self._pod(key, name, uid)
             if pod is None:
@@ -254,7 +254,7 @@ class Store:
     # ---- ConfigMaps ----------------------------------------------------------------------------
 
     def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
-        """A ConfigMap as an event shows it, or as an answer does that no stream has shown."""
+        """Observe a ConfigMap as an event shows it, or as an answer that no watch has shown."""
         key, version = job_key(value), version_of(value)
         # Which of a job's ConfigMaps it is: by its name alone, whatever it holds.
         name, job = value["metadata"]["name"], key[1]
@@ -336,7 +336,7 @@ class Store:
             seen.gone.clear()
 
     def saw_batch(self, value: Object, *, gone: bool = False) -> None:
-        """A Job of Kubernetes as an event shows it."""
+        """Observe a Job of Kubernetes as an event shows it."""
         key, name, version = job_key(value), value["metadata"]["name"], version_of(value)
         with self._lock:
             seen = self._jobs.setdefault(key, SeenJob())
@@ -354,7 +354,7 @@ class Store:
             self._changed(key)
 
     def left(self, kind: str, place: str | None, listed: Collection[Name], version: int) -> None:
-        """Forgets objects that a complete list of a namespace, or of all, does not have.
+        """Forget objects that a complete list of a namespace, or of all, does not have.
 
         Args:
             version: What the list is as of; what is newer stays.
@@ -398,7 +398,7 @@ class _Progress:
         self._reached: dict[str | None, int] = {}
 
     def advance(self, place: str | None, version: int) -> None:
-        """A stream has shown a version in a namespace; in all of them if None."""
+        """Note that a watch has shown a version in a namespace; in all of them if None."""
         if place is None:
             # One stream shows all namespaces, in one order: there is nothing to keep of each.
             self._reached = {None: max(version, *self._reached.values(), 0)}
@@ -407,7 +407,7 @@ class _Progress:
             self._reached[place] = max(version, self._reached.get(place, 0))
 
     def is_news(self, namespace: str, version: int, *, answer: bool) -> bool:
-        """Whether a version may be new; if it is no answer, a stream has shown it."""
+        """Return whether a version may be new; if it is no answer, a stream has shown it."""
         if answer:
             return version > max(self._reached.get(namespace, 0), self._reached.get(None, 0))
         self.advance(namespace, version)

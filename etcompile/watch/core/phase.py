@@ -30,7 +30,7 @@ from etcompile.watch.core.view import JobView
 
 
 def begun(view: JobView) -> RunRecord:
-    """The record of this run: the one there is, or a new one."""
+    """Return the record of this run: the one there is, or a new one."""
     record = view.own_record
     if record is None:
         return RunRecord(view.spec_hash, config=view.config_uid)
@@ -38,7 +38,7 @@ def begun(view: JobView) -> RunRecord:
 
 
 def orphaned(view: JobView) -> Iterator[Action]:
-    """The Event that what is written down is of a job that was deleted."""
+    """Yield the Event that what is written down is of a job that was deleted."""
     if view.is_orphaned:
         phase = view.record.phase if view.record else ""
         message = (
@@ -49,7 +49,7 @@ def orphaned(view: JobView) -> Iterator[Action]:
 
 
 def observed(placement: Placement, record: RunRecord) -> RunRecord:
-    """The record, with what there is to see now.
+    """Return the record, with what there is to see now.
 
     A run is Running once all of its Pods have been there and one of those that decide about it is
     at work. Until then it is Pending, however long its images cannot be pulled; and again, once
@@ -115,7 +115,7 @@ def observed(placement: Placement, record: RunRecord) -> RunRecord:
 
 
 def _is_at_work(placement: Placement) -> bool:
-    """Whether one of the Pods that decide about the run has started and was not replaced."""
+    """Return whether one of the Pods that decide about the run has started and was not replaced."""
     deciding = placement.job.run.success.roles
     replaced = {pod.uid for pod in placement.replaced}
     return any(
@@ -150,7 +150,7 @@ def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
 
 
 def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -> bool:
-    """Whether a record is to be written.
+    """Return whether a record is to be written.
 
     Not for each of a thousand Pods that appear one after the other: only once no more come
     (`quiet`), or with something else.
@@ -167,7 +167,7 @@ def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -
 
 
 def _but_seen(record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
-    """What else is written down of replicas than that they were seen."""
+    """Return what else is written down of replicas than that they were seen."""
     records = {key: structs.replace(own, seen=False) for key, own in record.every_replica()}
     return {key: own for key, own in records.items() if own != NOTHING}
 
@@ -257,7 +257,7 @@ def _first_of(names: Sequence[str]) -> str:
 
 
 def suspended(placement: Placement, record: RunRecord) -> Decision:
-    """What becomes of a job that is to run nothing.
+    """Return what becomes of a job that is to run nothing.
 
     Where Git declares its Pods, its tool removes them, except those who followed others; those of a
     Job of Kubernetes are the Job's, which is suspended too.
@@ -294,7 +294,7 @@ def suspended(placement: Placement, record: RunRecord) -> Decision:
 
 
 def resumed(record: RunRecord) -> Decision:
-    """What becomes of a job that may run again: it begins again, and so does its deadline.
+    """Return what becomes of a job that may run again: it begins again, and so does its deadline.
 
     None of the Pods that went because of the suspension is created again: whoever applies it does.
     """

@@ -77,12 +77,12 @@ class Replica(Struct, frozen=True, gc=False):
 
 
 def counts_failures(role: Role) -> bool:
-    """Whether failures of a role's replicas count: not where the first is the last."""
+    """Return whether failures of a role's replicas count: not where the first is the last."""
     return role.recovery.restart != "Never"
 
 
 def counted_restarts(role: Role, pod: PodState | None) -> int:
-    """How often containers of a Pod were started again in place, as far as that counts."""
+    """Return how often containers of a Pod were started again in place, as far as that counts."""
     if pod is None or not counts_failures(role):
         return 0
     return pod.restarts + pod.init_restarts
@@ -126,7 +126,7 @@ class Placement(Struct, frozen=True):
 
 
 def placement(view: JobView) -> Placement:
-    """The Pods of a run by their places."""
+    """Return the Pods of a run by their places."""
     own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
     replicas = tuple(_replicas(view, own))
     names = {replica.name for replica in replicas}
@@ -203,7 +203,7 @@ _Holder = tuple[Member, Member, Sequence[PodState]]
 
 
 def _ranks(role: Role, own: Iterable[PodState], record: RunRecord) -> Iterator[_Holder]:
-    """The ranks of a role in which others follow who is lost."""
+    """Yield the ranks of a role in which others follow who is lost."""
     by_rank: dict[int, list[PodState]] = {}
     for pod in own:
         if pod.role == role.name:
@@ -226,7 +226,7 @@ def _ranks(role: Role, own: Iterable[PodState], record: RunRecord) -> Iterator[_
 
 
 def follower(declared: Member, history: RestartHistory) -> Member:
-    """The replica that has the rank of a declared one, which may be that itself."""
+    """Return the replica that has the rank of a declared one, which may be that itself."""
     if history.index is None:
         return declared
     memory = {"memory": history.memory} if history.memory else {}

@@ -38,7 +38,7 @@ from etcompile.watch.core.view import Timeouts
 
 
 def replaced(state: RunState) -> Decision:
-    """The record, with what has just been lost, and what is left to do about losses."""
+    """Return the record, with what has just been lost, and what is left to do about losses."""
     record, timeouts = state.record, state.timeouts
     changed: dict[ReplicaKey, ReplicaRecord] = {}
     counted = dict(record.replaced)
@@ -74,7 +74,7 @@ def replaced(state: RunState) -> Decision:
 
 
 def _is_its_fault(loss: Replica) -> bool:
-    """Whether a replica that is lost again and again comes back later and later."""
+    """Return whether a replica that is lost again and again comes back later and later."""
     return loss.cause == "failed" or loss.is_failure
 
 
@@ -106,7 +106,7 @@ def _with_loss(
 def _replacement(
     replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
-    """What is to be done now so that a lost replica gets another Pod."""
+    """Yield what is to be done now so that a lost replica gets another Pod."""
     pod, role = replica.pod, replica.role
     reason = replica.cause or "returning"
     lost = replica.name if replica.last is not None else ""
@@ -162,7 +162,7 @@ def restarted(
     from_start: bool = False,
     counted: bool = True,
 ) -> Decision:
-    """The record of a run whose Pods are all to go and to come back.
+    """Return the record of a run whose Pods are all to go and to come back.
 
     Args:
         loss: The replica that is to blame, if it is one.
@@ -226,7 +226,7 @@ def joint_loss(state: RunState) -> Decision | None:
 
 
 def next_steps(state: RunState) -> Iterator[Action]:
-    """What is left to do of a restart."""
+    """Yield what is left to do of a restart."""
     record, placement = state.record, state.placement
     due = record.restarted_at + _backoff(record.restarts_in_a_row, state.timeouts)
     if state.now < due:
@@ -248,7 +248,7 @@ def next_steps(state: RunState) -> Iterator[Action]:
 
 
 def _backoff(failed: int, timeouts: Timeouts) -> float:
-    """Seconds until the replacement of something that failed so many times in a row."""
+    """Return the seconds until the replacement of what failed so many times in a row."""
     doublings = failed - 3
     if doublings < 0:
         return 0.0
@@ -256,5 +256,5 @@ def _backoff(failed: int, timeouts: Timeouts) -> float:
 
 
 def _in_a_row(failed: int, lived: float, timeouts: Timeouts) -> int:
-    """One failure more, or after a long life (in seconds) the first of another row."""
+    """Return one failure more, or after a long life (in seconds) the first of another row."""
     return (failed if lived < timeouts.forget else 0) + 1

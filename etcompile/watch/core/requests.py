@@ -60,7 +60,7 @@ class ObjectControl(Struct, frozen=True):
         return self.cluster.resource("v1", "ConfigMap")
 
     def create(self, value: Mapping[str, Any], *, dry_run: bool = False) -> Any:
-        """Creates an object; returns it as it is now."""
+        """Create an object; return it as it is now."""
         # What was accepted from Git once must be accepted again, and nobody reads its warnings.
         create = partial(
             self.cluster.create,
@@ -74,14 +74,14 @@ class ObjectControl(Struct, frozen=True):
     def patch(
         self, resource: Any, name: str, change: Any, namespace: str, kind: str = "ConfigMap"
     ) -> Any:
-        """Changes an object; returns it as it is now."""
+        """Change an object; return it as it is now."""
         patch = partial(
             self.cluster.patch, resource, name, change, namespace, field_manager=WATCHER
         )
         return self.send("patch", kind, patch)
 
     def delete_pod(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
-        """Deletes a Pod; whether it was there."""
+        """Delete a Pod; return whether it was there."""
         delete = partial(self.cluster.delete, self.pods, name, key[0], uid=uid, grace=grace)
         try:
             there = self.send("delete", "Pod", delete)
@@ -96,14 +96,14 @@ class ObjectControl(Struct, frozen=True):
         return bool(there)
 
     def look(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """The Pod of a name, if there is one."""
+        """Return the Pod of a name, if there is one."""
         live = self.cluster.get(self.pods, name, namespace)
         if live is not None:
             self.store.saw_pod(live, answer=True)
         return live
 
     def send(self, verb: str, kind: str, request: Callable[[], Any]) -> Any:
-        """Sends a request and counts its answer.
+        """Send a request and count its answer.
 
         Raises:
             NotLeaderError: this watcher may not act.
@@ -121,7 +121,7 @@ class ObjectControl(Struct, frozen=True):
 
 
 def take_back(control: ObjectControl, key: JobKey, seen: SeenJob) -> None:
-    """Deletes the Pods that a watcher has just created of a job that is not declared any more.
+    """Delete the Pods that a watcher has just created of a job that is not declared any more.
 
     Somebody has deleted the job's Pods, and then the job: nobody wants what came in between.
     """
@@ -144,7 +144,7 @@ def take_back(control: ObjectControl, key: JobKey, seen: SeenJob) -> None:
 
 
 def remove_job(control: ObjectControl, case: Case) -> None:
-    """Deletes all objects of a job, its own ConfigMap last, so that it can go on after a failure.
+    """Delete all objects of a job, its own ConfigMap last, so that it can go on after a failure.
 
     Raises:
         BlockedError: the API server or an annotation forbids it.

@@ -37,7 +37,7 @@ from etcompile.watch.core.replicas import RunState, why
 
 
 def end(state: RunState) -> End | None:
-    """The end of the run, or of this attempt at it; None while it is not over."""
+    """Return the end of the run, or of this attempt at it; None while it is not over."""
     end, run = _end(state), state.job.run
     if end is None or end.succeeded or end.final or run.restart != "OnFailure":
         return end
@@ -49,7 +49,7 @@ def end(state: RunState) -> End | None:
 
 
 def ended(state: RunState, end: End) -> Decision:
-    """The record of a run that is over, and its Event."""
+    """Return the record of a run that is over, and its Event."""
     record = structs.replace(
         state.record,
         phase="Succeeded" if end.succeeded else "Failed",
@@ -64,7 +64,7 @@ def ended(state: RunState, end: End) -> Decision:
 
 
 def next_look(state: RunState) -> Iterator[Requeue]:
-    """When a run that is not over may be, by the clock alone."""
+    """Yield when a run that is not over may be, by the clock alone."""
     deadline = _deadline(state)
     if deadline is not None:
         yield Requeue(deadline)
@@ -170,7 +170,7 @@ def _budget_spent(state: RunState) -> End | None:
 
 
 def _waited_too_long(state: RunState) -> End | None:
-    """The end of a run whose Pods wait too long to start (reference/dlrover.md 4.3)."""
+    """Return the end of a run whose Pods wait too long to start (reference/dlrover.md 4.3)."""
     for role, rules, due in _waiting(state):
         pods = [other.pod for other in state.replicas if other.role is role]
         running = sum(pod is not None and pod.ready for pod in pods)
@@ -197,7 +197,7 @@ def _waiting(state: RunState) -> Iterator[tuple[Role, Relaunch, float]]:
 
 
 def _may_return(state: RunState, loss: Replica) -> bool:
-    """Whether a launcher that failed is started again alone: only within the job's limit.
+    """Return whether a launcher that failed is started again alone: only within the job's limit.
 
     Else the whole job is, if it restarts at all (reference/gitops.md 9, reference/et-operator.md
     4.5).
@@ -212,7 +212,7 @@ def _may_return(state: RunState, loss: Replica) -> bool:
 
 
 def _limit_exceeded(state: RunState, losses: Sequence[Replica]) -> str:
-    """Which limit of failures the replicas have exceeded, those of their roles first."""
+    """Return which limit of failures the replicas have exceeded, those of their roles first."""
     job, record = state.job, state.record
 
     def is_exceeded(limit: int, roles: Sequence[str], failures: int, in_place: int) -> bool:
@@ -256,7 +256,7 @@ _ELASTIC_GRACE = 10.0
 
 
 def after_the_end(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """What becomes of the Pods of a run that is over, and of the job once its time is."""
+    """Return what becomes of the Pods of a run that is over."""
     actions: list[Action] = []
     run = placement.job.run
     by_first = record.phase == "Succeeded" and run.success.needs == "any"

@@ -63,7 +63,7 @@ _ANCHORS = msgspec.json.Decoder(dict[str, Anchor])
 
 
 def hosts_record(data: Mapping[str, str], metadata: Mapping[str, Any]) -> HostsRecord:
-    """The live host lists, read back from `J-hosts`."""
+    """Return the live host lists, read back from `J-hosts`."""
     try:
         anchors = (metadata.get("annotations") or {}).get(ANCHOR) or "{}"
         return HostsRecord(data, _ANCHORS.decode(anchors))
@@ -115,7 +115,7 @@ class JobView(Struct, frozen=True):
     unreadable: str = ""  # why the ConfigMap cannot be read, in that case
 
     def log(self, uid: str) -> PodLog:
-        """What is known of the log of the Pod with a UID."""
+        """Return what is known of the log of the Pod with a UID."""
         return self.logs.get(uid, UNREAD)
 
     @property

@@ -57,7 +57,7 @@ class Silence(Struct, frozen=True):
         return notice.at if notice is not None and new else 0.0
 
     def report_of(self, pod: PodState) -> list[str]:
-        """The lines of its supervisor's answer; none while it is not known."""
+        """Return the lines of its supervisor's answer; none while it is not known."""
         lines = self.written(pod)
         heads = [n for n, line in enumerate(lines) if _HEAD.match(line)]
         return lines[heads[-1] :] if heads else []
