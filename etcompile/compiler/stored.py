@@ -265,7 +265,4 @@ def _check_replicas(value: Mapping[str, Any], most: int) -> None:
     total = max(declared, sum(max(0, run["to"] - run["from"] + 1) for run in runs))
     most = max(0, min(most, MOST_PODS))
     if total > most:
-        limit = (
-            f"at most {most} are possible" if most == MOST_PODS else f"there is memory for {most}"
-        )
-        raise StoredJobError(f"it has {total} replicas; {limit}")
+        raise StoredJobError(f"it has {total} replicas; at most {most} are possible")

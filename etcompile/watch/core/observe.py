@@ -92,7 +92,8 @@ RECORD_BYTES = 1024 * 1024
 _MIB = 1024 * 1024
 _STORED = 16 * _MIB  # of the stored jobs of a namespace
 _RECORDS = 32 * _MIB  # of its run records and host lists
-_REPLICAS = 20_000  # that the jobs of a namespace declare
+REPLICAS = 20_000
+"""That the jobs of a namespace may declare together: more are refused before they are read."""
 _EACH = 2048  # bytes that a ConfigMap takes besides its text
 _MOST_UNREAD = 1000  # ConfigMaps whose data is not kept, and that are reported all the same
 
@@ -113,7 +114,7 @@ class Store:
         self._changed = changed
         self._now = now
         self._observers = observers
-        self._caps = {"config": Cap(_STORED), "records": Cap(_RECORDS), "replicas": Cap(_REPLICAS)}
+        self._caps = {"config": Cap(_STORED), "records": Cap(_RECORDS), "replicas": Cap(REPLICAS)}
         self._unread: set[tuple[JobKey, str]] = set()
         self._lock = threading.Lock()
         self._jobs: dict[JobKey, SeenJob] = {}

@@ -43,7 +43,7 @@ from etcompile.watch.core.act import ActionExecutor
 from etcompile.watch.core.actions import Action, EmitEvent, RemoveJob, Requeue
 from etcompile.watch.core.config_maps import SeenMap
 from etcompile.watch.core.ledger import JobMemory, Memory, ReadRun, RunMemory
-from etcompile.watch.core.observe import Case, SeenJob, Store
+from etcompile.watch.core.observe import REPLICAS, Case, SeenJob, Store
 from etcompile.watch.core.reports import say
 from etcompile.watch.core.requests import BlockedError, NotLeaderError, OutdatedError, take_back
 from etcompile.watch.core.view import UNREAD, JobView, Timeouts, hosts_record
@@ -244,11 +244,11 @@ class Reconciler(Struct, frozen=True):
             if config.problem:
                 raise StoredJobError(config.problem)
             with self.one_at_a_time:
-                run = StoredRun(config.value)
-            if not self.store.counts_replicas(
-                key, sum(len(role.members) for role in run.job.roles)
-            ):
-                raise StoredJobError("the jobs of its namespace have more than 20,000 replicas")
+                run = StoredRun(config.value, REPLICAS)
+            replicas = sum(len(role.members) for role in run.job.roles)
+            if not self.store.counts_replicas(key, replicas):
+                many = f"more than {REPLICAS} replicas"
+                raise StoredJobError(f"the jobs of its namespace have {many}")
         except StoredJobError as error:
             run, problem = None, str(error)
             event = EmitEvent(UNREADABLE, f"cannot be read: {error}", warning=True)
@@ -300,7 +300,7 @@ class Reconciler(Struct, frozen=True):
         text: Any = next(((copy.get("data") or {}).get(RUN) for copy in copies), None)
         if RUN not in status.data or not isinstance(text, str) or len(text) > LARGEST_COPY:
             raise StoredJobError("there is no copy of it")
-        run = StoredRun({**config.value, "data": {STORED_JOB: text}})
+        run = StoredRun({**config.value, "data": {STORED_JOB: text}}, REPLICAS)
         if run.spec_hash != spec_hash:
             raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
         return run
