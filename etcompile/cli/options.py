@@ -16,7 +16,6 @@ from etcompile.cli import completion
 from etcompile.cli.command_line import Paths, argument, converted, option, setting
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label
-from etcompile.load.access import Exclude, Limits
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
 from etcompile.model.settings import Services, secret_mode
 
@@ -102,6 +101,8 @@ def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
+    from etcompile.load.access import Exclude
+
     Exclude(values).matches(".")
     return values
 
@@ -446,6 +447,7 @@ SETTINGS = (
 def compiler_options(options: SettingOptions) -> "Options":
     """How to compile, as the command line says it: by the fields of its options' names."""
     from etcompile.compiler import Options
+    from etcompile.load.access import Exclude, Limits
 
     settings = {name: getattr(options, name) for name in Settings.__struct_fields__}
     names = {*SettingOptions.__struct_fields__} & {*Options.__struct_fields__}

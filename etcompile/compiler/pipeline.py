@@ -108,8 +108,8 @@ def compile(  # noqa: A001 - it is what it does
         problems = [problem for problem in problems if problem.code != codes.NO_SUCH_RUNTIME]
     # What is said of several documents holds only if each of them could be read.
     whole = not has_errors(problems)
-    files = {job.origin.locate().file for job in lowered.jobs}
-    partial = not files if options.partial is None else options.partial
+    partial = not lowered.jobs if options.partial is None else options.partial
+    files = {job.origin.locate().file for job in lowered.jobs if unselected}
     for problem in unselected if whole else ():
         if not (partial and problem.location and problem.location.file not in files):
             problems.append(problem)
