@@ -305,7 +305,8 @@ def test_no_file_ends_in_a_traceback(tree, content):
 
 
 EACH_TIME = {
-    *("output-dir", "output", "check", "force", "replace", "fix", "unsafe-fixes", "diff"),
+    *("output-dir", "output", "check", "against", "force", "replace"),
+    *("fix", "unsafe-fixes", "diff"),
     *("environment", "config", "isolated", "beside"),
 }
 
