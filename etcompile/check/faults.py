@@ -256,7 +256,7 @@ def _words(error: _Error, rules: Mapping[str, Any]) -> tuple[Problem, dict[str, 
             expected = rules.get("title") or f"of the form {pattern}"
             return "form", {"expected": expected, "found": _cut(str(value))}
         case _Kind.Not() if "title" in rules:
-            problem = rules["title"]
+            return "other", {"problem": rules["title"], "advice": rules.get("description", "")}
         case _Kind.MinItems(limit=limit):
             problem = f"must have at least {limit} items, not {len(value)}"
         case _Kind.MaxItems(limit=limit):

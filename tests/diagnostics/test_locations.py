@@ -1,8 +1,8 @@
 """Every diagnostic about an input says where: a file of it, a line within that file, a column.
 
-`inputs/` has a file for each code that an input alone can provoke; one that takes an overlay has
-that after a line `--- # overlay`. What a file is not to blame for (an option, a cluster, an output
-folder) has no place in one.
+`inputs/` has a file for each code that an input alone can provoke, some with more words behind the
+code; one that takes an overlay has that after a line `--- # overlay`. What a file is not to blame
+for (an option, a cluster, an output folder) has no place in one.
 """
 
 import re
@@ -46,14 +46,15 @@ def told(text: str, overlay: str = "", **options: object) -> tuple[Diagnostic, .
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_diagnostic_about_an_input_has_a_place_in_it(file: Path) -> None:
-    assert file.stem in RULES
+    code = file.stem[:6]
+    assert code in RULES
     text, _, overlay = file.read_text().partition("--- # overlay\n")
-    assert file.stem in {one.code for one in told(text, overlay)}
+    assert code in {one.code for one in told(text, overlay, lint=code.startswith("ET9"))}
 
 
 def test_most_codes_that_an_input_provokes_have_one() -> None:
     known = {code for code in RULES if not WITHOUT_FILE.match(code)}
-    assert len({file.stem for file in FILES} & known) > 0.6 * len(known)
+    assert len({file.stem[:6] for file in FILES} & known) > 0.6 * len(known)
 
 
 @pytest.mark.parametrize(

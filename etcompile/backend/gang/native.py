@@ -66,7 +66,7 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
         names = " and ".join(sorted(str(name or "none") for name in classes))
         own = group.priority_class or "none"
         problem = f"the PodGroup has PriorityClass {own}, its Pods {names}: the group is rejected"
-        advice = "give the gang and the Pod templates one"
+        advice = "give the gang and all Pod templates the same PriorityClass"
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
 
 

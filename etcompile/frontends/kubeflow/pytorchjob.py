@@ -164,11 +164,8 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
         yield diagnose(codes.NO_AUTOSCALING, place, job=spec.name)
     if "nProcPerNode" in policy:
         place = elastic.locate("nProcPerNode", key=True)
-        if "nprocPerNode" in spec.fields:
-            yield diagnose(codes.PROCESSES_TWICE, place)
-        else:
-            names = {"where": "spec.elasticPolicy.nProcPerNode", "instead": "spec.nprocPerNode"}
-            yield diagnose(codes.DEPRECATED_FIELD, place, **names)
+        names = {"where": "spec.elasticPolicy.nProcPerNode", "instead": "spec.nprocPerNode"}
+        yield diagnose(codes.DEPRECATED_FIELD, place, **names)
         return
     # Torchrun's `auto` is a process for each processor of the node, not of the Pod (defect 36).
     for replica in spec.replicas if _processes(spec) == "auto" else ():
