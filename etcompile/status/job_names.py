@@ -24,16 +24,11 @@ class AnotherJobError(RefusedError):
 
 
 class JobName(Struct, frozen=True):
-    """A job in a cluster.
-
-    Args:
-        namespace: None for all namespaces that have a job of this name.
-        pod: The Pod that it was named by, if it was.
-    """
+    """A job in a cluster."""
 
     name: str
-    namespace: str | None
-    pod: str = ""
+    namespace: str | None  # None for all that have a job of this name
+    pod: str = ""  # that it was named by
 
 
 def find_job(cluster: Cluster, word: str, namespace: str | None) -> JobName:
