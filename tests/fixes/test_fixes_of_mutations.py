@@ -8,6 +8,7 @@ import collections
 import functools
 import random
 import re
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import yaml
 import etcompile
 from etcompile.fixes import fixed_files, with_edits
 from etcompile.load import access
+from operator_recordings import recordings
 
 ROOT = Path(__file__).parents[2]
 _MOVED = ("cleanPodPolicy", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
@@ -27,13 +29,22 @@ _SHARD = 100
 @functools.cache
 def files():
     """Texts that compile, each with comments wherever one can stand."""
-    found = [*(ROOT / "examples").rglob("*.yaml"), *(ROOT / "tests" / "oracle").rglob("input.yaml")]
+    sources = [path.read_text("utf-8") for path in sorted((ROOT / "examples").rglob("*.yaml"))]
+    sources += [
+        yaml.safe_dump_all(recording.documents, sort_keys=False)
+        for operator in ("dlrover", "et-operator", "mpi-operator", "training-operator")
+        for recording in recordings(operator)
+    ]
     texts = []
-    for path in sorted(found):
-        text = path.read_text("utf-8")
-        compilation = etcompile.compile(path, etcompile.Options(without_keys=True))
-        if compilation.ok and "kind: Secret" not in text and len(text) < 20_000:
-            texts.append(commented(text))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "input.yaml")
+        for text in sources:
+            if "metrics:" in text:
+                continue  # of an autoscaler: they are not compiled, nor their names corrected
+            path.write_text(text, "utf-8")
+            compilation = etcompile.compile(path, etcompile.Options(without_keys=True))
+            if compilation.ok and "kind: Secret" not in text and len(text) < 20_000:
+                texts.append(commented(text))
     assert len(texts) > 60
     return texts
 
