@@ -32,8 +32,7 @@ _MOST = 20
 
 def hints_for_text(problems: Sequence[Diagnostic], content: str) -> list[Diagnostic]:
     """Diagnostics of a text that is no document, with hints about its placeholders."""
-    names = [_marked(problem) if problem.code in _SYNTAX else [] for problem in problems]
-    return _with_hints(problems, names, lambda _: [content])
+    return _with_hints(problems, _in_broken_line, lambda _: [content])
 
 
 def hints_for_documents(
@@ -44,65 +43,60 @@ def hints_for_documents(
     Args:
         texts: Returns the texts of a file's documents; none for a file that is no input.
     """
-    names = [
-        re.findall(_ANY, place.text[place.column - 1 :][: place.width])
-        if (place := problem.location)
-        and place.text
-        and place.column
-        and problem.code not in _SYNTAX
-        and (problem.severity is Severity.ERROR or problem.code == codes.IMAGE_NOT_PULLABLE)
-        else []
-        for problem in problems
-    ]
-    return _with_hints(problems, names, texts)
+    return _with_hints(problems, _in_value, texts)
 
 
-def _marked(problem: Diagnostic) -> list[str]:
-    """The placeholders on the line of a problem for which the line may be no YAML."""
+def _in_broken_line(problem: Diagnostic) -> list[str]:
     line = (problem.location and problem.location.text) or ""
-    found = ((match[0], line[: match.start()]) for match in re.finditer(_MARKED, line))
-    return [name for name, before in found if not (before.count("'") % 2 or before.count('"') % 2)]
+    if problem.code not in _SYNTAX:
+        return []
+    pairs = ((match[0], line[: match.start()]) for match in re.finditer(_MARKED, line))
+    return [name for name, before in pairs if not (before.count("'") % 2 or before.count('"') % 2)]
+
+
+def _in_value(problem: Diagnostic) -> list[str]:
+    place, is_error = problem.location, problem.severity is Severity.ERROR
+    counts = is_error or problem.code == codes.IMAGE_NOT_PULLABLE
+    if problem.code in _SYNTAX or not counts or not (place and place.text and place.column):
+        return []
+    return re.findall(_ANY, place.text[place.column - 1 :][: place.width])
 
 
 def _with_hints(
     problems: Sequence[Diagnostic],
-    names: Sequence[Sequence[str]],
+    names_of: Callable[[Diagnostic], list[str]],
     texts: Callable[[str], Iterable[str]],
 ) -> list[Diagnostic]:
     by_file: dict[str, list[str]] = {}
-    for problem, found in zip(problems, names, strict=True):
-        if problem.location and found:
-            by_file.setdefault(problem.location.file, []).extend(found)
-    remedies = {
-        file: _remedy(found, listed, file)
-        for file, found in by_file.items()
-        if (listed := [*texts(file)])
-    }
-    return [
-        structs.replace(problem, hint=_hint(problem, found[0], remedies[problem.location.file]))
-        if found and problem.location and problem.location.file in remedies
-        else problem
-        for problem, found in zip(problems, names, strict=True)
-    ]
+    for problem in problems:
+        if problem.location and (names := names_of(problem)):
+            by_file.setdefault(problem.location.file, []).extend(names)
+    read = {file: [*texts(file)] for file in by_file}
+    remedies = {file: _remedy(by_file[file], read[file], file) for file in read if read[file]}
+
+    def hinted(problem: Diagnostic) -> Diagnostic:
+        remedy = remedies.get(problem.location.file) if problem.location else None
+        if remedy is None or not (names := names_of(problem)):
+            return problem
+        hint = f"{names[0]} is a placeholder of a template: {remedy}"
+        if problem.code == codes.YAML_SYNTAX and names[0].startswith("$"):
+            otherwise = "if it is a variable of the shell, put it in quotes"
+            hint = f"if {names[0]} is a placeholder of a template, {remedy}; {otherwise}"
+        return structs.replace(problem, hint=hint)
+
+    return [hinted(problem) for problem in problems] if remedies else [*problems]
 
 
-def _hint(problem: Diagnostic, name: str, remedy: str) -> str:
-    if problem.code == codes.YAML_SYNTAX and name.startswith("$"):
-        otherwise = "if it is a variable of the shell, put it in quotes"
-        return f"if {name} is a placeholder of a template, {remedy}; {otherwise}"
-    return f"{name} is a placeholder of a template: {remedy}"
-
-
-def _remedy(found: Sequence[str], texts: Sequence[str], file: str) -> str:
-    """What fills in all placeholders of a file, of which some are found."""
+def _remedy(names: Sequence[str], texts: Sequence[str], file: str) -> str:
+    """Return what fills in all placeholders of a file, of which errors are about some."""
     words = [(re.findall(_WORD, text), re.sub(_WORD, "", text)) for text in texts]
-    names = {*found, *(name for each, rest in words if not re.search(r"\s", rest) for name in each)}
+    known = {*names, *(name for each, rest in words if not re.search(r"\s", rest) for name in each)}
     # No shell reads these, so that they are placeholders in scripts, too.
-    marks = {name[0] for name in names} & {"{", "_", "@"}
-    in_order = [name for each, _ in words for name in each if name in names or name[0] in marks]
-    every = [*dict.fromkeys([*in_order, *found])][:_MOST]
-    known = file not in ("-", "") and not file.startswith("<")
-    parents = Path(file).absolute().parents if known else ()
+    marks = {name[0] for name in known} & {"{", "_", "@"}
+    in_order = [name for each, _ in words for name in each if name in known or name[0] in marks]
+    every = [*dict.fromkeys([*in_order, *names])][:_MOST]
+    is_file = file not in ("-", "") and not file.startswith("<")
+    parents = Path(file).absolute().parents if is_file else ()
     chart = next((folder for folder in parents if (folder / "Chart.yaml").is_file()), None)
     of_chart = [name for name in every if chart and name.startswith("{{")]
     variables = [name for name in every if re.fullmatch(_VARIABLE, name)]
@@ -112,7 +106,7 @@ def _remedy(found: Sequence[str], texts: Sequence[str], file: str) -> str:
             "render it first with the program that it is written for, such as gomplate or jinja2,"
             " and compile what that writes"
         )
-    source = shlex.quote(file) if known else "FILE"
+    source = shlex.quote(file) if is_file else "FILE"
     steps = [f"helm template {shlex.quote(os.path.relpath(str(chart)))}"] if of_chart else []
     if others:
         patterns = (re.sub(r"[][\\.*^$|]", r"\\\g<0>", name) for name in others)
