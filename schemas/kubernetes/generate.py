@@ -65,7 +65,9 @@ _TEXTS: Definitions = {
         "minLength": 1,
         "maxLength": 128,  # what etcompile reads; the server keeps 18 digits
         # resource.ParseQuantity: a text without a digit is zero; spaces around it are cut off.
-        "pattern": r"^(?! *$) *[+-]?[0-9]*(\.[0-9]*)?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})? *$",
+        "pattern": (
+            r"^(?! *$) *[+-]?[0-9]*(\.[0-9]*)?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})? *$"
+        ),
     },
     "meta.v1.MicroTime": {
         "title": "a time with six decimals, such as 2026-01-31T12:00:00.000000Z",
