@@ -339,6 +339,50 @@ def check_autoscalers(others: Sequence[Source], jobs: Sequence[Job]) -> list[Dia
     return problems
 
 
+def check_host_names(
+    compiled: Sequence[tuple[Job, Iterable[Object]]], others: Sequence[Source]
+) -> Iterator[Diagnostic]:
+    """Warn of host names of a job's own Pods that end in a Service that no one creates.
+
+    Versions of operators name the Service differently: MPI Operator had `JOB-worker`.
+    """
+    given = {_name_of(source.data) for source in others if source.data.get("kind") == "Service"}
+    for job, objects in compiled:
+        found = [
+            (role, path, match)
+            for role in job.roles
+            for path, text in texts_in(role.template.spec)
+            if job.name in text
+            for match in re.finditer(_host_form(job.name), text)
+        ]
+        if not found:
+            continue
+        services, hosts = {*given, job.namespace}, dict[str, str]()
+        for value in objects:
+            if value["kind"] == "Service":
+                services.add(_name_of(value))
+                hosts.setdefault(_name_of(value), "")
+            spec = value.get("spec") or {}
+            pod = spec.get("template", {}).get("spec") if value["kind"] == "Job" else spec
+            if pod.get("hostname") and pod.get("subdomain"):
+                hosts[pod["hostname"]] = f".{pod['subdomain']}"
+        for role, path, match in found:
+            if match[1] in hosts and match[2] not in services:
+                facts = {"role": role.name, "name": match[0], "right": match[1] + hosts[match[1]]}
+                yield diagnose(
+                    codes.NO_SUCH_HOST, role.template.origin.locate("spec", *path), **facts
+                )
+
+
+def _host_form(job: str) -> str:
+    name = re.escape(job)
+    return rf"(?<![\w.-])({name}-[a-z0-9-]{{1,63}})\.({name}(?:-[a-z0-9-]{{0,63}})?)(?![\w-])"
+
+
+def _name_of(value: Object) -> str:
+    return str((value.get("metadata") or {}).get("name"))
+
+
 def check_flux_stage(
     groups: Sequence[tuple[Origin | None, Iterable[Object]]],
 ) -> Iterator[Diagnostic]:

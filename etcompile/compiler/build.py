@@ -11,7 +11,13 @@ from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, overlays
 from etcompile.check.counts import check_lists
-from etcompile.check.output_rules import check_autoscalers, check_compiled, check_jobs, check_others
+from etcompile.check.output_rules import (
+    check_autoscalers,
+    check_compiled,
+    check_host_names,
+    check_jobs,
+    check_others,
+)
 from etcompile.check.pod_rules import check_object
 from etcompile.compiler import run
 from etcompile.compiler.fold import FoldedJob
@@ -112,6 +118,7 @@ def build(
     plain = options.allow_plain_secrets
     problems += check_others(others, compiled, profiles, allow_plain_secrets=plain)
     problems += check_autoscalers(others, lowered.jobs)
+    problems += check_host_names(compiled, others)
     groups = [group for _, group in by_job]
     # What an overlay changes in a job that is skipped, elsewhere, or was not built, cannot be seen.
     all_seen = whole and not lowered.skipped and all(group.objects for group in groups)

@@ -20,6 +20,7 @@ import pytest
 import etcompile
 import regexsteps
 from etcompile import data
+from etcompile.check import output_rules
 from etcompile.diagnostics import credentials
 from etcompile.failures import causes
 from etcompile.frontends.dlrover import elastic_pods
@@ -93,6 +94,7 @@ BUILT = {
         Pattern(form, 0, "fullmatch") for form, _ in requests._DEVICES
     ],
     ("k8s.validation.engine", "_places"): of_rules,
+    ("check.output_rules", "check_host_names"): lambda: [Pattern(output_rules._host_form("job"))],
     # All patterns that modules pass on are seen there.
     ("frontends.annotations", "matching"): list,
     # No text of others: the names of a job and of files, globs, the package's own list of kinds.

@@ -241,3 +241,58 @@ def test_reference_to_a_job_and_data_of_a_config_map_are_no_jobs_inside():
     value = {"apiVersion": "example.com/v1", "kind": "Ref", "metadata": {"name": "n"}, "spec": job}
     text = config(data={"job.yaml": "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec: {}\n"})
     assert "ET4022" not in {one.code for one in etcompile.compile([value, text]).diagnostics}
+
+
+def host_warnings(text: str, *others, kind: str = "MPIJob"):
+    launcher = {"name": "main", "image": "a/b:1", "command": ["run"], "args": [text]}
+    worker = {"name": "main", "image": "a/b:1"}
+    first = "Launcher" if kind == "MPIJob" else "Master"
+    container = {"name": "pytorch"} if kind == "PyTorchJob" else {}
+    value = {
+        "apiVersion": "kubeflow.org/v2beta1" if kind == "MPIJob" else "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": "pair", "namespace": "ml"},
+        "spec": {
+            ("mpi" if kind == "MPIJob" else "pytorch") + "ReplicaSpecs": {
+                first: {
+                    "replicas": 1,
+                    "template": {"spec": {"containers": [launcher | container]}},
+                },
+                "Worker": {
+                    "replicas": 2,
+                    "template": {"spec": {"containers": [worker | container]}},
+                },
+            }
+        },
+    }
+    found = etcompile.compile([value, *others]).diagnostics
+    return [(one.message, one.hint) for one in found if one.code == "ET4023"]
+
+
+def test_host_name_of_another_version_of_the_operator_is_corrected():
+    [(message, hint)] = host_warnings("MASTER_ADDR=pair-worker-0.pair-worker:29500")
+    assert message.startswith("no host is called pair-worker-0.pair-worker")
+    assert hint == "write pair-worker-0.pair"
+    [(_, hint)] = host_warnings("tcp://pair-master-0.pair", kind="PyTorchJob")
+    assert hint == "write pair-master-0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("pair-worker-0.pair", "pair-worker-0.pair.ml.svc.cluster.local", "pair-worker-0.log"),
+        *("other-pair-worker-0.pair-worker", "pair-worker-9.pair-worker", "a.pair-worker-0"),
+    ],
+)
+def test_host_name_that_resolves_or_is_no_host_gets_no_warning(text):
+    assert host_warnings(text) == []
+
+
+def test_host_name_in_a_service_of_the_input_gets_no_warning():
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "pair-worker", "namespace": "ml"},
+        "spec": {"clusterIP": "None", "ports": [{"port": 22}]},
+    }
+    assert host_warnings("pair-worker-0.pair-worker", service) == []
