@@ -287,8 +287,8 @@ def _advice(
             return "images and resources are changed in the inputs: name a kind of these, or none"
     if edit.change == "image":
         containers = (c for value in documents for _, c in _containers(value, (), CONTAINERS))
-        images = {parts_of(i)[0] for c in containers if isinstance(i := c.get("image"), str)}
-        return f"the images here are: {_list(images)}"
+        images = {image for c in containers if isinstance(image := c.get("image"), str)}
+        return f"the images here are: {_list(images)}; name one without its tag"
     every = [*documents, *objects]
     names = {
         str(mapping_at(value, ("metadata",)).get("name", ""))

@@ -136,7 +136,7 @@ def moved(value: Any, path: Path, target: Path) -> Any:
 _FIELD = r"[A-Za-z][\w.-]*(?:/[\w.-]+)?(?:\[\d+\])*(?:\.[\w.-]+)*"
 _LIST = (
     r"(?:its fields are|the kinds of this group are|known are|workers at that point"
-    r"|each \w+ here|the images here are|use one of|the known ones are):? (?P<words>.+)"
+    r"|each \w+ here|use one of|the known ones are):? (?P<words>.+)"
 )
 _SETTING = rf"(?:write|set|add|annotate the job:?)(?: the (annotation|label))? ({_FIELD}): (\S+)"
 _AFTERWARDS = r"(?: \(.*\)| to the job| to confirm this| beside it)?"
