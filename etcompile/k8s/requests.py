@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from etcompile.k8s import quantity
+from etcompile.k8s.path import mappings_of
 
 Amounts = dict[str, Decimal]
 
@@ -155,21 +156,24 @@ def claimed(
     entries = {entry["name"]: entry for entry in spec.get("resourceClaims") or ()}
     for use in container.get("resources", {}).get("claims") or ():
         entry = entries.get(use["name"], {})
-        template = ("ResourceClaimTemplate", str(entry.get("resourceClaimTemplateName")))
-        claim = claims.get(template) or claims.get(
-            ("ResourceClaim", str(entry.get("resourceClaimName")))
-        )
-        for request in (claim or {"devices": {"requests": [{"allocationMode": "All"}]}}).get(
-            "devices", {}
-        ).get("requests") or ():
-            if use.get("request") in (None, request.get("name")):
-                # `exactly` since v1beta2; one of several alternatives is chosen by the scheduler.
-                choices = request.get("firstAvailable") or [request.get("exactly") or request]
-                counts = {
-                    0 if choice.get("allocationMode") == "All" else choice.get("count") or 1
-                    for choice in choices
-                }
-                if len(counts) > 1 or 0 in counts:
-                    return None
-                total += counts.pop()
+        claim = claims.get(
+            ("ResourceClaimTemplate", str(entry.get("resourceClaimTemplateName")))
+        ) or claims.get(("ResourceClaim", str(entry.get("resourceClaimName"))))
+        if not isinstance(claim, dict):
+            return None
+        for _, request in mappings_of(claim.get("devices"), "requests"):
+            if use.get("request") not in (None, request.get("name")):
+                continue
+            # `exactly` since v1beta2; the scheduler chooses one of several alternatives.
+            exact = request.get("exactly") or request
+            choices = [choice for _, choice in mappings_of(request, "firstAvailable")] or [exact]
+            counts = {
+                choice.get("allocationMode") != "All" and (choice.get("count") or 1)
+                for choice in choices
+                if isinstance(choice, dict)
+            }
+            count = counts.pop() if len(counts) == 1 else False
+            if not isinstance(count, int) or not count:
+                return None
+            total += count
     return total

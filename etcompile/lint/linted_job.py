@@ -237,8 +237,8 @@ def devices_of(job: LintedJob, pods: RolePods) -> tuple[int | None, str]:
     if pods.main.get("resources", {}).get("claims"):
         claims: dict[tuple[str, str], Any] = {}
         for source in job.others:
-            kind, spec = str(source.data.get("kind")), source.data.get("spec") or {}
-            if kind.startswith("ResourceClaim"):
+            kind, spec = str(source.data.get("kind")), source.data.get("spec")
+            if kind.startswith("ResourceClaim") and isinstance(spec, dict):
                 name = str((source.data.get("metadata") or {}).get("name"))
                 claims[kind, name] = spec.get("spec") if kind.endswith("Template") else spec
         return claimed(pods.main, pods.spec, claims), "claimed devices"

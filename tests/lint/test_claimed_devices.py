@@ -24,6 +24,8 @@ def count(*requests, container=CONTAINER, name="four"):
         ([{"name": "a", "exactly": {"allocationMode": "All"}}], None),
         ([{"name": "a", "firstAvailable": [{"count": 2}, {"count": 2}]}], 2),
         ([{"name": "a", "firstAvailable": [{"count": 2}, {"count": 4}]}], None),
+        ([{"name": "a", "exactly": {"count": "4"}}], None),
+        ([{"name": "a", "exactly": ["x"]}, "b"], None),
     ],
 )
 def test_devices_of_a_claim_are_counted_if_their_number_is_certain(requests, number):
