@@ -90,6 +90,7 @@ LAYERS = {
     "consumer": "programs",
     "kubectl_program": "programs",
     "others": "programs",
+    "browser": "programs",
     "start": "programs",  # of tests/scripts: a process that goes on while the test waits
     "runner": "programs",  # of tests/action: steps of a workflow, each of several commands
 }

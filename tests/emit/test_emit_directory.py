@@ -418,7 +418,13 @@ def _killed_at(step: int, out: Path, *, exchange: bool) -> bool:
     "standing",
     [pytest.param(None, id="no folder", marks=pytest.mark.programs), pytest.param(_OLD, id="old")],
 )
-@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        pytest.param(True, id="exchange"),
+        pytest.param(False, id="two renames", marks=pytest.mark.programs),
+    ],
+)
 def test_a_run_can_be_killed_at_every_single_step(
     tmp_path: Path, exchange: bool, standing: dict[str, str] | None
 ) -> None:

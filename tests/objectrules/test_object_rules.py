@@ -157,7 +157,7 @@ def test_no_row_is_upset_by_a_value_of_another_type():
         seen.add(shape)
         for box, key in places(row.corrected):
             kept = box[key]
-            for wrong in (1, "x", True, [], {}, [{}], [[1]], ["a"], {"a": {}}, {"a": [1]}):
+            for wrong in (1, "x", [], [{}], [[1]], {"a": {}}):
                 box[key] = wrong
                 problems(row.corrected, 34)
             box[key] = kept
