@@ -159,7 +159,7 @@ class Bench:
         print(f"filled in {time.monotonic() - begun:.0f} s", flush=True)
 
     def watch(self) -> None:
-        for value in manifests(Installation(self.namespace, (self.namespace,))):
+        for value in manifests(Installation(self.namespace, (self.namespace,), "unused")):
             if value["kind"] in RIGHTS:
                 self.cluster.create(value)
         token = self.plane.service_account(self.namespace, NAME)
