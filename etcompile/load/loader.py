@@ -325,6 +325,9 @@ class _Run(Struct):
             fruitful, blank = False, False
             top = root_of(folder_of(path))
             self.named.add(output_folder(folder_of(path), top))
+            # A path below -d names inputs, unless a lock says that etcompile wrote them.
+            is_below = output_folder(folder_of(path), top, self.output) == self.output
+            own = None if is_below else self.output
             for source in named.files:
                 if isinstance(source, Diagnostic):
                     self.diagnostics.append(source)
@@ -333,7 +336,7 @@ class _Run(Struct):
                 if named.kind != "file" and exclude.matches(source.path):
                     continue
                 folder = os.path.dirname(source.path)  # noqa: PTH120
-                if output := output_folder(folder, top, self.output):
+                if output := output_folder(folder, top, own):
                     self.outputs.setdefault(output, []).append(source)
                     fruitful = fruitful or output != self.output
                     continue

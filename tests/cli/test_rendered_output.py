@@ -153,6 +153,13 @@ def test_output_inside_the_inputs_is_skipped_by_later_runs(tmp_path: Path) -> No
         assert done.returncode == 0, done.stderr
 
 
+def test_named_file_in_the_folder_of_d_is_read(tmp_path: Path) -> None:
+    """Without a lock, nothing says that etcompile wrote it."""
+    (tmp_path / "live.json").write_text(json.dumps(training_job()))
+    passes(tmp_path, "migrate", "live.json", "-d", ".")
+    assert (tmp_path / "mnist.yaml").exists()
+
+
 def test_other_output_is_not_rendered_when_the_last_job_has_left(tmp_path: Path) -> None:
     job = tmp_path / "jobs" / "bert.yaml"
     job.parent.mkdir()
