@@ -5,14 +5,11 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
-from watched import ONCE, eventually, training_job
+from watched import eventually, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
-from etcompile.kubeapi import connect
-from etcompile.kubeapi.controller.informer import Informer
 
 
 def started(place, workers: int = 3) -> None:
@@ -124,55 +121,6 @@ def test_an_expired_watch_begins_anew_with_a_list(place, watching, proxy):
     assert running.value("etcompile_watch_stream_restarts_total", **restarts) == 2
     lists = [seen for seen in proxy.seen if re.search(r"/pods\?(?!.*watch=)", seen.path)]
     assert len([seen for seen in lists if seen.method == "GET"]) == 3
-
-
-def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane, namespace, proxy):
-    lists: list[set[str]] = []
-    names: set[str] = set()
-
-    def saw(value, gone):
-        names.add(value["metadata"]["name"])
-
-    def left(listed, version):
-        lists.append({name for _, name in listed})
-
-    def template(name: str) -> dict:
-        spec = {"containers": [{"name": "c", "image": "i"}]}
-        metadata = {"name": name, "namespace": namespace, "labels": {"a": "b"}}
-        return {
-            "apiVersion": "v1",
-            "kind": "PodTemplate",
-            "metadata": metadata,
-            "template": {"spec": spec},
-        }
-
-    kubeconfig = control_plane.kubeconfig(token="admin-token", server=proxy.url)
-    with connect(kubeconfig=kubeconfig, retries=ONCE, timeout=5) as cluster:
-        restarts = []
-
-        # This API server reads pod templates straight from etcd, which forgets on demand.
-        def failed(error) -> bool:
-            restarts.append("expired" if error.expired else "error")
-            return True
-
-        stream = Informer(cluster, "v1", "PodTemplate", namespace, saw, left, failed, labels="a=b")
-        thread = threading.Thread(target=stream.run)
-        thread.start()
-        assert stream.synced.wait(10)
-        cluster.create(template("one"))
-        eventually(lambda: "one" in names)
-        proxy.add("status", path="podtemplates.*watch=true", status=503, times=4)
-        assert proxy.hang_up("podtemplates.*watch=true") == 1
-        eventually(lambda: "error" in restarts)
-        for number in range(3):
-            cluster.create(template(f"unseen-{number}"))
-        control_plane.compact()
-        eventually(lambda: {"one", "unseen-0", "unseen-1", "unseen-2"} <= lists[-1])
-        assert "expired" in restarts
-        assert len(lists) == 2
-        stream.close()
-        cluster.close()
-        thread.join(10)
 
 
 def test_of_two_watchers_one_acts_and_the_other_takes_over(place, watching, proxy):

@@ -38,7 +38,7 @@ def kept(root: Any) -> dict[str, int]:
 
 
 STEADY = ("_informers", "_threads", "_waiting", "_timers", "checked")
-"""What depends on namespaces alone, empties by itself, or has a bound (test_queueing)."""
+"""What depends on namespaces alone, empties by itself, or has a bound (test_work_queue)."""
 
 
 def submit(place, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Jobs that want a look get one, one pair of hands at a time."""
+"""The work queue of a controller: each key once, one worker at a time."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from etcompile.kubeapi.controller.work_queue import WorkQueue
 A, B = ("ml", "a"), ("ml", "b")
 
 
-def test_many_wishes_for_one_job_are_one_look():
+def test_key_that_is_enqueued_often_is_taken_once():
     queue = WorkQueue()
     for _ in range(100):
         queue.enqueue(A)
@@ -17,7 +17,7 @@ def test_many_wishes_for_one_job_are_one_look():
     assert [queue.take(), queue.take()] == [A, B]
 
 
-def test_what_happens_to_a_job_in_hand_is_another_look_afterwards():
+def test_key_that_is_enqueued_while_in_work_is_taken_again_afterwards():
     queue = WorkQueue()
     queue.enqueue(A)
     assert queue.take() == A
@@ -28,7 +28,7 @@ def test_what_happens_to_a_job_in_hand_is_another_look_afterwards():
     assert queue.take() == A
 
 
-def test_a_job_is_looked_at_again_when_its_time_comes():
+def test_delayed_key_is_taken_when_its_time_comes():
     queue = WorkQueue()
     queue.enqueue(A)
     queue.take()
@@ -39,7 +39,7 @@ def test_a_job_is_looked_at_again_when_its_time_comes():
     assert time.monotonic() >= begun + 0.1
 
 
-def test_times_that_were_put_off_are_not_kept():
+def test_postponed_timers_do_not_pile_up():
     queue = WorkQueue()
     keys = [("ml", f"job-{number}") for number in range(20)]
     weeks = time.monotonic() + 1_000_000
@@ -55,7 +55,7 @@ def test_times_that_were_put_off_are_not_kept():
     assert queue.take() == A
 
 
-def test_a_later_wish_takes_the_place_of_an_earlier_one():
+def test_later_delay_replaces_an_earlier_one():
     queue = WorkQueue()
     for again in (time.monotonic() + 0.05, None):
         queue.enqueue(A)
@@ -71,7 +71,7 @@ def test_a_later_wish_takes_the_place_of_an_earlier_one():
     assert taken == [None]
 
 
-def test_a_namespace_with_many_jobs_does_not_make_another_one_wait():
+def test_namespace_with_many_keys_does_not_delay_another():
     queue = WorkQueue()
     for number in range(1000):
         queue.enqueue(("many", f"job-{number}"))
