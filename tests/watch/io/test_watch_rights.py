@@ -5,7 +5,14 @@ import contextlib
 import pytest
 from watched import QUICK, Place, Running, eventually, training_job
 
-from etcompile.integrations.watcher_manifests import NAME, kustomize_file, needed
+from etcompile.integrations.watcher_manifests import (
+    NAME,
+    Installation,
+    kustomize_file,
+    manifests,
+    needed,
+)
+from installation.doors import is_guarded
 
 RIGHTS = sorted(
     {
@@ -60,7 +67,11 @@ def served(place: Place) -> bool:
 
 
 @pytest.mark.parametrize("door", ["manifests", "helm", "kustomize"])
-def test_the_rendered_rights_are_enough(place, watching, door):
+def test_rendered_rights_are_enough_under_the_rendered_policy(place, watching, door):
+    for value in manifests(Installation(place.namespace, (place.namespace,), "watcher:1")):
+        if value["kind"].startswith("ValidatingAdmissionPolicy"):
+            place.cluster.server_side_apply(value)
+    eventually(lambda: is_guarded(place.cluster, place.namespace), 60)
     watching()
     life(place)
     eventually(lambda: len(place.hosts()) == 3)
@@ -72,7 +83,7 @@ def test_the_rendered_rights_are_enough(place, watching, door):
 
 
 @pytest.mark.parametrize(("resource", "verb"), RIGHTS, ids=lambda word: word)
-def test_each_right_is_needed(place, granted, control_plane, resource, verb):
+def test_each_rendered_right_is_needed(place, granted, control_plane, resource, verb):
     token = granted((resource, verb))
     kubeconfig = control_plane.kubeconfig(token=token, namespace=place.namespace)
     running = Running(kubeconfig, place.namespace, leads=True, timeouts=QUICK)

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from watched import QUICK, Running, eventually, training_job
+from watched import eventually, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
@@ -305,20 +305,3 @@ def test_workers_that_git_does_not_declare_any_more_are_drained_and_go(place, wa
     ]
     gone = order.index(("delete", "bert-worker-3"))
     assert ("patch", "bert-etcompile-hosts") in order[:gone]
-
-
-def test_once_does_what_is_to_be_done_and_ends(place, granted, control_plane):
-    place.kubelets()
-    place.submit(training_job())
-    eventually(lambda: len(place.ready()) == 2)
-    kubeconfig = control_plane.kubeconfig(token=granted(), namespace=place.namespace)
-    first = Running(kubeconfig, place.namespace, leads=False, timeouts=QUICK)
-    first.watcher.once()
-    assert place.hosts() == ["bert-worker-0", "bert-worker-1"]
-    uid = place.uid("bert-worker-1")
-    place.fails("bert-worker-1")
-    first.cluster.close()
-    second = Running(kubeconfig, place.namespace, leads=False, timeouts=QUICK)
-    second.watcher.once()
-    assert place.uid("bert-worker-1") not in ("", uid)
-    second.cluster.close()
