@@ -105,16 +105,15 @@ def in_words(code):
 
 
 def processes():
-    """The state and name of each process that descends from us; `kubectl exec` starts others."""
-    children, facts, parents = {}, {}, [os.getpid()]
+    """The processes that descend from us; `kubectl exec` starts others."""
+    children, parents = {}, [os.getpid()]
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        start, _, end = read("/proc/%d/stat" % pid).rpartition(") ")
+        end = read("/proc/%d/stat" % pid).rpartition(") ")[2]
         if end:
-            facts[pid] = (end.split()[0], start.partition("(")[2])
             children.setdefault(int(end.split()[1]), []).append(pid)
     for parent in parents:
         parents += children.get(parent, ())
-    return {pid: facts[pid] for pid in parents[1:]}
+    return parents[1:]
 
 
 def send_signal(number, pids):
@@ -624,7 +623,7 @@ class Supervisor:
             self.end(self.options["stop"])
 
     def on_notice(self, link, message):
-        """All commands get a signal, or report what they do."""
+        """All commands get a signal."""
         if self.running and not self.stopping and not self.ending:
             self.notify(message["signal"], message["why"])
 
@@ -746,33 +745,20 @@ class Supervisor:
                 send_signal(number, command)
 
     def notify(self, word, why):
-        """Sends a signal to those processes that handle it; returns whether there is any.
-
-        REPORT logs all processes; REPORT+USR1 has those that handle USR1 write their stacks first.
-        """
-        name, pids = word[len("REPORT+") :] if word.startswith("REPORT") else word, []
-        number = getattr(signal, "SIG" + name) if name in NOTICE_SIGNALS else 0
+        """Sends a signal to those processes that handle it; returns whether there is any."""
+        number, pids = getattr(signal, "SIG" + word) if word in NOTICE_SIGNALS else 0, []
         for pid in processes() if number else ():
             caught = re.search(r"SigCgt:\s*(\w+)", read("/proc/%d/status" % pid))
             if caught and int(caught.group(1), 16) >> number - 1 & 1:
                 pids.append(pid)
         if number and not pids:
-            log("%s: no process handles signal %s" % (why, name))
-        if word == name:
-            if pids:
-                log("%s: signal %s is passed on" % (why, name))
-                send_signal(number, pids)
-            if pids and word == self.options["checkpoint-signal"]:
-                self.last_checkpoint = clock()
-            return bool(pids)
-        for pid in pids[:10]:  # one after another: their lines would mix
-            log("process %d is sent %s for its stack" % (pid, name))
-            send_signal(number, [pid])
-            time.sleep(0.1)
-        log("%s: these processes run" % why)
-        for pid, (state, title) in processes().items():
-            log("process %d %s %s" % (pid, state, title))
-        return True
+            log("%s: no process handles signal %s" % (why, word))
+        if pids:
+            log("%s: signal %s is passed on" % (why, word))
+            send_signal(number, pids)
+        if pids and word == self.options["checkpoint-signal"]:
+            self.last_checkpoint = clock()
+        return bool(pids)
 
 
 if __name__ == "__main__":

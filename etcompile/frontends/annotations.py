@@ -169,7 +169,6 @@ RESTART = f"{PREFIX}restart"
 TOGETHER = f"{PREFIX}restart-together"
 """The annotation by which one replica that fails restarts all, in new Pods."""
 _SIGNAL = f"{PREFIX}checkpoint-signal"
-_STACKS = f"{PREFIX}stack-signal"
 _IN_PLACE = "in-place"
 _DLROVER_MASTER = "dlrover-master"
 """A role that does not train, and runs a program of its own."""
@@ -187,7 +186,6 @@ OF_RESTARTS: Annotations = {
     # Those on which a container may listen that does not run as root.
     SUPERVISOR_PORT: whole(1024, 65535, "a port from 1024 to 65535, quoted", "port"),
     _SIGNAL: _signal("checkpoint_signal"),
-    _STACKS: _signal("stack_signal"),
 }
 """The annotations about restarts in place."""
 
@@ -210,7 +208,7 @@ def recovered(job: Job, source: Source) -> tuple[Job, list[Diagnostic]]:
 
 
 def _idle(source: Source) -> Iterator[Diagnostic]:
-    """Settings of restarts in place that contradict others, or have no effect without them."""
+    """Settings of restarts in place, which have no effect without them."""
     annotations = annotations_of(source)
     if RESTART not in annotations:
         reason = "the job does not restart in place"
@@ -218,13 +216,6 @@ def _idle(source: Source) -> Iterator[Diagnostic]:
         for name in annotations:
             if name in OF_RESTARTS:
                 yield unused_annotation(source, name, reason, advice)
-    elif annotations[RESTART] == _IN_PLACE and _STACKS in annotations:
-        if annotations[_STACKS] == annotations.get(_SIGNAL):
-            yield annotation_value(source, _STACKS, f"another signal than {_SIGNAL} names")
-        if STUCK not in annotations:
-            reason = "nobody asks for stacks, since no run counts as one that hangs"
-            advice = f"say with {STUCK} when a run counts as one that hangs, or remove it"
-            yield unused_annotation(source, _STACKS, reason, advice)
 
 
 def restarts_in_place(source: Source) -> bool:

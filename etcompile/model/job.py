@@ -576,7 +576,6 @@ class InPlace(Struct, frozen=True):
     Args:
         stop: Seconds that a command has between the signals TERM and KILL when it is to run again.
         checkpoint_signal: What a command is sent when the run is about to be disturbed: `USR1`.
-        stack_signal: What makes a command write where each of its threads is.
         port: The port on which the supervisors talk to each other and answer readiness probes.
     """
 
@@ -584,7 +583,6 @@ class InPlace(Struct, frozen=True):
     roles: tuple[str, ...]
     stop: int = 10
     checkpoint_signal: str | None = None
-    stack_signal: str | None = None
     port: int = 29999
 
 

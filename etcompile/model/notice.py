@@ -1,7 +1,7 @@
 """What the supervisors of a run are asked to do: the annotation `NOTICE` of a Pod.
 
-`etcompile checkpoint` has commands write a checkpoint; the watcher asks what the processes of a run
-do that hangs, and has its commands restarted. The annotation is on the Pod of the first replica,
+`etcompile checkpoint` has commands write a checkpoint; the watcher has the commands of a run that
+hangs restarted. The annotation is on the Pod of the first replica,
 whose supervisor tells the others; where each replica restarts by itself, on each of their Pods. A
 supervisor heeds it once, by the first word (`templates/supervise.py`).
 """
@@ -14,9 +14,6 @@ SAME = 30.0
 """Seconds in which whatever else happens is told by the same notice."""
 REMINDED = 3.0
 """Seconds after which a notice is given once more: nobody answers it, and a kubelet may lose it."""
-REPORT = "REPORT"
-"""In place of a signal: the supervisor is to tell in its log what its processes do. With `+USR1`, a
-program that gets that signal writes where it is."""
 RESTART = "RESTART"
 """In place of a signal: the supervisor is to begin the next epoch."""
 _AGAIN = " (again)"
@@ -41,18 +38,9 @@ class Notice(Struct, frozen=True):
         return " ".join(self.text.removesuffix(_AGAIN).split(" ")[3:])
 
     @property
-    def is_report(self) -> bool:
-        """Whether it asks what processes do, and tells of no disturbance."""
-        return self._word.partition("+")[0] == REPORT
-
-    @property
     def is_restart(self) -> bool:
         """Whether it has the commands restarted."""
-        return self._word == RESTART
-
-    @property
-    def _word(self) -> str:
-        return "".join(self.text.split(" ")[1:2])
+        return self.text.split(" ")[1:2] == [RESTART]
 
     def again(self) -> "Notice":
         """The same, given once more."""

@@ -465,11 +465,6 @@ def test_a_limit_makes_another_run_only_of_a_job_that_restarts_in_place() -> Non
     assert _run(in_place(job)) != _run(in_place(limited))
 
 
-def test_the_signal_for_stacks_makes_no_other_pods() -> None:
-    job = in_place(kubeflow_job("JAXJob", {"Worker": 1}), stuck_after="600")
-    assert _pods(annotated(job, stack_signal="USR1")) == _pods(job)
-
-
 def test_a_policy_that_is_in_the_command_makes_another_run() -> None:
     jobs = [in_place(kubeflow_job("TFJob", {"Worker": worker(p)})) for p in ("Never", "ExitCode")]
     # Without supervision both are Pods that the kubelet leaves as they are.
@@ -660,9 +655,6 @@ def test_two_annotations_that_contradict_each_other_are_refused(job, flag, probl
         ("checkpoint-signal", "10", None),
         ("checkpoint-signal", "SIGUSR1", "write USR1"),
         ("checkpoint-signal", "usr2", "write USR2"),
-        ("stack-signal", "SIGUSR2", "write USR2"),
-        ("stack-signal", "QUIT", None),
-        ("stack-signal", "USR1", None),
     ],
 )
 @pytest.mark.parametrize("example", ["jaxjob/all-reduce", "trainingjob/kubexec"])
@@ -678,20 +670,7 @@ def test_a_value_that_there_is_not_is_refused(example, name, value, hint) -> Non
     assert f"etcompile.dev/{name} must be" in message
 
 
-def test_stacks_are_asked_for_only_of_a_run_that_may_count_as_one_that_hangs() -> None:
-    job = in_place(JOBS["jaxjob/all-reduce"])
-    job["metadata"]["annotations"]["etcompile.dev/stack-signal"] = "USR1"
-    ((code, message, hint),) = told(job)
-    assert code == "ET2041"
-    assert "etcompile.dev/stack-signal has no effect: nobody asks for stacks" in message
-    assert "etcompile.dev/stuck-after" in hint
-    job["metadata"]["annotations"]["etcompile.dev/stuck-after"] = "600"
-    assert told(job) == []
-
-
-@pytest.mark.parametrize(
-    "name", ["supervisor_port", "stop_timeout", "checkpoint_signal", "stack_signal"]
-)
+@pytest.mark.parametrize("name", ["supervisor_port", "stop_timeout", "checkpoint_signal"])
 @pytest.mark.parametrize(
     "example", ["jaxjob/all-reduce", "elasticjob/all-reduce", "mpijob-v2beta1/pi"]
 )

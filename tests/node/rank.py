@@ -14,7 +14,6 @@ is in that, too, and so in the last line of every rank.
 On USR2 it writes where it is, and on ALRM it hangs in a place of its own.
 """
 
-import faulthandler
 import os
 import signal
 import socket
@@ -60,7 +59,6 @@ def load_batch(_number, _frame):
         time.sleep(0.1)
 
 
-faulthandler.register(signal.SIGUSR2)
 signal.signal(signal.SIGALRM, load_batch)
 HANGS = bool(os.environ.get("HANGS"))
 if not HANGS:

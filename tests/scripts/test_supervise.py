@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from etcompile.backend.texts import Texts
-from etcompile.failures.stacks import stacks
 from tests.scripts.conftest import ROOT
 
 SUPERVISOR = Path(__file__).parents[2] / "templates" / "supervise.py"
@@ -603,64 +602,6 @@ def test_pods_that_are_all_new_go_on_counting(container):
 
 
 NOTICED = "trap 'echo saving >> out' USR1; " + STAYS
-
-
-@only_init
-def test_a_notice_may_ask_what_each_process_does(container):
-    container.begin("(exec -a x sleep 100) 2> /dev/null & sleep 101 & " + STAYS)
-    container.says("up 0")
-    children = Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text().split()
-    command = int(children[0])
-    os.kill(command, signal.SIGSTOP)
-    container.notice("0-1700000000 REPORT 0 nobody has written anything for 60 s\n")
-    container.logs("etcompile: nobody has written anything for 60 s: these processes run\n")
-    container.logs(" T sh\n")
-    container.logs(" S sleep\n")
-    # Nothing else has come of it, and it tells it once.
-    time.sleep(1.5)
-    assert container.log.count("these processes run") == 1
-    assert container.get() == "HTTP/1.1 200 OK"
-    os.kill(command, signal.SIGCONT)
-
-
-WRITES_STACK = (
-    "import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR1)\n"
-    "def load_batch():\n    open('out', 'a').write('up 0\\n')\n    time.sleep(100)\nload_batch()"
-)
-
-
-@only_init
-def test_a_notice_may_ask_for_the_stacks_of_those_that_can_write_them(container):
-    container.begin("sleep 100 & exec python3 -S -c " + _quoted(WRITES_STACK))
-    container.says("up 0")
-    container.notice("0-1700000000 REPORT+USR1 0 nobody has written anything\n")
-    container.logs("nobody has written anything: these processes run\n")
-    container.logs(" S sleep\n")
-    text = (container.place / "log").read_text()
-    [found] = stacks(text.splitlines())
-    assert [frame.function for frame in found.frames] == ["load_batch", "<module>"]
-    assert text.index("for its stack") < text.index("in load_batch") < text.index("processes run")
-    # What cannot is left alone, and told of.
-    container.notice("0-1700000001 REPORT+USR2 0 nobody has written anything\n")
-    container.logs(": no process handles signal USR2\n")
-    container.until(lambda: container.log.count("these processes run") == 2)
-    assert container.get() == "HTTP/1.1 200 OK"
-
-
-WAITS = (
-    "import ctypes, os, time\nopen('out', 'a').write('up 0\\n')\n"
-    "if ctypes.CDLL(None).vfork() == 0:\n    time.sleep(100)\n    os._exit(0)"
-)
-"""Its parent waits in the kernel for a child that does not begin a program, in state D."""
-
-
-@only_init
-def test_a_process_that_the_kernel_makes_wait_is_told_of(container):
-    container.begin(f"exec python3 -S -c {_quoted(WAITS)}")
-    container.says("up 0")
-    container.notice("0-1700000000 REPORT 0 nobody has written anything\n")
-    container.logs(" D python3\n")
-    assert container.get() == "HTTP/1.1 200 OK"
 
 
 @only_init

@@ -87,7 +87,6 @@ class Timeouts(Struct, frozen=True):
     overlap: float = 2.0  # a host that is gone stays listed, at most, when all others are new
     drain: float = 60.0  # until the Pod of a worker goes that the job does not have any more
     start: float = 60.0  # until it is reported that Pods are missing, or that none finds a node
-    report: float = 8.0  # for supervisors to say what their processes do, and again to read it
 
 
 class JobView(Struct, frozen=True):

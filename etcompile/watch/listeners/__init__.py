@@ -11,7 +11,6 @@ from etcompile.k8s.pod_state import PodState, pod_state
 from etcompile.watch.core.decide import decide as core_decide
 from etcompile.watch.listeners import (
     failures,
-    hang_reports,
     hangs,
     in_place,
     kueue,
@@ -22,7 +21,6 @@ from etcompile.watch.listeners import (
 
 LISTENERS = (
     in_place.LISTENER,
-    hang_reports.LISTENER,
     hangs.LISTENER,
     kueue.LISTENER,
     failures.LISTENER,

@@ -12,19 +12,17 @@ heartbeats, and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13)
 from collections.abc import Iterator
 
 from etcompile.failures.log import Failure, tail_of
-from etcompile.failures.stacks import stacks
 from etcompile.model.notice import RESTART, notice
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, ReadLog, Requeue
 from etcompile.watch.core.listener import Before, Listener
 from etcompile.watch.core.placement import Placement, Replica
-from etcompile.watch.listeners.hang_reports import Suspect, suspects
-from etcompile.watch.listeners.silences import Silence
+from etcompile.watch.listeners.silences import Silence, silence_of, spoke
+from etcompile.watch.listeners.supervisors import speakers
 
 AGAIN = 60.0
 """Seconds until a log is read again that could not be read."""
-_SPEAKERS = 8  # Pods of a run that is stuck of which the last lines are kept
-_LINES_OF_SILENCE, _STACKS = 20, 3  # that are kept of such a Pod
+_SPEAKERS = 8  # Pods of a run that is stuck of which the last line is kept
 
 
 def _before(placement: Placement, before: Before, now: float) -> Before:
@@ -32,16 +30,17 @@ def _before(placement: Placement, before: Before, now: float) -> Before:
         return before
     if any(role.recovery.relaunch for role in placement.job.roles):
         return _of_each(placement, before, now)
-    silence = before.facts.get("silence")
+    silence = silence_of(placement, before.record)
     if silence is None:
         return before
-    facts = {}
-    if silence.is_settled(now):
-        failures = tuple(_failures(silence, before.record))
-        facts["hung"] = silence.since, now
-        facts["reported"] = (*before.facts.get("reported", ()), *failures)
-    lost = before.lost | _lost(silence)
-    return before.adding(actions=[*_actions(silence, now)], facts=facts, lost=lost)
+    if not silence.is_stuck:
+        return before.adding(actions=[*_logs_to_read(silence, now)])
+    reported = (*before.facts.get("reported", ()), *_failures(silence, before.record))
+    return before.adding(
+        actions=[*_ended(silence, before.record, now), Requeue(now + AGAIN)],
+        facts={"hung": (silence.since, now), "reported": reported},
+        lost=before.lost | _lost(silence),
+    )
 
 
 def _of_each(placement: Placement, before: Before, now: float) -> Before:
@@ -74,39 +73,39 @@ def _silent_at(placement: Placement, record: RunRecord, replica: Replica) -> flo
         return None
     if written.completed or pod.uid in record.gang:
         return None
-    last = placement.view.log(pod.uid).at or 0.0
-    return max(last, pod.ready_since or pod.created) + limit
+    return max(spoke(placement.view, pod), pod.ready_since or pod.created) + limit
 
 
-def _actions(silence: Silence, now: float) -> Iterator[Action]:
-    """Yield what is to be done about a silence: logs to read, and in the end a restart."""
+def _logs_to_read(silence: Silence, now: float) -> Iterator[Action]:
     placement, view = silence.placement, silence.placement.view
-    in_place, due = placement.job.run.in_place, silence.since + silence.limit
-    quiet = f"no replica has logged anything for {silence.limit} s"
-    if in_place is None and silence.is_stuck:
-        for pod in placement.batch:  # a launcher, which its Job creates again
-            yield DeletePod(pod.name, pod.uid, "Stuck")
-            yield EmitEvent("RunStuck", f"{quiet}: deleted", pod.name, pod.uid, warning=True)
+    due = silence.since + silence.limit
     if now < due:
         yield Requeue(due)
-    else:
-        first = max(silence.pods, key=lambda pod: view.log(pod.uid).at or 0.0)
-        log = view.log(first.uid)
-        is_silent = log.at is not None and log.read_at >= due
-        for pod in silence.pods if is_silent else [first]:
-            log, role = view.log(pod.uid), placement.job.role(pod.role)
-            again = now >= log.read_at + AGAIN if log.at is None else log.read_at < due
-            if again and role is not None:
-                yield ReadLog(pod.name, pod.uid, role.template.main)
-        yield Requeue(now + AGAIN)
-    if in_place is not None and silence.is_stuck and silence.is_settled(now):
-        message = quiet
-        for suspect in suspects(silence)[:1]:
-            message = f"{suspect.pod.name}: {suspect.reason}, and {quiet}"
-        request = notice(silence.epoch, now, RESTART, message)
-        for pod in silence.speakers.values():
-            yield PatchPod("notify", pod.name, pod.uid, request.text)
-        yield EmitEvent("RunStuck", f"{message}: its commands are restarted", warning=True)
+        return
+    first = max(silence.pods, key=lambda pod: spoke(view, pod))
+    log = view.log(first.uid)
+    is_silent = log.at is not None and log.read_at >= due
+    for pod in silence.pods if is_silent else [first]:
+        log, role = view.log(pod.uid), placement.job.role(pod.role)
+        again = now >= log.read_at + AGAIN if log.at is None else log.read_at < due
+        if again and role is not None:
+            yield ReadLog(pod.name, pod.uid, role.template.main)
+    yield Requeue(now + AGAIN)
+
+
+def _ended(silence: Silence, record: RunRecord, now: float) -> Iterator[Action]:
+    """Yield what ends a run that is stuck where no Pod counts as lost for it."""
+    placement = silence.placement
+    quiet = f"no replica has logged anything for {silence.limit} s"
+    if placement.job.run.in_place is not None:
+        request = notice(record.epoch or 0, now, RESTART, quiet)
+        for own in speakers(placement):
+            yield PatchPod("notify", own.pod.name, own.pod.uid, request.text)
+        yield EmitEvent("RunStuck", f"{quiet}: its commands are restarted", warning=True)
+        return
+    for pod in placement.batch:  # a launcher, which its Job creates again
+        yield DeletePod(pod.name, pod.uid, "Stuck")
+        yield EmitEvent("RunStuck", f"{quiet}: deleted", pod.name, pod.uid, warning=True)
 
 
 def _lost(silence: Silence) -> frozenset[str]:
@@ -116,9 +115,9 @@ def _lost(silence: Silence) -> frozenset[str]:
     in place need no Pod to go, and one that a Job of Kubernetes makes does not come back here.
     """
     placement = silence.placement
-    if placement.job.run.in_place is not None or not silence.is_stuck:
-        return frozenset()
     deciding = placement.job.run.success.roles
+    if placement.job.run.in_place is not None:
+        return frozenset()
     if any(pod.role in deciding for pod in placement.batch):
         return frozenset()
     pods = [replica.pod for replica in placement.replicas if replica.pod]
@@ -127,23 +126,19 @@ def _lost(silence: Silence) -> frozenset[str]:
 
 
 def _failures(silence: Silence, record: RunRecord) -> Iterator[Failure]:
-    """Yield the Pods that a run hangs for, or else those that spoke last, with their lines."""
-    last = [Suspect(pod, "", 0) for pod in silence.last_to_speak()]
-    for suspect in (suspects(silence) or last)[:_SPEAKERS]:
-        pod, log = suspect.pod, silence.placement.view.log(suspect.pod.uid)
-        lines = silence.written(pod, since=False)
-        own = [line for line in lines if not line.startswith("etcompile: ")] or [log.line]
-        processes = stacks(silence.written(pod))
-        processes.sort(key=lambda stack: stack.process != suspect.process)
-        places = [line for stack in processes[:_STACKS] for line in stack.lines]
+    """Yield the Pods that wrote within a minute before all fell silent, with their last lines."""
+    view = silence.placement.view
+    last = max(spoke(view, pod) for pod in silence.pods)
+    pods = [pod for pod in silence.pods if last and spoke(view, pod) >= last - 60.0]
+    for pod in sorted(pods, key=lambda pod: spoke(view, pod))[:_SPEAKERS] or silence.pods[:1]:
+        log, uid = view.log(pod.uid), f"{pod.uid}.{record.attempt}.Stuck"
         yield Failure(
-            *(pod.role, pod.number, pod.name, f"{pod.uid}.{record.attempt}.Stuck"),
+            *(pod.role, pod.number, pod.name, uid),
             attempt=record.attempt,
             node=pod.node,
             at=log.at,
             reason="Stuck",
-            message=suspect.reason,
-            tail=tail_of("\n".join([*own[-_LINES_OF_SILENCE:], *places])),
+            tail=tail_of(log.line),
         )
 
 

@@ -6,11 +6,9 @@ import pytest
 from msgspec import structs
 
 from etcompile.failures.log import first_causes
-from etcompile.k8s.objects import timestamp as stamp
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.notice import read_notice
-from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod, ReadLog, ReadTail
-from etcompile.watch.listeners import silences
+from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod, ReadLog
 from specs import kubeflow_job, replicas, training_job
 from watch.rules.supervised import FIRST, begins, pytorch_job
 from world import World, mpi_job
@@ -174,57 +172,28 @@ def test_a_launcher_that_a_job_of_kubernetes_makes_is_deleted_for_that_to_make_a
     assert told.message == "no replica has logged anything for 600 s: deleted"
 
 
-class Asked(World):
-    """A run whose supervisors tell what their processes do, and restart them, when asked."""
+class Supervised(World):
+    """A run whose supervisors restart the commands when the watcher says so."""
 
-    def __init__(
-        self, states: dict[str, str], slow: frozenset[str] = frozenset(), workers: int = 2
-    ) -> None:
-        self.states, self.slow = states, slow
-        super().__init__(pytorch_job(workers, stuck_after=str(LIMIT)))
+    def __init__(self) -> None:
+        super().__init__(pytorch_job(stuck_after=str(LIMIT)))
         self.wait(30)
 
     def act(self, action: Any) -> None:
         super().act(action)
-        if (
-            isinstance(action, PatchPod)
-            and action.what == "notify"
-            and self.pods[FIRST].notice.is_restart
-        ):
+        if isinstance(action, PatchPod) and action.what == "notify":
             epoch = (self.record.epoch or 0) + 1
             self.says(FIRST, begins(epoch, epoch, read_notice(action.value).why))
             speaks(self)
-        if isinstance(action, ReadTail):
-            old = "etcompile: of another time: these processes run"
-            lines = [
-                f"{stamp(self.now - 700)} step 7",
-                f"{stamp(self.now - 650)} step 8",
-                f"{stamp(self.now - 640)} {old}",
-                f"{stamp(self.now - 640)} etcompile: process 9 T sh",
-            ]
-            if self.pods[FIRST].notice.is_report and action.name not in self.slow:
-                lines.append(f"{stamp(self.now)} etcompile: nobody writes: these processes run")
-                state = self.states.get(action.name, "S")
-                lines.append(f"{stamp(self.now)} etcompile: process 17 {state} python3")
-            self.read(action.uid, tail_of=action.of, tail=tuple(lines))
-
-
-def asked(states: dict[str, str], slow: frozenset[str] = frozenset()) -> Asked:
-    world = Asked(states, slow)
-    speaks(world)
-    world.wait(LIMIT + 90)
-    assert world.record.epoch == 1
-    return world
 
 
 def test_the_supervisor_of_the_first_replica_is_asked_to_restart_all() -> None:
-    world = Asked({})
+    world = Supervised()
     before = uids(world)
     speaks(world)
     world.wait(LIMIT + 90)
-    assert {one.name for one in world.patched("notify")} == {FIRST}
-    words = [one.value.split(" ")[1] for one in world.patched("notify")]
-    assert words == ["REPORT", "RESTART"]
+    [notified] = world.patched("notify")
+    assert (notified.name, notified.value.split(" ")[1]) == (FIRST, "RESTART")
     assert uids(world) == before
     assert (world.record.epoch, world.record.restarts) == (1, 1)
     speaks(world, at=1e9)
@@ -237,64 +206,20 @@ def test_who_does_not_heed_a_notice_is_asked_again_when_it_has_hung_as_long_agai
     speaks(world)
     world.wait(2 * LIMIT + 120)
     words = [one.value.split(" ")[1] for one in world.patched("notify")]
-    assert words == ["REPORT", "RESTART"] * 2
+    assert words == ["RESTART"] * 2
 
 
-@pytest.mark.parametrize(
-    ("states", "named", "words"),
-    [
-        ({"mnist-worker-1": "T"}, "mnist-worker-1", "process 17 (python3) is stopped by a signal"),
-        ({"mnist-worker-1": "D"}, "mnist-worker-1", "waits for a device or a file system"),
-        ({"mnist-worker-0": "D", "mnist-worker-1": "T"}, "mnist-worker-1", "stopped by a signal"),
-    ],
-)
-def test_the_rank_that_hangs_is_named_with_what_it_does(states, named, words) -> None:
-    world = asked(states)
-    assert world.record.epoch_reason.startswith(f"{named}: process 17 (python3)")
-    assert words in world.record.epoch_reason
-    [kept] = world.failures
-    assert (kept.pod, kept.reason, kept.tail) == (named, "Stuck", "step 7\nstep 8")
-    assert words in kept.message
-
-
-def test_a_log_whose_lines_are_too_long_is_asked_for_fewer_of_them() -> None:
-    world = asked({"mnist-worker-0": "T"}, frozenset({"mnist-worker-1"}))
-    asked_for = [one.most for one in world.of(ReadTail) if one.name == "mnist-worker-1"]
-    assert asked_for[:4] == [2000, 200, 50, 2000]
+def test_the_pod_that_was_silent_first_is_kept_with_its_last_line() -> None:
+    world = Supervised()
+    speaks(world)
+    world.wait(LIMIT + 90)
+    assert world.record.epoch_reason == "no replica has logged anything for 600 s"
+    assert {(kept.reason, kept.message) for kept in world.failures} == {("Stuck", "")}
 
 
 def test_the_time_in_which_all_were_silent_is_not_in_training() -> None:
-    [(begin, end)] = asked({"mnist-worker-1": "T"}).timeline.hung
+    world = Supervised()
+    speaks(world)
+    world.wait(LIMIT + 90)
+    [(begin, end)] = world.timeline.hung
     assert LIMIT <= end - begin < LIMIT + 90
-
-
-def test_nobody_is_blamed_whose_processes_only_wait() -> None:
-    assert asked({}).record.epoch_reason == "no replica has logged anything for 600 s"
-
-
-def test_a_supervisor_that_does_not_answer_does_not_hold_the_others_up() -> None:
-    world = asked({"mnist-worker-0": "T"}, slow=frozenset({"mnist-worker-1"}))
-    assert world.record.epoch_reason.startswith("mnist-worker-0: process 17")
-
-
-def test_a_run_that_is_stuck_is_walked_as_often_however_many_pods_it_has(monkeypatch) -> None:
-    supervised = silences.supervised
-    walks = 0
-
-    def counted(*given: Any) -> Any:
-        nonlocal walks
-        walks += 1
-        return supervised(*given)
-
-    def walked(workers: int) -> int:
-        nonlocal walks
-        world = Asked({}, frozenset({"mnist-worker-0"}), workers)
-        speaks(world)
-        world.wait(LIMIT + 5)
-        assert world.pods[FIRST].notice.is_report
-        walks = 0
-        world.decide()
-        return walks
-
-    monkeypatch.setattr(silences, "supervised", counted)
-    assert 0 < walked(2) == walked(40)
