@@ -407,6 +407,7 @@ class World:
         match action:
             case WriteStatus(record, notes):
                 self.status = {**record_data(record), **notes}
+                assert self.record == record, "what is written down reads back as it was"
             case WriteHosts(hosts):
                 self.hosts = hosts
                 self.hosts_written.append((self.now, hosts, self._reader()))

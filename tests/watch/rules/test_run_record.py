@@ -1,10 +1,12 @@
-"""The run record in `J-status`: small, and of a version."""
+"""The run record in `J-status`: small, versioned, and never more than a run can have.
+
+That each record reads back as it was written is checked wherever `World` writes one.
+"""
 
 import json
 import tracemalloc
 
 import pytest
-from recorded_runs import RUNS
 
 from etcompile.model.protocol import JOB_LABEL, status_name
 from etcompile.model.run_record import (
@@ -17,46 +19,49 @@ from etcompile.model.run_record import (
     record_data,
 )
 from etcompile.status import statuses
-from specs import compiled
+from specs import compiled, dlrover_type, elastic_job, kubeflow_job
+from world import World
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_a_record_reads_back_from_what_is_written(run: str) -> None:
-    record = RUNS[run]().record
-    assert read_record(record_data(record)) == record
-
-
-@pytest.mark.parametrize(
-    ("run", "name"),
-    [
-        ("followed_by_others", "mnist-edljob-worker-5"),
-    ],
-)
-def test_status_names_the_pods_that_a_record_tells_of(run: str, name: str) -> None:
-    world = RUNS[run]()
-    objects = compiled(*world.documents, namespace="ml", **world.options).objects
+def test_record_of_a_followed_worker_gives_status_its_new_name() -> None:
+    command = ["dlrover-run", "--nnodes=3:4", "train.py"]
+    world = World(elastic_job({"worker": dlrover_type(4, command=command)}))
+    world.fail("mnist-edljob-worker-1")
+    world.wait(30)
+    world.fail("mnist-edljob-worker-4")
+    world.wait(30)
+    objects = compiled(*world.documents, namespace="ml").objects
     config = next(one for one in objects if one["kind"] == "ConfigMap")
     declared = {**config, "metadata": {**config["metadata"], "uid": world.config_uid}}
-    metadata = {
-        **declared["metadata"],
-        "name": status_name(config["metadata"]["labels"][JOB_LABEL]),
-    }
+    name = status_name(config["metadata"]["labels"][JOB_LABEL])
+    metadata = {**declared["metadata"], "name": name}
     status = {"kind": "ConfigMap", "metadata": metadata, "data": world.status}
     [found] = statuses([declared, status])
     assert (found.phase, found.because) == ("Running", "reported by the watcher")
-    assert name in [one.name for one in found.replicas]
+    assert "mnist-edljob-worker-5" in [one.name for one in found.replicas]
 
 
-def test_thousands_of_replicas_take_one_line() -> None:
-    record = RUNS["thousands_seen"]().record
+def test_record_of_thousands_of_replicas_takes_one_line() -> None:
+    record = World(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3000})).record
     assert len(record_data(record)["record"]) < 200
     some = record.with_replicas(
         {("worker", 7 * n): ReplicaRecord(seen=True, completed=True) for n in range(10)}
     )
     assert len(record_data(some)["record"]) < 400
+    assert read_record(record_data(some)) == some
 
 
-def test_a_replica_to_which_nothing_has_happened_is_not_written() -> None:
+def test_record_of_thousands_of_failures_fits_into_a_config_map() -> None:
+    failed = {
+        n: ReplicaRecord(seen=True, lost="0" * 36, failed=3, failed_at=1e9 + n / 7)
+        for n in range(5000)
+    }
+    record = RunRecord("abc", replicas={"worker": failed}, gang=("0" * 36,) * 5000)
+    assert len(record_data(record)["record"]) < 2**20
+    assert read_record(record_data(record)) == record
+
+
+def test_record_omits_replicas_to_which_nothing_happened() -> None:
     record = RunRecord("abc").with_replicas({("worker", 3): ReplicaRecord(seen=True)})
     assert record.replica(("worker", 3)).seen
     assert record.replica(("worker", 4)) == record.replica(("ps", 0)) == NOTHING
@@ -64,7 +69,7 @@ def test_a_replica_to_which_nothing_has_happened_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, 10**30])
-def test_a_record_of_a_newer_version_is_told_apart_from_one_that_is_broken(version: int) -> None:
+def test_record_of_a_newer_version_is_distinguished_from_a_broken_one(version: int) -> None:
     text = json.dumps({"run": "abc", "phase": "Sleeping", "version": version, "replicas": [1]})
     assert newer_version({"record": text}) == version
     assert read_record({"record": text}) is None
@@ -74,8 +79,13 @@ def test_a_record_of_a_newer_version_is_told_apart_from_one_that_is_broken(versi
     "text",
     ["", "{", "[]", '{"run":"x"}', '{"run":"x","version":3}', '{"version":"x"}', '{"version":0}'],
 )
-def test_what_is_broken_or_can_be_read_is_not_newer(text: str) -> None:
+def test_broken_or_older_record_is_not_newer(text: str) -> None:
     assert newer_version({"record": text}) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": 3}', '{"run": "x", "phase": "Odd"}'])
+def test_unreadable_record_counts_as_none(text: str) -> None:
+    assert read_record({"record": text}) is None
 
 
 @pytest.mark.parametrize(
@@ -87,7 +97,7 @@ def test_what_is_broken_or_can_be_read_is_not_newer(text: str) -> None:
         {"version": VERSION, "replicas": {str(n): {"0-149999": {"seen": True}} for n in range(9)}},
     ],
 )
-def test_more_replicas_than_a_run_can_have_take_no_memory(record: dict) -> None:
+def test_record_of_more_replicas_than_a_run_can_have_takes_no_memory(record: dict) -> None:
     text = json.dumps({"run": "x", **record})
     tracemalloc.start()
     try:

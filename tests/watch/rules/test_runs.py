@@ -7,14 +7,6 @@ import pytest
 from etcompile import Settings
 from etcompile.failures.log import Failure
 from etcompile.k8s.pod_state import PodState, Waiting
-from etcompile.model.run_record import (
-    UNKNOWN,
-    ReplicaRecord,
-    RestartHistory,
-    RunRecord,
-    read_record,
-    record_data,
-)
 from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
 from etcompile.watch.listeners import observed
 from specs import kubeflow_job, replicas, training_job, worker
@@ -576,43 +568,6 @@ def test_a_pod_of_another_run_that_has_failed_is_replaced_if_nobody_exchanges_it
     assert world.deleted == []
     world.wait(60)
     assert bool(world.deleted) is replaced
-
-
-def test_a_record_reads_back_as_it_was_written() -> None:
-    replicas = {
-        "worker": {
-            **{number: ReplicaRecord(seen=True) for number in (0, 1, 2, 4)},
-            3: ReplicaRecord(lost="u", failed=2, failed_at=1.25),
-            9: ReplicaRecord(completed=True, host_form=1, history=RestartHistory(11, 1)),
-        },
-        "launcher": {0: ReplicaRecord(seen=True, lost=UNKNOWN, left=True)},
-    }
-    record = RunRecord("abc", "Failed", "PodFailed", "why", 1.5, 2.5, replicas=replicas)
-    data = record_data(record)
-    assert read_record(data) == record
-    assert (data["done"], data["phase"]) == ("abc", "Failed")
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": 3}', '{"run": "x", "phase": "Odd"}'])
-def test_a_record_that_cannot_be_read_is_as_good_as_none(text: str) -> None:
-    assert read_record({"record": text}) is None
-
-
-@pytest.mark.parametrize("members", [set(), {0}, {0, 1, 2, 3, 7}, {5, 9, 10}])
-def test_sets_of_replicas_read_back(members: set[int]) -> None:
-    replicas = {"worker": dict.fromkeys(members, ReplicaRecord(seen=True))} if members else {}
-    record = RunRecord("abc", replicas=replicas)
-    assert read_record(record_data(record)) == record
-
-
-def test_a_record_of_a_thousand_failures_fits_into_a_config_map() -> None:
-    failed = {
-        n: ReplicaRecord(seen=True, lost="0" * 36, failed=3, failed_at=1e9 + n / 7)
-        for n in range(5000)
-    }
-    record = RunRecord("abc", replicas={"worker": failed}, gang=("0" * 36,) * 5000)
-    assert len(record_data(record)["record"]) < 2**20
-    assert read_record(record_data(record)) == record
 
 
 def test_of_a_pod_only_what_rules_ask_is_kept() -> None:

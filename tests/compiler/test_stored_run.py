@@ -1,17 +1,17 @@
-"""A Pod that is made again is the Pod that Git declares, byte for byte, whoever marks it."""
+"""A Pod compiled from the job in its ConfigMap is the Pod that Git declares, byte for byte."""
 
 import json
 from pathlib import Path
 
 import pytest
-from watched import training_job
 
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun, Tracking
 from etcompile.model import GANGS, PROFILES, Member, Settings
+from specs import training_job
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = sorted(path for path in EXAMPLES.glob("*/*") if path.is_dir())
 
 
@@ -36,7 +36,7 @@ def made_again(run: StoredRun) -> dict[str, dict]:
     ids=lambda value: value if isinstance(value, str) else f"{len(value)}-profiles",
 )
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_each_pod_of_each_example_can_be_made_again_alone(folder, profiles, gang):
+def test_stored_run_compiles_each_pod_of_each_example(folder, profiles, gang):
     # Kueue wants a group for each run.
     name = "a" if gang == "kueue" else None
     settings = Settings(profiles=profiles, gang=gang, run=name)
@@ -60,8 +60,8 @@ def test_each_pod_of_each_example_can_be_made_again_alone(folder, profiles, gang
             assert again == declared
 
 
-def test_marks_of_a_tool_come_from_the_config_map_that_it_declares():
-    (group,) = compile([training_job()], Options(namespace="ml")).groups
+def test_compiled_pod_has_the_gitops_marks_of_its_config_map():
+    (group,) = compile([training_job("bert")], Options(namespace="ml")).groups
     config = next(value for value in group.objects if value["kind"] == "ConfigMap")
     marks = {"argocd.argoproj.io/tracking-id": "team_app:/ConfigMap:ml/bert-config"}
     labels = {"kustomize.toolkit.fluxcd.io/name": "ml", "somebody/else": "x"}
@@ -75,8 +75,8 @@ def test_marks_of_a_tool_come_from_the_config_map_that_it_declares():
     assert run.tracking.synced
 
 
-def test_a_pod_made_again_carries_the_marks_of_pods_where_another_part_of_git_declares_them():
-    (group,) = compile([training_job()], Options(namespace="ml")).groups
+def test_compiled_pod_has_the_marks_of_live_pods_of_another_kustomization():
+    (group,) = compile([training_job("bert")], Options(namespace="ml")).groups
     config = next(value for value in group.objects if value["kind"] == "ConfigMap")
     key = "kustomize.toolkit.fluxcd.io/name"
     labels = {key: "ml-prereqs", **config["metadata"]["labels"]}
@@ -88,7 +88,7 @@ def test_a_pod_made_again_carries_the_marks_of_pods_where_another_part_of_git_de
     assert "app.kubernetes.io/instance" not in pod["metadata"]["labels"]
 
 
-def test_a_pod_made_again_waits_for_the_wave_that_an_overlay_gave_to_a_service(tmp_path):
+def test_compiled_pod_waits_for_the_wave_that_an_overlay_gave_to_a_service(tmp_path):
     overlay = tmp_path / "wave.yaml"
     overlay.write_text(
         "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nmetadata: {name: wave}\npatches:\n"
@@ -96,7 +96,7 @@ def test_a_pod_made_again_waits_for_the_wave_that_an_overlay_gave_to_a_service(t
         '  patch: {metadata: {annotations: {etcompile.dev/wave: "50"}}}\n'
     )
     options = Options(namespace="ml", settings=Settings(profiles=("kapp",)), overlays=(overlay,))
-    (group,) = compile([training_job()], options).groups
+    (group,) = compile([training_job("bert")], options).groups
     config = next(value for value in group.objects if value["kind"] == "ConfigMap")
     declared = {v["metadata"]["name"]: v for v in group.objects if v["kind"] == "Pod"}
     rules = declared["bert-worker-1"]["metadata"]["annotations"]
@@ -106,7 +106,7 @@ def test_a_pod_made_again_waits_for_the_wave_that_an_overlay_gave_to_a_service(t
 
 @pytest.mark.parametrize("overlays", [(), ("spot",)], ids=["plain", "overlaid"])
 @pytest.mark.parametrize("gang", ["none", "volcano"])
-def test_who_follows_a_worker_differs_in_its_number_and_is_no_tools(gang, overlays):
+def test_follower_differs_from_its_worker_only_in_numbers_and_has_no_marks(gang, overlays):
     options = Options(settings=Settings(profiles=PROFILES, gang=gang), overlays=overlays)
     (group,) = compile([EXAMPLES / "elasticjob" / "all-reduce" / "job.yaml"], options).groups
     config = next(value for value in group.objects if value["kind"] == "ConfigMap")
@@ -156,7 +156,7 @@ def numbered(pod: dict, number: str) -> list[dict]:
         ({"annotations": {"config.k8s.io/owning-inventory": "x"}}, True),
     ],
 )
-def test_who_brings_back_what_is_deleted_is_known_by_its_marks(metadata, synced):
+def test_marks_say_whether_a_tool_recreates_deleted_objects(metadata, synced):
     assert Tracking.of(metadata).synced is synced
 
 
@@ -171,7 +171,7 @@ def test_who_brings_back_what_is_deleted_is_known_by_its_marks(metadata, synced)
         json.dumps({"apiVersion": "etcompile.dev/v1alpha1", "kind": "StoredJob", "document": 7}),
     ],
 )
-def test_what_is_no_stored_job_is_an_error_of_its_own(text):
+def test_text_that_is_no_stored_job_raises_stored_job_error(text):
     config = {"metadata": {"name": "x-config"}, "data": {"job.yaml": text}}
     with pytest.raises(StoredJobError):
         StoredRun(live(config))

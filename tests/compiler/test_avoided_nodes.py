@@ -26,14 +26,14 @@ def found(value: dict[str, Any], *, git: bool) -> Any:
 
 
 @pytest.mark.parametrize("git", [True, False])
-def test_a_pod_without_terms_gets_one(git: bool) -> None:
+def test_pod_without_affinity_gets_a_required_term(git: bool) -> None:
     assert found(pod(), git=git) == {
         "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": NOT}]}}
     }
 
 
 @pytest.mark.parametrize("git", [True, False])
-def test_other_affinities_stay(git: bool) -> None:
+def test_other_affinities_of_a_pod_stay(git: bool) -> None:
     apart = {REQUIRED: [{"topologyKey": "kubernetes.io/hostname"}]}
     likes = [{"weight": 1, "preference": TERM}]
     given = pod(podAntiAffinity=apart, nodeAffinity={PREFERRED: likes})
@@ -46,13 +46,13 @@ def test_other_affinities_stay(git: bool) -> None:
     }
 
 
-def test_each_alternative_avoids_the_nodes() -> None:
+def test_each_alternative_of_required_terms_avoids_the_nodes() -> None:
     given = pod(nodeAffinity={REQUIRED: {"nodeSelectorTerms": [TERM, OTHER]}})
     terms = [{**TERM, "matchFields": NOT}, {**OTHER, "matchFields": NOT}]
     assert found(given, git=False)["nodeAffinity"] == {REQUIRED: {"nodeSelectorTerms": terms}}
 
 
-def test_terms_that_git_declares_are_left_to_it_and_a_preference_is_added() -> None:
+def test_pod_synced_from_git_keeps_its_terms_and_gets_a_preference() -> None:
     own = {"nodeSelectorTerms": [TERM]}
     assert found(pod(nodeAffinity={REQUIRED: own}), git=True)["nodeAffinity"] == {
         REQUIRED: own,
@@ -60,6 +60,6 @@ def test_terms_that_git_declares_are_left_to_it_and_a_preference_is_added() -> N
     }
 
 
-def test_where_git_declares_terms_and_preferences_there_is_no_way() -> None:
+def test_pod_synced_from_git_with_terms_and_preferences_stays_as_it_is() -> None:
     own = {REQUIRED: {"nodeSelectorTerms": [TERM]}, PREFERRED: [{"weight": 1, "preference": TERM}]}
     assert found(pod(nodeAffinity=own), git=True) is None
