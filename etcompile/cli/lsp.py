@@ -28,13 +28,13 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     An editor starts it and shows errors and warnings while you type, their corrections, and what
     a job compiles to. Each file is compiled as its configuration file says. docs/editors.md has the
     settings for VS Code, Neovim and Helix, also for the YAML language server, which completes
-    fields. It needs pip install 'etcompile[lsp]'.
+    fields. It needs the extra etcompile[lsp].
     """
     try:
         from etcompile.integrations.editor.server import server
     except ImportError as error:
         raise click.ClickException(
-            f"{error.name} is not installed: pip install 'etcompile[lsp]'"
+            f"{error.name} is not installed: install the extra etcompile[lsp], as docs/install.md shows"
         ) from error
     words, without_file = ctx.meta[_WORDS], compiler_options(options)
 

@@ -146,7 +146,11 @@ def with_runtime_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
             sources[(*below, place, "name")] = (*overrides, number, "targetJobs", place, "name")
     left = {field: value for field, value in spec.items() if field != name}
     data = {**job.data, "spec": {**left, "runtimePatches": values}}
-    advice = "write it as spec.runtimePatches"
+    advice = (
+        "write it as spec.runtimePatches, each override as {manager: example.com/NAME,"
+        " trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: TARGET_JOB, template:"
+        " {spec: {template: POD_TEMPLATE}}}]}}}}"
+    )
     at = job.locate(overrides, key=True)
     warning = diagnose(codes.FORMER_TRAINER, at, field=f"spec.{name}", advice=advice)
     return relocated(job, data, sources), [warning]

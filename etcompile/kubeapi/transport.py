@@ -252,7 +252,7 @@ def _proxied(proxy: str, options: Mapping[str, object]) -> urllib3.PoolManager:
             raise ClusterError(
                 "Kubeconfig",
                 f"the SOCKS proxy {parts.hostname} needs PySocks",
-                hint="pip install 'etcompile[socks]'",
+                hint="install the extra etcompile[socks], as docs/install.md shows",
             )
         from urllib3.contrib.socks import SOCKSProxyManager  # noqa: PLC0415 (needs PySocks)
 

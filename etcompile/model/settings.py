@@ -4,11 +4,12 @@ The command line, overlays and the Python API all end here, so that every stage 
 sees one value.
 """
 
+import contextlib
 import os
 import re
 from typing import Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.diagnostics.spelling import probably
 from etcompile.several import gather
@@ -142,6 +143,9 @@ class Settings(Struct, frozen=True, rename="camel"):
 
     def __post_init__(self) -> None:
         gather(self, "profiles")
+        if isinstance(self.secret, str):  # a program may write it as the command line does
+            with contextlib.suppress(ValueError):  # what is wrong with it is reported by `compile`
+                structs.force_setattr(self, "secret", secret_mode(self.secret))
 
 
 SETTINGS = dict(zip(Settings.__struct_encode_fields__, Settings.__struct_fields__, strict=True))

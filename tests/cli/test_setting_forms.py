@@ -19,7 +19,7 @@ from etcompile.k8s.images import reference_problem
 from etcompile.k8s.objects import may_have_namespace
 from etcompile.load import from_values
 from etcompile.model import SecretMode, Settings
-from etcompile.model.settings import SETTINGS
+from etcompile.model.settings import SETTINGS, secret_mode
 from randomness import examples
 from specs import training_job
 
@@ -95,3 +95,30 @@ def test_any_text_of_a_setting_is_refused_or_renders_valid_objects(name: str, te
     for document in from_values(compilation.objects).documents:
         problems = check_object(document, "1.37", namespaced=may_have_namespace(document.data))
         assert {problem.code for problem in problems} <= {codes.KUBERNETES_UNKNOWN_KIND}
+
+
+@pytest.mark.parametrize("text", ["existing:a", "runtime", "external:vault/ml"])
+def test_secret_mode_of_a_program_may_be_text(text: str) -> None:
+    chosen: Any = text
+    assert Settings(secret=chosen) == Settings(secret=secret_mode(text))
+    assert etcompile.compile([JOB], Options(settings=Settings(secret=chosen))).ok
+
+
+@pytest.mark.parametrize("value", ["nonsense", "existing:No_Name", "", None, 3])
+def test_wrong_secret_mode_of_a_program_is_a_diagnostic(value: Any) -> None:
+    [problem] = etcompile.compile([JOB], Options(settings=Settings(secret=value))).diagnostics
+    assert problem.code == codes.OPTION
+
+
+@examples(30)
+@example("newTag", "bad tag")
+@example("newName", "Upper/x")
+@given(st.sampled_from(["newName", "newTag"]), texts)
+def test_overlay_gives_images_of_settings_valid_names_only(field: str, text: str) -> None:
+    entry = {"name": "alpine/kubectl", field: text}
+    result = etcompile.compile([JOB], Options(overlays=(overlay(images=[entry]),)))
+    pods = [value["spec"] for value in result.objects if value["kind"] == "Pod"]
+    images = [c["image"] for pod in pods for c in (*pod["containers"], *pod.get("initContainers", ()))]
+    assert [image for image in images if reference_problem(image)] == []
+    refused = {problem.code for problem in result.diagnostics if not result.ok}
+    assert refused <= {codes.MALFORMED, codes.EMPTY}

@@ -449,4 +449,4 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path):
         [sys.executable, "-c", program, "lsp"], capture_output=True, check=False, text=True
     )
     assert done.returncode == 1
-    assert "pip install 'etcompile[lsp]'" in done.stderr
+    assert "install the extra etcompile[lsp], as docs/install.md shows" in done.stderr

@@ -527,7 +527,7 @@ def test_without_pysocks_a_socks_proxy_is_a_clear_error(written, monkeypatch):
     config = written(server="https://10.0.0.1", proxy_url="socks5://127.0.0.1:1")
     with pytest.raises(ClusterError, match="needs PySocks") as caught:
         connect(kubeconfig=config).version()
-    assert caught.value.hint == "pip install 'etcompile[socks]'"
+    assert caught.value.hint == "install the extra etcompile[socks], as docs/install.md shows"
 
 
 NO_PROXY = [
