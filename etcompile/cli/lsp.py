@@ -33,9 +33,8 @@ def command(ctx: click.Context, options: SettingOptions) -> None:
     try:
         from etcompile.integrations.editor.server import server
     except ImportError as error:
-        raise click.ClickException(
-            f"{error.name} is not installed: install the extra etcompile[lsp], as docs/install.md shows"
-        ) from error
+        advice = "install the extra etcompile[lsp], as docs/install.md shows"
+        raise click.ClickException(f"{error.name} is not installed: {advice}") from error
     words, without_file = ctx.meta[_WORDS], compiler_options(options)
 
     def options_of(path: str) -> tuple[Options, tuple[Diagnostic, ...]]:

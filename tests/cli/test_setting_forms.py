@@ -118,7 +118,7 @@ def test_overlay_gives_images_of_settings_valid_names_only(field: str, text: str
     entry = {"name": "alpine/kubectl", field: text}
     result = etcompile.compile([JOB], Options(overlays=(overlay(images=[entry]),)))
     pods = [value["spec"] for value in result.objects if value["kind"] == "Pod"]
-    images = [c["image"] for pod in pods for c in (*pod["containers"], *pod.get("initContainers", ()))]
-    assert [image for image in images if reference_problem(image)] == []
+    parts = [part for pod in pods for part in (*pod["containers"], *pod.get("initContainers", ()))]
+    assert [part["image"] for part in parts if reference_problem(part["image"])] == []
     refused = {problem.code for problem in result.diagnostics if not result.ok}
     assert refused <= {codes.MALFORMED, codes.EMPTY}
