@@ -1,5 +1,8 @@
 """What the user, or a policy, does not allow is known before anything is written."""
 
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import pytest
 
 from apply.policies import deny
@@ -123,11 +126,91 @@ def test_a_policy_that_denies_one_pod_of_a_role_is_found_before_the_others_are_m
     assert writes() == before
 
 
-def test_without_policies_one_pod_of_a_role_is_tried(run, job, kubelet, proxy, through):
+@pytest.fixture
+def dry_runs(control_plane, namespace):
+    """The Pods that were tried, by verb: `create mnist-worker-0`."""
+
+    def tried() -> list[str]:
+        return [
+            f"{event['verb']} {Path(urlsplit(event['requestURI']).path).name}"
+            for event in control_plane.audit(namespace)
+            if event["objectRef"]["resource"] == "pods" and "dryRun" in event["requestURI"]
+        ]
+
+    return tried
+
+
+ONE_EACH = ["patch mnist-launcher", "patch mnist-worker-0"]
+
+
+def test_without_policies_one_pod_of_a_role_is_tried(run, job, kubelet, dry_runs):
     job(replicas=8)
-    done = run("apply", "jobs", "--wait", "none", KUBECONFIG=str(through))
+    done = run("apply", "jobs", "--wait", "none")
     assert done.returncode == 0, done.stderr
-    assert proxy.count("PATCH", r"pods/.*dryRun") == 2
+    assert sorted(dry_runs()) == ONE_EACH
+
+
+def test_policy_that_reads_no_name_needs_one_dry_run_of_a_role(
+    run, job, kubelet, control_plane, namespace, dry_runs
+):
+    latest = "object.spec.containers.all(c, !c.image.endsWith(':latest'))"
+    remove = deny(control_plane, namespace, latest, "pin the image")
+    job(replicas=8)
+    done = run("apply", "jobs", "--wait", "none")
+    remove()
+    assert done.returncode == 0, done.stderr
+    assert sorted(dry_runs()) == ONE_EACH
+
+
+def test_first_and_last_pod_are_tried_if_a_webhook_sees_pods(
+    run, job, kubelet, control_plane, namespace, dry_runs
+):
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    webhook = {
+        "name": "pods.example.com",
+        "rules": [{**rule, "operations": ["CREATE"]}],
+        "clientConfig": {"url": "https://127.0.0.1:9/"},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    control_plane.ask("POST", path, {"metadata": {"name": namespace}, "webhooks": [webhook]})
+    job(replicas=8)
+    done = run("apply", "jobs", "--wait", "none")
+    control_plane.ask("DELETE", f"{path}/{namespace}")
+    assert done.returncode == 0, done.stderr
+    assert sorted(dry_runs()) == ["create pods", *ONE_EACH]
+
+
+def test_last_pod_is_refused_before_any_write_if_policies_cannot_be_read(
+    as_user, job, writes, control_plane, namespace, dry_runs
+):
+    short = "size(object.metadata.name) <= size('mnist-worker-0')"
+    remove = deny(control_plane, namespace, short, "the name is too long")
+    job(replicas=11)
+    done = as_user(rules())("apply", "jobs", "--wait", "none")
+    remove()
+    assert done.returncode == 7, done.stderr
+    assert "Pod mnist-worker-10" in done.stderr
+    assert writes() == []
+    assert sorted(dry_runs()) == ["create pods", *ONE_EACH]
+
+
+def test_unread_policy_that_denies_one_pod_ends_apply_with_6_and_what_was_written(
+    as_user, job, writes, control_plane, namespace
+):
+    denied = "object.metadata.name != 'mnist-worker-5'"
+    remove = deny(control_plane, namespace, denied, "number five is bad luck")
+    job(replicas=8)
+    user = as_user(rules())
+    done = user("apply", "jobs", "--wait", "none")
+    remove()
+    assert done.returncode == 6, done.stderr
+    assert "number five is bad luck" in done.stderr
+    assert "create Pod mnist-worker-5: " in done.stdout.replace(f"{namespace}/", "")
+    assert "create pods/mnist-worker-4" in writes()
+    assert user("apply", "jobs", "--wait", "none").returncode == 0
 
 
 def test_who_may_only_read_gets_a_diff_and_is_told_what_was_not_asked(
