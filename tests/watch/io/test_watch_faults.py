@@ -1,13 +1,15 @@
 """A watcher whose network, API server, rival or life fails in the middle of its work."""
 
 import json
+import logging
 import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
-from watched import eventually, training_job
+from watched import LEASE, eventually, made, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
 
@@ -29,8 +31,7 @@ def replaced(place, names: list[str]) -> None:
 
 
 def once_each(place, names: list[str]) -> None:
-    made = [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
-    assert sorted(made) == sorted(names)
+    assert sorted(made(place)) == sorted(names)
     written = [*place.run_record().every_replica()]
     counts = {key: one.failed for key, one in written if one.lost}
     assert counts == {("worker", int(name.rpartition("-")[2])): 1 for name in names}
@@ -53,7 +54,9 @@ FAULTS = [("status", 429), ("status", 500), ("lost", 500), ("reset-before", 0), 
 
 @pytest.mark.parametrize(("kind", "status"), FAULTS, ids=str)
 @pytest.mark.parametrize("what", WRITES)
-def test_a_write_that_fails_is_decided_anew(place, watching, proxy, what, kind, status):
+def test_write_that_fails_is_decided_again_and_done_once(
+    place, watching, proxy, what, kind, status
+):
     watching(server=proxy.url)
     started(place)
     eventually(lambda: place.whole(3))
@@ -68,7 +71,7 @@ def test_a_write_that_fails_is_decided_anew(place, watching, proxy, what, kind, 
     assert told(place) == [("bert-worker-1", "PodReplaced")]
 
 
-def test_a_failure_while_the_watch_is_cut_is_seen_all_the_same(place, watching, proxy):
+def test_failure_while_the_watch_is_cut_is_seen(place, watching, proxy):
     watching(server=proxy.url)
     started(place)
     eventually(lambda: place.whole(3))
@@ -93,7 +96,7 @@ EXPIRED = json.dumps(
 )
 
 
-def test_a_worker_that_is_deleted_while_nobody_looks_comes_back(place, watching, proxy):
+def test_worker_deleted_between_two_watches_comes_back(place, watching, proxy):
     watching(server=proxy.url)
     started(place)
     eventually(lambda: place.whole(3))
@@ -109,7 +112,7 @@ def test_a_worker_that_is_deleted_while_nobody_looks_comes_back(place, watching,
     eventually(lambda: place.whole(3))
 
 
-def test_an_expired_watch_begins_anew_with_a_list(place, watching, proxy):
+def test_expired_watch_lists_again(place, watching, proxy):
     # The first thing that the first watch tells is its last word, and the next two are refused.
     proxy.add("cut", path=r"/pods\?.*watch=true", times=1, after=1)
     proxy.add("status", path=r"/pods\?.*watch=true", status=410, body=EXPIRED, times=2)
@@ -123,25 +126,56 @@ def test_an_expired_watch_begins_anew_with_a_list(place, watching, proxy):
     assert len([seen for seen in lists if seen.method == "GET"]) == 3
 
 
-def test_of_two_watchers_one_acts_and_the_other_takes_over(place, watching, proxy):
+def test_partitioned_leader_is_replaced_and_its_late_writes_change_nothing(
+    place, watching, proxy, caplog
+):
+    caplog.set_level(logging.INFO)
     first = watching(server=proxy.url)
     eventually(lambda: first.leading.valid)
     second = watching()
-    started(place)
-    replaced(place, ["bert-worker-1"])
-    assert (first.leading.valid, second.leading.valid) == (True, False)
-    # The first loses the API server, but its Pods go on.
-    proxy.add("status", path=".", status=503, times=10_000)
-    uid = place.uid("bert-worker-2")
-    place.fails("bert-worker-2")
-    eventually(lambda: second.leading.valid)
+    eventually(lambda: [one for one in caplog.messages if one.startswith("standing by: test-")])
+    started(place, 12)
+    eventually(lambda: place.whole(12), 30)
+    names = [f"bert-worker-{number}" for number in range(1, 11)]
+    # What the first has decided reaches the API server after the second took over.
+    proxy.add("delay", path=".", seconds=LEASE * 2, times=10_000)
+    proxy.hang_up("watch=true")
+    for name in names[:5]:
+        place.fails(name)
+    eventually(lambda: second.leading.valid, 30)
     assert not first.leading.valid
-    eventually(lambda: place.uid("bert-worker-2") not in ("", uid))
+    assert any(one.startswith("stopped leading: ") for one in caplog.messages)
+    for name in names[5:]:
+        place.fails(name)
+    eventually(lambda: sorted(made(place)) == sorted(names), 60)
+    time.sleep(LEASE * 2)
+    eventually(lambda: place.whole(12), 60)
+    once_each(place, names)
+
+
+def test_robbed_leader_stops_says_who_leads_and_goes_on_when_the_lease_is_free(
+    place, watching, caplog
+):
+    caplog.set_level(logging.INFO)
+    running = watching()
+    started(place)
     eventually(lambda: place.whole(3))
-    once_each(place, ["bert-worker-1", "bert-worker-2"])
+    assert "became leader" in caplog.messages
+    leases = place.cluster.resource("coordination.k8s.io/v1", "Lease")
+    stolen = {"holderIdentity": "robber", "leaseDurationSeconds": 3}
+    place.cluster.patch(leases, NAME, {"spec": stolen})
+    eventually(lambda: not running.leading.valid)
+    uid = place.uid("bert-worker-1")
+    place.fails("bert-worker-1")
+    eventually(lambda: "stopped leading: robber leads" in caplog.messages)
+    eventually(lambda: running.leading.valid, 30)
+    assert caplog.messages.count("became leader") == 2
+    eventually(lambda: place.uid("bert-worker-1") not in ("", uid), 30)
+    eventually(lambda: place.whole(3), 30)
+    once_each(place, ["bert-worker-1"])
 
 
-def test_two_watchers_that_both_believe_to_lead_still_replace_each_once(place, watching):
+def test_two_watchers_that_both_lead_replace_each_worker_once(place, watching):
     watching(leads=False)
     watching(leads=False)
     started(place, 12)
@@ -171,7 +205,7 @@ def process(place, granted, control_plane, tmp_path):
         print(f"watcher {number} said:", (tmp_path / f"said-{number}").read_text())
 
 
-def test_a_watcher_that_is_killed_in_the_middle_goes_on_where_it_was(place, process):
+def test_killed_watcher_is_continued_by_the_next_one(place, process):
     first = process()
     started(place, 12)
     eventually(lambda: place.whole(12), 30)
@@ -190,7 +224,9 @@ def test_a_watcher_that_is_killed_in_the_middle_goes_on_where_it_was(place, proc
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Pending"])
-def test_a_deletion_that_nobody_finished_is_finished(place, watching, control_plane, phase):
+def test_deletion_that_the_api_server_left_unfinished_is_finished(
+    place, watching, control_plane, phase
+):
     first = watching()
     started(place)
     eventually(lambda: place.whole(3))
@@ -211,31 +247,11 @@ def test_a_deletion_that_nobody_finished_is_finished(place, watching, control_pl
     eventually(lambda: place.whole(3))
 
 
-def test_a_deletion_that_nobody_finished_does_not_keep_a_name_from_the_next_run(
-    place, watching, control_plane
-):
-    started(place)
-    place.fails("bert-worker-1")
-    control_plane.half_delete(place.namespace, "bert-worker-1")
-    watching()
-    apply_another_run(place)
-    eventually(lambda: place.uid("bert-worker-1") == "")
-
-
 def is_worker_1(value: dict) -> bool:
     return (value["kind"], value["metadata"]["name"]) == ("Pod", "bert-worker-1")
 
 
-def apply_another_run(place) -> None:
-    job = training_job(workers=3)
-    worker = job["spec"]["etReplicaSpecs"]["worker"]
-    worker["template"]["spec"]["containers"][0]["image"] = "horovod/horovod:0.28.0"
-    for value in place.compiled(job):
-        if value["kind"] == "ConfigMap":
-            place.cluster.server_side_apply(value, force=True)
-
-
-def test_a_watcher_that_is_told_to_stop_gives_its_lease_away(place, process):
+def test_terminated_watcher_releases_its_lease(place, process):
     first = process()
     started(place)
     eventually(lambda: place.whole(3), 30)
@@ -245,7 +261,7 @@ def test_a_watcher_that_is_told_to_stop_gives_its_lease_away(place, process):
     assert not lease["spec"].get("holderIdentity")
 
 
-def test_a_watcher_waits_for_a_cluster_that_does_not_answer(place, watching, proxy):
+def test_watcher_waits_for_a_cluster_that_does_not_answer(place, watching, proxy):
     proxy.add("status", path=".", status=503, times=30)
     watching(server=proxy.url)
     started(place)

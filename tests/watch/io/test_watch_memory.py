@@ -13,7 +13,7 @@ from etcompile.watch.core.observe import Store
 from specs import dlrover_type, elastic_job, kubeflow_job
 from world import of_replicas
 
-ROUNDS = 12
+ROUNDS = 6
 
 
 def kept(root: Any) -> dict[str, int]:
@@ -58,7 +58,7 @@ def clear(place) -> None:
                 place.cluster.delete(resource, one["metadata"]["name"], grace=0)
 
 
-def test_nothing_is_kept_of_jobs_that_came_and_went(place, watching):
+def test_watcher_forgets_jobs_that_are_deleted(place, watching):
     running = watching()
     place.kubelets()
     before = kept(running.watcher)
@@ -113,7 +113,7 @@ def seen() -> Store:
     return Store(lambda _key: None)
 
 
-def test_nothing_is_kept_of_namespaces_that_came_and_went(seen):
+def test_store_forgets_namespaces_that_are_deleted(seen):
     seen.left("Pod", None, set(), 1)
     for number in range(500):
         for gone in (False, True):
@@ -123,7 +123,7 @@ def test_nothing_is_kept_of_namespaces_that_came_and_went(seen):
     assert sizes == {}
 
 
-def test_pods_that_others_followed_are_forgotten_by_number(seen):
+def test_store_forgets_all_but_the_last_pods_that_vanished(seen):
     seen.saw_map(config_map())
     for number in range(500):
         seen.saw_pod(pod(f"w-{number}", 2 * number + 1))
@@ -135,7 +135,7 @@ def test_pods_that_others_followed_are_forgotten_by_number(seen):
     assert [*seen.job(key).gone] == ["w-496", "w-497", "w-498"]
 
 
-def test_nothing_is_kept_of_jobs_that_went_while_another_watcher_led(place, watching, monkeypatch):
+def test_standby_forgets_jobs_that_are_deleted_when_it_leads(place, watching, monkeypatch):
     running = watching()
     before = kept(running.watcher)
     place.submit(training_job(name="h-0", workers=2))
@@ -171,7 +171,7 @@ def unbounded() -> dict[str, int]:
     }
 
 
-def test_no_cache_keeps_what_somebody_wrote(place):
+def test_unbounded_caches_do_not_grow_with_what_users_write(place):
     [config] = [one for one in place.compiled(training_job()) if one["kind"] == "ConfigMap"]
     text = config["data"]["job.yaml"]
     before: dict[str, int] = {}

@@ -7,7 +7,7 @@ import pytest
 from watched import eventually
 
 from etcompile.integrations.watcher_manifests import NAME
-from specs import kubeflow_job, replicas
+from specs import kubeflow_job
 from world import mpi_job
 
 KINDS = (
@@ -58,7 +58,7 @@ def foreign(place) -> set[tuple[str, str]]:
     return {(kind, name) for kind, name, _, _ in made}
 
 
-def test_all_that_was_made_for_a_job_goes_and_nothing_else(place, watching):
+def test_expired_job_goes_with_its_objects_and_nothing_of_others(place, watching):
     watching(rights=["removal"])
     others = foreign(place)
     place.kubelets()
@@ -66,9 +66,17 @@ def test_all_that_was_made_for_a_job_goes_and_nothing_else(place, watching):
     eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     place.becomes("mnist-master-0", "Succeeded", 0)
     eventually(lambda: left(place) == others)
+    codes = [
+        event["responseStatus"]["code"]
+        for event in place.plane.audit(place.namespace)
+        if NAME in event["user"]["username"]
+    ]
+    assert 403 not in codes
+    deletes = [one for one in place.writes(NAME) if one[:2] == ("delete", "services")]
+    assert len(deletes) == len(set(deletes)) == 3
 
 
-def test_the_rights_and_the_key_pair_of_an_mpi_job_go_with_it(place, watching):
+def test_expired_mpi_job_goes_with_its_rights_and_key_pair(place, watching):
     watching(rights=["removal"])
     place.kubelets()
     place.submit(mpi_job(runPolicy={"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "None"}))
@@ -80,7 +88,7 @@ def test_the_rights_and_the_key_pair_of_an_mpi_job_go_with_it(place, watching):
 
 
 @pytest.mark.parametrize("whose", ["its own", "somebody's"])
-def test_a_generated_key_pair_goes_and_one_that_people_have_made_stays(place, watching, whose):
+def test_expired_job_goes_with_a_generated_key_pair_but_not_the_users(place, watching, whose):
     secret = {"name": "mnist-ssh", "namespace": place.namespace}
     if whose == "somebody's":
         place.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": secret})
@@ -100,7 +108,7 @@ def test_a_generated_key_pair_goes_and_one_that_people_have_made_stays(place, wa
 
 
 @pytest.mark.parametrize("how", ["git", "annotation", "rights"])
-def test_what_may_not_be_removed_stays_and_that_is_told_once(place, watching, how):
+def test_expired_job_that_may_not_be_removed_stays_and_is_reported_once(place, watching, how):
     def marks(value: dict) -> None:
         metadata = value["metadata"]
         if how == "git":
@@ -125,23 +133,3 @@ def test_what_may_not_be_removed_stays_and_that_is_told_once(place, watching, ho
     }
     assert words[how] in message
     assert (("Pod", "mnist-master-0") in left(place)) == (how == "git")
-
-
-def test_the_watcher_s_rights_are_enough_to_remove_a_job_and_what_is_left_is_asked_for_once(
-    place, watching
-):
-    watching(rights=["removal"])
-    place.kubelets()
-    types = {"Master": replicas("PyTorchJob", 1), "Worker": replicas("PyTorchJob", 2)}
-    place.submit(kubeflow_job("PyTorchJob", types, runPolicy={"ttlSecondsAfterFinished": 1}))
-    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
-    place.becomes("mnist-master-0", "Succeeded", 0)
-    eventually(lambda: not left(place))
-    asked = [
-        event["responseStatus"]["code"]
-        for event in place.plane.audit(place.namespace)
-        if NAME in event["user"]["username"]
-    ]
-    assert 403 not in asked
-    deletes = [one for one in place.writes(NAME) if one[0] == "delete" and one[1] == "services"]
-    assert len(deletes) == len(set(deletes)) == 3

@@ -8,7 +8,9 @@ from collections import Counter
 import pytest
 from watched import eventually, maps, pods, training_job
 
+from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
+from etcompile.watch.core.reconciler import Reconciler
 
 SECONDS = 4.0
 """For how long requests are counted. A loop without a back-off sends hundreds."""
@@ -18,7 +20,7 @@ MOST = 30
 def begun(place, workers: int = 4) -> None:
     place.kubelets()
     place.submit(training_job(workers=workers, worker={"restartPolicy": "Always"}))
-    eventually(lambda: place.whole(workers))
+    eventually(lambda: place.whole(workers), 60)
 
 
 def unlabelled(place, name: str = "bert-worker-1") -> None:
@@ -158,7 +160,7 @@ def counted(proxy) -> Counter:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_an_odd_state_costs_few_requests(place, watching, proxy, busy, state):
+def test_odd_state_of_a_job_costs_few_requests(place, watching, proxy, busy, state):
     watching(server=proxy.url)
     begun(place)
     STATES[state](place)
@@ -168,7 +170,7 @@ def test_an_odd_state_costs_few_requests(place, watching, proxy, busy, state):
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused_costs_few_requests(place, watching, proxy, busy, what):
+def test_refused_writes_cost_few_requests(place, watching, proxy, busy, what):
     watching(server=proxy.url)
     begun(place)
     method, path, status = REFUSED[what]
@@ -179,10 +181,59 @@ def test_what_is_refused_costs_few_requests(place, watching, proxy, busy, what):
     assert found.total() <= MOST, found
 
 
-def test_a_job_in_peace_costs_none(place, watching, proxy, busy):
+def test_healthy_job_costs_no_requests(place, watching, proxy, busy):
     watching(server=proxy.url)
     begun(place)
     eventually(lambda: place.pod("bert-launcher")["metadata"]["annotations"])
     time.sleep(1.0)
     busy()
     assert counted(proxy).total() <= 2
+
+
+def created(place) -> list[tuple[int, str]]:
+    """Status and name of each Pod that the watcher tried to create."""
+    return [
+        (event["responseStatus"]["code"], event["objectRef"].get("name", ""))
+        for event in place.plane.audit(place.namespace)
+        if NAME in event["user"]["username"]
+        and (event["verb"], event["objectRef"]["resource"]) == ("create", "pods")
+    ]
+
+
+def quota(place, pods: int) -> None:
+    """A quota whose controller has just counted."""
+    name, kind = "few", place.cluster.resource("v1", "ResourceQuota")
+    hard = {"pods": str(pods)}
+    place.cluster.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": name, "namespace": place.namespace},
+            "spec": {"hard": hard},
+        }
+    )
+    status = {"status": {"hard": hard, "used": {"pods": str(len(place.pods()))}}}
+    place.cluster.patch(kind, name, status, place.namespace, subresource="status")
+
+
+@pytest.fixture
+def patient(monkeypatch) -> None:
+    """Watchers that try again only when they are told to."""
+    monkeypatch.setattr("etcompile.watch.core.ledger.backoff", lambda _: 600.0)
+    monkeypatch.setattr("etcompile.watch.core.act.LONGEST", 600.0)
+    monkeypatch.setattr(Reconciler, "_later", lambda *_: time.time() + 600)
+
+
+@pytest.mark.usefixtures("patient")
+def test_few_of_many_pods_that_a_quota_refuses_are_tried(place, watching):
+    running = watching()
+    begun(place, 60)
+    running.stop()
+    for number in range(60):
+        place.cluster.delete(pods(place), f"bert-worker-{number}", grace=0)
+    quota(place, 1)
+    watching()
+    eventually(lambda: created(place))
+    eventually(lambda: place.told("Refused"))
+    assert len(created(place)) < 40
+    assert len({name for _, name in created(place)}) < 40

@@ -54,7 +54,9 @@ def launcher_pod(job: dict, **metadata) -> dict:
     }
 
 
-def test_a_pod_that_looks_like_the_launcher_of_a_job_ends_no_run(place, watching, attacker):
+def test_copy_of_a_launcher_that_no_job_created_is_reported_and_ends_no_run(
+    place, watching, attacker
+):
     place.kubelets()
     objects = place.submit(mpi_job())
     watching()
@@ -86,7 +88,7 @@ def without_launcher(place) -> tuple[list[dict], dict]:
     return objects, launcher
 
 
-def test_a_pod_of_another_controller_ends_no_run(place, watching, attacker):
+def test_pod_of_another_controller_is_reported_once_and_ends_no_run(place, watching, attacker):
     watching()
     _, launcher = without_launcher(place)
     eventually(lambda: len(place.pods()) == 2)

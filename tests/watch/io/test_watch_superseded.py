@@ -44,7 +44,7 @@ def told(place) -> list[str]:
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
-def test_the_pods_of_the_old_run_are_still_replaced(place, watching, there):
+def test_old_run_is_supervised_to_its_end_if_apply_could_not_replace_pods(place, watching, there):
     first = watching()
     begun(place)
     record = place.record()
@@ -63,35 +63,12 @@ def test_the_pods_of_the_old_run_are_still_replaced(place, watching, there):
     eventually(lambda: told(place))
     time.sleep(0.5)
     assert len(told(place)) == 1
-    # Somebody takes the change back.
-    declare(place, job())
-    eventually(lambda: "reason" not in place.record())
-
-
-def test_a_dead_host_of_the_old_run_is_not_listed(place, watching):
-    watching()
-    begun(place)
-    declare(place, job(IMAGE))
-    place.cluster.patch(
-        place.cluster.resource("v1", "Pod"),
-        "bert-worker-1",
-        {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
-        subresource="status",
-    )
-    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
-
-
-def test_the_old_run_ends_as_it_would_have(place, watching):
-    watching()
-    begun(place)
-    run = place.record()["run"]
-    declare(place, job(IMAGE))
     place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.data("bert-etcompile-status").get("done") == run)
+    eventually(lambda: place.data("bert-etcompile-status").get("done") == record["run"])
     assert place.record()["phase"] == "Succeeded"
 
 
-def test_pods_that_are_exchanged_are_not_made_again(place, watching):
+def test_pods_that_somebody_replaces_one_by_one_are_not_recreated(place, watching):
     # As long as nobody could take the exchange for a refused one, however slow this machine is.
     watching(timeouts=structs.replace(QUICK, verdict=12.0))
     begun(place)
@@ -111,7 +88,7 @@ def test_pods_that_are_exchanged_are_not_made_again(place, watching):
     assert told(place) == []
 
 
-def test_a_copy_that_is_not_of_the_run_makes_no_pod(place, watching):
+def test_stored_copy_of_another_run_is_reported_and_creates_no_pod(place, watching):
     watching()
     begun(place)
     declare(place, job(IMAGE))
@@ -125,7 +102,7 @@ def test_a_copy_that_is_not_of_the_run_makes_no_pod(place, watching):
     assert place.pod("bert-worker-1")["status"]["phase"] == "Failed"
 
 
-def test_scaling_before_changes_the_copy(place, watching):
+def test_stored_copy_follows_a_scale_in(place, watching):
     watching()
     begun(place, 4)
     declare(place, job(workers=3))
@@ -145,48 +122,15 @@ def other(workers: int = 3) -> dict:
     return found
 
 
-def test_pods_that_somebody_stopped_exchanging_half_way_are_told_of(place, watching):
-    watching(timeouts=structs.replace(QUICK, start=1.0))
-    begun(place)
-    declare(place, other())
-    resource = place.cluster.resource("v1", "Pod")
-    [value] = [
-        one
-        for one in place.compiled(other())
-        if (one["kind"], one["metadata"]["name"]) == ("Pod", "bert-worker-1")
-    ]
-    place.cluster.delete(resource, "bert-worker-1", grace=0)
-    place.cluster.create(value)
-
-    def words() -> list[str]:
-        return [event["message"] for event in place.told("NameTaken")]
-
-    eventually(words)
-    time.sleep(1.5)
-    [message] = words()
-    assert " not of the run in the ConfigMap" in message
-    assert "--replace" in message
-    # What is told of stands in status, too.
-    [found] = statuses(
-        [
-            one
-            for kind in ("ConfigMap", "Pod")
-            for one in place.cluster.list(place.cluster.resource("v1", kind), place.namespace).items
-        ]
-    )
-    assert [one.split(" ")[0] for one in found.surplus] == [
-        "bert-launcher",
-        "bert-worker-0",
-        "bert-worker-2",
-    ]
-    assert all("of another run" in one for one in found.surplus)
-
-
-@pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
 @pytest.mark.parametrize(
-    "text", ["kind: [broken", "kind: Stored\napiVersion: etcompile.dev/v9\n", "{}"]
+    ("there", "text"),
+    [
+        (True, "kind: [broken"),
+        (False, "kind: Stored\napiVersion: etcompile.dev/v9\n"),
+        (False, "{}"),
+    ],
 )
-def test_a_job_that_becomes_unreadable_in_mid_run_is_looked_after(place, watching, there, text):
+def test_run_whose_job_becomes_unreadable_is_supervised_to_its_end(place, watching, there, text):
     first = watching()
     begun(place)
     run = place.record()["run"]
@@ -206,7 +150,7 @@ def test_a_job_that_becomes_unreadable_in_mid_run_is_looked_after(place, watchin
     eventually(lambda: place.data("bert-etcompile-status").get("done") == run)
 
 
-def test_a_job_that_becomes_readable_again_is_looked_after_as_it_is(place, watching):
+def test_job_that_becomes_readable_again_is_supervised_as_declared(place, watching):
     watching()
     begun(place)
     maps = place.cluster.resource("v1", "ConfigMap")
@@ -219,33 +163,7 @@ def test_a_job_that_becomes_readable_again_is_looked_after_as_it_is(place, watch
     eventually(lambda: place.pod("bert-worker-2") is None)
 
 
-def pytorch(rate: str = "1") -> dict:
-    """A PyTorchJob whose workers' command has a value."""
-    container = {"name": "pytorch", "image": "pytorch/pytorch:2.4.0"}
-    roles = {
-        "Master": (1, [*["python", "train.py"]]),
-        "Worker": (2, ["python", "train.py", "--rate", rate]),
-    }
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "gpt"},
-        "spec": {
-            "pytorchReplicaSpecs": {
-                name: {
-                    "replicas": count,
-                    "restartPolicy": "OnFailure",
-                    "template": {"spec": {"containers": [{**container, "command": command}]}},
-                }
-                for name, (count, command) in roles.items()
-            }
-        },
-    }
-
-
-def test_what_fails_of_an_exchange_that_stopped_half_way_gets_the_pod_that_is_declared(
-    place, watching
-):
+def test_unfinished_replacement_by_hand_is_reported_and_failures_get_declared_pods(place, watching):
     watching(timeouts=structs.replace(QUICK, start=1.0))
     begun(place)
     declare(place, other())
@@ -254,10 +172,21 @@ def test_what_fails_of_an_exchange_that_stopped_half_way_gets_the_pod_that_is_de
     place.cluster.delete(resource, "bert-worker-1", grace=0)
     place.cluster.create(compiled["bert-worker-1"])
     eventually(lambda: place.told("NameTaken"))
+    time.sleep(1.5)
+    [event] = place.told("NameTaken")
+    assert " not of the run in the ConfigMap" in event["message"]
+    assert "--replace" in event["message"]
+    kinds = [place.cluster.resource("v1", kind) for kind in ("ConfigMap", "Pod")]
+    [found] = statuses(
+        [one for kind in kinds for one in place.cluster.list(kind, place.namespace).items]
+    )
+    old = ["bert-launcher", "bert-worker-0", "bert-worker-2"]
+    assert [one.split(" ")[0] for one in found.surplus] == old
+    assert all("of another run" in one for one in found.surplus)
     uid = place.uid("bert-worker-2")
     place.fails("bert-worker-2")
     eventually(lambda: place.uid("bert-worker-2") not in ("", uid))
-    live = place.pod("bert-worker-2")
+    annotations = place.pod("bert-worker-2")["metadata"]["annotations"]
     wanted = compiled["bert-worker-2"]["metadata"]["annotations"][SPEC_HASH]
-    assert live["metadata"]["annotations"][SPEC_HASH] == wanted
+    assert annotations[SPEC_HASH] == wanted
     eventually(lambda: "bert-worker-0" not in " ".join(place.hosts()))  # it is of another run

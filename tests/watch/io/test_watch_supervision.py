@@ -1,23 +1,11 @@
 """Whether a job is supervised: by the log, an Event and a metric, however it came about."""
 
-import base64
-import datetime as dt
-import http.server
-import ipaddress
 import json
 import logging
-import ssl
-import threading
 
 import pytest
-from click.testing import CliRunner
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from watched import eventually, training_job
 
-from etcompile.cli.watch import command
 from etcompile.model.protocol import SPEC_HASH
 from etcompile.watch.core.ledger import Memory
 from etcompile.watch.core.reports import JsonFormatter, say
@@ -38,7 +26,7 @@ def begun(place) -> None:
     eventually(lambda: place.whole(2) and place.record().get("phase") == "Running")
 
 
-def test_a_job_s_life_in_the_log(place, watching, said):
+def test_log_says_when_a_job_is_supervised_replaced_and_gone(place, watching, said):
     watching()
     begun(place)
     job = f"{place.namespace}/bert"
@@ -57,44 +45,8 @@ def test_a_job_s_life_in_the_log(place, watching, said):
     assert not [one for one in said() if "recreating" in one]
 
 
-def test_a_deletion_is_not_logged_as_a_failure(place, watching, said):
-    watching()
-    begun(place)
-    pods = place.cluster.resource("v1", "Pod")
-    held = {"metadata": {"finalizers": ["example.com/held"]}}
-    place.cluster.patch(pods, "bert-worker-1", held, place.namespace)
-    place.cluster.delete(pods, "bert-worker-1", place.namespace)
-    place.fails("bert-worker-1", 143)  # of the signal that its kubelet has sent
-    place.let_go("bert-worker-1")
-    start = f"{place.namespace}/bert-worker-1: deleted: recreated in "
-    eventually(lambda: [line for line in said() if line.startswith(start)])
-
-
-def test_a_second_failure_is_reported_though_there_is_a_first(place, watching, said):
-    for name in ("bert-etcompile-status", "bert-etcompile-hosts"):
-        place.cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
-    running = watching()
-    place.kubelets()
-    place.submit(training_job())
-    eventually(lambda: place.told("NameTaken", "bert-config"))
-    eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 1)
-    maps = place.cluster.resource("v1", "ConfigMap")
-    place.cluster.delete(maps, "bert-etcompile-status")
-    eventually(lambda: len(place.told("NameTaken", "bert-config")) == 2, 40)
-    held = " ".join(event["message"] for event in place.told("NameTaken", "bert-config"))
-    for slot in ("status", "hosts"):
-        assert f"the ConfigMap bert-etcompile-{slot} does not have the label" in held
-    assert running.value(UNSUPERVISED, reason="NameTaken") == 1
-    assert len([one for one in said() if "bert: not supervised: " in one]) == 2
-    place.cluster.delete(maps, "bert-etcompile-hosts")
-    eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 0, 40)
-    [line] = eventually(lambda: [one for one in said() if "supervised again after" in one])
-    assert f"{place.namespace}/bert: " in line
-    eventually(lambda: place.whole(2))
-
-
 @pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
-def test_a_pod_that_has_lost_its_spec_hash(place, watching, there):
+def test_pod_without_its_spec_hash_is_replaced_if_its_run_is_known(place, watching, there):
     first = watching()
     begun(place)
     if not there:
@@ -118,103 +70,7 @@ def test_a_pod_that_has_lost_its_spec_hash(place, watching, there):
     eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
 
 
-# Admission that rewrites images -----------------------------------------------------------------
-
-
-@pytest.fixture
-def mirrored(place, tmp_path):
-    """An admission webhook that has all images of the namespace come from elsewhere."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mirror")])
-    now = dt.datetime.now(dt.UTC)
-    host = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(host, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = certificate.public_bytes(serialization.Encoding.PEM)
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (tmp_path / "c.pem").write_bytes(
-        pem + key.private_bytes(serialization.Encoding.PEM, *form),
-    )
-
-    class Mirror(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            count = len(review["request"]["object"]["spec"]["containers"])
-            patch = [
-                {"op": "replace", "path": f"/spec/containers/{n}/image", "value": "mirror/a1b2c3"}
-                for n in range(count)
-            ]
-            answer = {
-                "uid": review["request"]["uid"],
-                "allowed": True,
-                "patchType": "JSONPatch",
-                "patch": base64.b64encode(json.dumps(patch).encode()).decode(),
-            }
-            body = json.dumps({**review, "request": None, "response": answer}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            """Says nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Mirror)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "c.pem")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    name = f"mirror-{place.namespace}"
-    config = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [
-            {
-                "name": "mirror.example.com",
-                "admissionReviewVersions": ["v1"],
-                "sideEffects": "None",
-                "failurePolicy": "Fail",
-                "namespaceSelector": {
-                    "matchLabels": {"kubernetes.io/metadata.name": place.namespace}
-                },
-                "rules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "resources": ["pods"],
-                        "operations": ["CREATE"],
-                    }
-                ],
-                "clientConfig": {
-                    "url": f"https://127.0.0.1:{server.server_address[1]}/",
-                    "caBundle": base64.b64encode(pem).decode(),
-                },
-            }
-        ],
-    }
-    place.cluster.create(config)
-    yield
-    kind = "MutatingWebhookConfiguration"
-    place.cluster.delete(place.cluster.resource(config["apiVersion"], kind), name)
-    server.shutdown()
-    server.server_close()
-
-
-# The log ----------------------------------------------------------------------------------------
-
-
-def test_the_log_as_json(caplog):
+def test_log_as_json_has_a_field_for_each_fact(caplog):
     caplog.set_level(logging.INFO, "etcompile.watch")
     say(logging.WARNING, ("ml", "bert"), "failed\nINFO forged", pod="bert-0", reason="PodReplaced")
     assert caplog.messages == ["ml/bert-0: failed INFO forged"]
@@ -230,13 +86,7 @@ def test_the_log_as_json(caplog):
     }
 
 
-def test_the_form_of_the_log_is_an_option():
-    result = CliRunner().invoke(command, ["--log-format", "xml"])
-    assert result.exit_code == 2
-    assert "'text', 'json'" in result.output
-
-
-def test_a_ledger_keeps_what_it_is_about_and_no_more():
+def test_ledger_reports_each_fact_once_and_forgets_what_is_resolved():
     now = [0.0]
     memory = Memory(clock=lambda: now[0])
     ledger = memory.of(("ml", "bert")).ledger
@@ -259,3 +109,89 @@ def test_a_ledger_keeps_what_it_is_about_and_no_more():
     assert memory.unsupervised() == {"Refused": 0}  # a series that vanishes ends no alert
     assert ledger.ended()
     assert not ledger.ended()
+
+
+# Its ConfigMaps ----------------------------------------------------------------------------------
+
+
+def test_config_maps_of_others_are_reported_one_after_the_other_and_not_written(
+    place, watching, said
+):
+    maps = place.cluster.resource("v1", "ConfigMap")
+    theirs = {}
+    for slot in ("status", "hosts"):
+        metadata = {"name": f"bert-etcompile-{slot}"}
+        value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        theirs[slot] = place.cluster.create({**value, "data": {"nginx.conf": "x"}})
+    running = watching()
+    place.kubelets()
+    place.submit(training_job())
+    eventually(lambda: place.told("NameTaken", "bert-config"))
+    eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 1)
+    assert place.cluster.get(maps, "bert-etcompile-status") == theirs["status"]
+    place.cluster.delete(maps, "bert-etcompile-status")
+    eventually(lambda: len(place.told("NameTaken", "bert-config")) == 2, 40)
+    held = " ".join(event["message"] for event in place.told("NameTaken", "bert-config"))
+    for slot in ("status", "hosts"):
+        assert f"the ConfigMap bert-etcompile-{slot} does not have the label" in held
+    assert running.value(UNSUPERVISED, reason="NameTaken") == 1
+    assert len([one for one in said() if "bert: not supervised: " in one]) == 2
+    assert place.cluster.get(maps, "bert-etcompile-hosts") == theirs["hosts"]
+    place.cluster.delete(maps, "bert-etcompile-hosts")
+    eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 0, 40)
+    [line] = eventually(lambda: [one for one in said() if "supervised again after" in one])
+    assert f"{place.namespace}/bert: " in line
+    eventually(lambda: place.whole(2))
+
+
+@pytest.mark.parametrize("slot", ["status", "hosts"])
+def test_config_map_that_lost_its_label_is_reported_and_nothing_forgotten(place, watching, slot):
+    running = watching()
+    place.kubelets()
+    place.submit(training_job())
+    eventually(lambda: place.whole(2) and place.record())
+    place.fails("bert-worker-0")
+    eventually(lambda: place.record().get("replaced") == {"worker": 1} and place.whole(2))
+    started = place.record()["started"]
+    maps = place.cluster.resource("v1", "ConfigMap")
+    name = f"bert-etcompile-{slot}"
+    place.cluster.patch(maps, name, {"metadata": {"labels": {"etcompile.dev/job": None}}})
+    before = place.data(name)
+    place.fails("bert-worker-1")
+    [event] = eventually(lambda: place.told("NameTaken", "bert-config"))
+    words = f"the ConfigMap {name} does not have the label etcompile.dev/job=bert: add it, or"
+    assert words in event["message"]
+    eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken"))
+    assert place.data(name) == before
+    place.cluster.patch(maps, name, {"metadata": {"labels": {"etcompile.dev/job": "bert"}}})
+    eventually(lambda: place.record().get("replaced") == {"worker": 2} and place.whole(2), 40)
+    eventually(lambda: not running.value(UNSUPERVISED, reason="NameTaken"))
+    assert place.record()["started"] == started
+
+
+@pytest.mark.parametrize(
+    ("slot", "change", "words"),
+    [
+        ("hosts", {"binaryData": {"hostfile": "ZGVhZC0wOjEK"}}, "it has binaryData (hostfile)"),
+        ("status", {"binaryData": {"done": "YWJj"}}, "it has binaryData (done)"),
+        ("status", {"immutable": True}, "it is immutable"),
+    ],
+)
+def test_labelled_config_map_that_cannot_be_written_is_reported(
+    place, watching, slot, change, words
+):
+    maps = place.cluster.resource("v1", "ConfigMap")
+    metadata = {"name": f"bert-etcompile-{slot}", "labels": {"etcompile.dev/job": "bert"}}
+    made = place.cluster.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **change}
+    )
+    running = watching()
+    place.kubelets()
+    place.submit(training_job())
+    [event] = eventually(lambda: place.told("UnreadableJob", f"bert-etcompile-{slot}"))
+    assert words in event["message"]
+    assert place.cluster.get(maps, f"bert-etcompile-{slot}") == made
+    eventually(lambda: running.value(UNSUPERVISED, reason="ForeignConfigMap"))
+    place.cluster.delete(maps, f"bert-etcompile-{slot}")
+    eventually(lambda: place.record().get("phase") == "Running", 40)
+    eventually(lambda: not running.value(UNSUPERVISED, reason="ForeignConfigMap"))

@@ -1,4 +1,4 @@
-"""What a watcher does with real Pods: under its own rights, whoever else does what meanwhile."""
+"""Replacement on a real API server, under the watcher's own rights, beside tools that sync Git."""
 
 import json
 import re
@@ -10,7 +10,6 @@ from watched import eventually, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.core.view import Timeouts
 
 
 def started(place, workers: int = 2, **spec) -> None:
@@ -33,7 +32,7 @@ def without_lots(pod: dict) -> str:
     return re.sub(r"kube-api-access-\w{5}", "TOKEN", json.dumps(manifest(pod), sort_keys=True))
 
 
-def test_a_failed_worker_comes_back_as_it_was(place, watching):
+def test_failed_worker_is_recreated_as_it_was_and_an_event_says_why(place, watching):
     watching()
     started(place)
     eventually(lambda: place.whole(2))
@@ -48,32 +47,12 @@ def test_a_failed_worker_comes_back_as_it_was(place, watching):
     )
     assert without_lots(after) == without_lots(before)
     eventually(lambda: place.whole(2))
+    uid = before["metadata"]["uid"]
+    told = eventually(lambda: [e for e in place.events() if e["involvedObject"].get("uid") == uid])
+    assert "137" in told[0]["message"]
 
 
-def test_only_hosts_that_are_ready_are_listed(place, watching):
-    watching()
-    started(place, 3)
-    eventually(lambda: place.whole(3))
-    place.holding.set()  # no Pod starts from here on
-    place.fails("bert-worker-1")
-    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
-    place.holding.clear()
-    eventually(lambda: place.whole(3))
-
-
-def test_two_workers_that_fail_together_both_come_back_and_each_once(place, watching):
-    watching()
-    started(place, 4)
-    place.fails("bert-worker-1")
-    place.fails("bert-worker-2")
-    eventually(lambda: len(place.ready()) == 4 and place.whole(4))
-    done = place.writes(NAME)
-    for name in ("bert-worker-1", "bert-worker-2"):
-        assert done.count(("delete", "pods", name)) == 1
-        assert done.count(("create", "pods", name)) == 1
-
-
-def test_forty_workers_that_fail_at_once_all_come_back_and_each_once(place, watching):
+def test_forty_workers_that_fail_at_once_are_each_replaced_once(place, watching):
     running = watching()
     started(place, 45)
     names = [f"bert-worker-{number}" for number in range(1, 41)]
@@ -91,42 +70,7 @@ def test_forty_workers_that_fail_at_once_all_come_back_and_each_once(place, watc
     assert running.value("etcompile_watch_replacements_total", reason="failed") == 40
 
 
-def test_a_worker_that_somebody_deletes_comes_back(place, watching):
-    watching()
-    started(place)
-    eventually(lambda: place.data("bert-etcompile-status"))
-    before = place.uid("bert-worker-0")
-    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
-    eventually(lambda: place.uid("bert-worker-0") not in ("", before))
-    eventually(lambda: place.whole(2))
-
-
-def test_a_worker_that_git_brings_back_first_is_not_touched(place, watching):
-    watching(timeouts=Timeouts(settle=0.5, verdict=2))
-    started(place)
-    eventually(lambda: place.data("bert-etcompile-status"))
-    pod = manifest(place.pod("bert-worker-0"))
-    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
-    place.cluster.create({"apiVersion": "v1", "kind": "Pod", **pod})
-    mine = place.uid("bert-worker-0")
-    eventually(lambda: place.whole(2))
-    time.sleep(1)
-    assert place.uid("bert-worker-0") == mine
-    assert not [one for one in place.writes(NAME) if one[1:] == ("pods", "bert-worker-0")]
-
-
-def test_a_run_that_has_succeeded_is_marked_and_nothing_is_replaced_any_more(place, watching):
-    watching()
-    started(place)
-    place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.data("bert-etcompile-status").get("done"))
-    pods = place.pods()
-    marker = pods["bert-launcher"]["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-    assert place.data("bert-etcompile-status")["done"] == marker
-    assert place.data("bert-etcompile-status")["phase"] == "Succeeded"
-
-
-def test_the_record_survives_what_the_job_s_other_objects_do_not(place, watching):
+def test_run_record_has_no_owner_and_outlives_the_job_unlike_the_host_list(place, watching):
     watching()
     started(place)
     eventually(lambda: place.data("bert-etcompile-hosts") and place.data("bert-etcompile-status"))
@@ -138,7 +82,7 @@ def test_the_record_survives_what_the_job_s_other_objects_do_not(place, watching
     assert "ownerReferences" not in place.cluster.get(maps, "bert-etcompile-status")["metadata"]
 
 
-def test_the_key_pair_is_made_once_and_never_again(place, watching):
+def test_key_pair_is_created_once_and_never_replaced(place, watching):
     watching()
     place.submit(training_job())
     secrets = place.cluster.resource("v1", "Secret")
@@ -149,30 +93,6 @@ def test_the_key_pair_is_made_once_and_never_again(place, watching):
     place.submit(training_job("other"))
     eventually(lambda: place.cluster.get(secrets, "other"))
     assert place.cluster.get(secrets, "bert")["data"] == made["data"]
-
-
-def test_people_are_told_by_events_of_the_pod(place, watching):
-    watching()
-    started(place)
-    eventually(lambda: place.whole(2))
-    failed = place.uid("bert-worker-1")
-    place.fails("bert-worker-1", 137)
-    reported = eventually(
-        lambda: [one for one in place.events() if one["involvedObject"].get("uid") == failed]
-    )
-    assert "137" in reported[0]["message"]
-
-
-def test_a_job_that_cannot_be_read_is_told_of_and_harms_no_other(place, watching):
-    watching()
-    broken = place.compiled(training_job("broken"))
-    config = next(v for v in broken if v["kind"] == "ConfigMap")
-    config["data"]["job.yaml"] = "apiVersion: etcompile.dev/v9\nkind: StoredJob\n"
-    place.cluster.create(config)
-    started(place)
-    place.fails("bert-worker-1")
-    eventually(lambda: place.whole(2))
-    eventually(lambda: place.told("UnreadableJob", "broken-config"))
 
 
 # ---- Git in the loop -----------------------------------------------------------------------------
@@ -193,7 +113,7 @@ def flux(value: dict) -> None:
     labels["kustomize.toolkit.fluxcd.io/namespace"] = "flux-system"
 
 
-def test_a_replaced_pod_belongs_to_the_part_of_git_that_declares_pods(place, watching):
+def test_replaced_pod_belongs_to_the_kustomization_that_declares_pods(place, watching):
     """With Flux in two stages the job's ConfigMap is declared by another Kustomization."""
     label = "kustomize.toolkit.fluxcd.io/name"
 
@@ -213,7 +133,7 @@ def test_a_replaced_pod_belongs_to_the_part_of_git_that_declares_pods(place, wat
 
 
 @pytest.mark.parametrize("marks", [argo_cd, flux], ids=["argocd", "flux"])
-def test_who_applies_git_every_second_and_the_watcher_do_not_fight(place, watching, marks):
+def test_watcher_and_a_tool_that_applies_git_every_second_do_not_fight(place, watching, marks):
     watching()
     place.kubelets()
     declared = place.submit(training_job(workers=3), profiles=("argocd", "flux"), marks=marks)
@@ -264,7 +184,7 @@ def writes_but_leases(place) -> list:
     return [one for one in place.writes(NAME) if one[1] != "leases"]
 
 
-def test_what_git_declares_is_never_written(place, watching):
+def test_watcher_writes_no_object_of_git_but_the_touched_annotation(place, watching):
     watching()
     started(place)
     place.fails("bert-worker-1")
@@ -280,28 +200,3 @@ def test_what_git_declares_is_never_written(place, watching):
             assert changed.keys() == {"metadata"}
             assert changed["metadata"].keys() == {"uid", "annotations"}
             assert changed["metadata"]["annotations"].keys() == {"etcompile.dev/touched"}
-
-
-def test_workers_that_git_does_not_declare_any_more_are_drained_and_go(place, watching):
-    watching()
-    started(place, 4)
-    eventually(lambda: place.whole(4))
-    scale_in = {
-        "apiVersion": "kai.alibabacloud.com/v1alpha1",
-        "kind": "ScaleIn",
-        "metadata": {"name": "fewer"},
-        "spec": {"selector": {"name": "bert"}, "toDelete": {"count": 2}},
-    }
-    fewer = place.compiled(training_job(workers=4), scale_in)
-    config = next(v for v in fewer if v["kind"] == "ConfigMap")
-    place.cluster.server_side_apply(config, force=True)
-    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-1"])
-    eventually(lambda: sorted(place.pods()) == ["bert-launcher", "bert-worker-0", "bert-worker-1"])
-    order = [
-        (event["verb"], event["objectRef"]["name"])
-        for event in place.plane.writes(place.namespace)
-        if NAME in event["user"]["username"]
-        and event["objectRef"]["resource"] in ("pods", "configmaps")
-    ]
-    gone = order.index(("delete", "bert-worker-3"))
-    assert ("patch", "bert-etcompile-hosts") in order[:gone]
