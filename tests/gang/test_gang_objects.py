@@ -113,8 +113,14 @@ def test_kueue_gets_a_group_of_the_minimum_and_the_others_one_by_one() -> None:
         "kueue.x-k8s.io/pod-group-total-count": "3",
         "kueue.x-k8s.io/role-hash": "worker",
         "kueue.x-k8s.io/priority-class": "high",
+        "kueue.x-k8s.io/pod-group-pod-index-label": "etcompile.dev/index",
     }
-    ends = {"kueue.x-k8s.io/role-hash": "launcher", "kueue.x-k8s.io/retriable-in-group": "false"}
+    del inside["kueue.x-k8s.io/pod-group-pod-index-label"]
+    ends = {
+        "kueue.x-k8s.io/role-hash": "launcher",
+        "kueue.x-k8s.io/retriable-in-group": "false",
+        "kueue.x-k8s.io/pod-group-pod-index": "0",
+    }
     assert marks(pod(made, "launcher"), "kueue.x-k8s.io") == inside | ends
     assert marks(pod(made, "worker-3"), "kueue.x-k8s.io") == {
         "kueue.x-k8s.io/queue-name": "research",

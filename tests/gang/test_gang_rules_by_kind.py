@@ -66,6 +66,7 @@ KINDS = {
     "TrainingJob": training_job(),
     "ElasticJob": elastic_job(),
 }
+KUEUE_RANK = "kueue.x-k8s.io/pod-group-pod-index"
 TRAINING_OPERATOR = tuple(KINDS)[:7]
 SEVERAL_ROLES = tuple(kind for kind in KINDS if kind not in ("JAXJob", "ElasticJob"))
 
@@ -381,6 +382,70 @@ def test_kueue_takes_the_priority_of_the_job_as_of_the_operators_jobs() -> None:
     value = job("PyTorchJob", labels=labels)
     for pod in pods(made(value, "kueue")):
         assert pod["metadata"]["labels"].items() >= labels.items()
+    assert told(value, "kueue") == {}
+
+
+def kueue_ranks(objects: list[dict[str, Any]]) -> dict[str, list[int]]:
+    """The rank of each Pod of a group by its role, as Kueue's webhook and its ungater read it."""
+    ranks: dict[str, list[int]] = {}
+    for pod in pods(objects):
+        labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
+        if "kueue.x-k8s.io/pod-group-name" not in labels:
+            assert KUEUE_RANK not in labels  # beyond the minimum: it is placed alone
+            continue
+        label = notes.get(f"{KUEUE_RANK}-label", KUEUE_RANK)
+        index, size = int(labels[label]), int(notes["kueue.x-k8s.io/pod-group-total-count"])
+        assert 0 <= index < size
+        rank = index - int(notes.get("kueue.x-k8s.io/pod-index-offset", "0"))
+        ranks.setdefault(notes["kueue.x-k8s.io/role-hash"], []).append(rank)
+    return ranks
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "TrainJob"])
+def test_kueue_knows_the_rank_of_each_pod_within_its_role(kind: str) -> None:
+    value = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "mnist"},
+        "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 3}},
+    }
+    objects = made(value if kind == "TrainJob" else job(kind), "kueue")
+    ranks = kueue_ranks(objects)
+    assert ranks
+    for numbers in ranks.values():
+        assert sorted(numbers) == [*range(len(numbers))]
+    # Whoever follows a failed replica of DLRover's has a new index, and its rank.
+    if kind == "ElasticJob":
+        notes = pods(objects)[0]["metadata"]["annotations"]
+        assert notes[f"{KUEUE_RANK}-label"] == "etcompile.dev/rank"
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "XGBoostJob", "MPIJob v1", "MPIJob v2beta1"])
+def test_ranks_of_two_roles_placed_as_one_follow_each_other(kind: str) -> None:
+    together = {
+        "kueue.x-k8s.io/podset-required-topology": "example.org/rack",
+        "kueue.x-k8s.io/podset-group-name": "all",
+    }
+    value = job(kind, annotations=together)
+    assert "ET2085" not in told(value, "kueue")
+    first, others = sorted(kueue_ranks(made(value, "kueue")).values(), key=len)
+    assert [*first, *sorted(others)] == [*range(1 + len(others))]
+
+
+@pytest.mark.parametrize("types", [{"PS": 1, "Chief": 1, "Worker": 2}, {"PS": 2, "Worker": 2}])
+def test_other_roles_than_two_with_a_single_pod_cannot_be_placed_as_one(
+    types: dict[str, int],
+) -> None:
+    value = kubeflow_job("TFJob", types)
+    value["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-group-name": "all"}
+    assert "places two roles as one" in told(value, "kueue")["ET2085"]
+
+
+def test_kueue_gets_parameters_of_provisioning_requests_from_the_job() -> None:
+    notes = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600"}
+    value = job("PyTorchJob", annotations=notes)
+    for pod in pods(made(value, "kueue")):
+        assert pod["metadata"]["annotations"].items() >= notes.items()
     assert told(value, "kueue") == {}
 
 

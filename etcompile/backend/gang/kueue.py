@@ -7,11 +7,12 @@ needs a group of its own (4.5).
 
 from collections.abc import Iterator
 
-from etcompile.backend.gang.group import Group, Place
+from etcompile.backend.gang.group import Group, Place, Share
 from etcompile.backend.gang.scheduler import NO_TOPOLOGY, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.names import is_label
 from etcompile.model import Member
+from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL
 from etcompile.model.schedulers import KUEUE_GROUP, KUEUE_QUEUE
 
 _PREFIX = "kueue.x-k8s.io"
@@ -22,14 +23,20 @@ _LONGEST = f"{_PREFIX}/max-exec-time-seconds"
 _TOPOLOGY = tuple(
     f"{_PREFIX}/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained")
 )
+_TOGETHER = f"{_PREFIX}/podset-group-name"
 _OF_PODS = (
     *_TOPOLOGY,
     f"{_PREFIX}/podset-slice-required-topology",
+    f"{_PREFIX}/podset-slice-required-topology-constraints",
     f"{_PREFIX}/podset-slice-size",
-    f"{_PREFIX}/podset-group-name",
+    _TOGETHER,
     f"{_PREFIX}/safe-to-forcefully-delete",
 )
 """Annotations that Kueue reads on each Pod, and that hold for all of a job that has them."""
+_PROVISIONING = f"provreq.{_PREFIX}"
+"""The domain of annotations that become parameters of a ProvisioningRequest."""
+_RANK = f"{_PREFIX}/pod-group-pod-index"
+"""Label of the rank of a Pod in its role, by which Kueue orders Pods in racks (4.2)."""
 
 
 def _membership(group: Group, place: Place) -> Membership:
@@ -42,16 +49,30 @@ def _membership(group: Group, place: Place) -> Membership:
         labels[_LONGEST] = longest
     if not place.core:
         return Membership(labels=labels)
-    annotations = {_TOTAL: str(group.minimum), _ROLE: place.share.role.name}
+    role, own = place.share.role, place.share.role.template.annotations
+    annotations = {_TOTAL: str(group.minimum), _ROLE: role.name}
+    if role.members[0].index is None:
+        labels[_RANK] = "0"
+    else:
+        annotations[f"{_RANK}-label"] = RANK_LABEL if role.labels.rank else INDEX_LABEL
+    if _together(group, place.share) and place.share.minimum > 1:
+        # The ranks of such a role begin with 1, after the other's; its labels begin with 0.
+        annotations[f"{_PREFIX}/pod-index-offset"] = "-1"
     if place.leads:
         # The run ends with this Pod; without this its quota is held by those that only served.
         annotations[f"{_PREFIX}/retriable-in-group"] = "false"
-    own, of_job = place.share.role.template.annotations, group.intent.annotations
     has_topology = not own.keys().isdisjoint(_TOPOLOGY)
-    for key in _OF_PODS:
-        if key in of_job and key not in own and not (has_topology and key in _TOPOLOGY):
-            annotations[key] = of_job[key]
+    for key, value in group.intent.annotations.items():
+        is_read = key in _OF_PODS or key.startswith(f"{_PROVISIONING}/")
+        if is_read and key not in own and not (has_topology and key in _TOPOLOGY):
+            annotations[key] = value
     return Membership(labels={**labels, KUEUE_GROUP: group.name}, annotations=annotations)
+
+
+def _together(group: Group, share: Share) -> str | None:
+    """The name of the roles that are placed as one, if this is one of them."""
+    own = share.role.template.annotations
+    return own.get(_TOGETHER) or group.intent.annotations.get(_TOGETHER)
 
 
 def _priority(group: Group) -> str | None:
@@ -65,6 +86,16 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
         problem = "its run has no ID, so the next run would join this group after it has finished"
         advice = "add the annotation etcompile.dev/run: auto to the job"
         yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
+    together: dict[str, list[Share]] = {}
+    for share in group.shares:
+        if share.minimum and (name := _together(group, share)):
+            together.setdefault(name, []).append(share)
+    for name, shares in together.items():
+        if len(shares) != 2 or min(share.minimum for share in shares) > 1:
+            sizes = ", ".join(f"{share.role.name} ({share.minimum})" for share in shares)
+            problem = f"{_TOGETHER} {name} places two roles as one, and is that of {sizes}"
+            advice = "set it on two Pod templates, one of them of a single Pod"
+            yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
     for share in group.shares:
         there = {member.place for member in share.role.members}
         if None in there or len(there) < share.minimum:
@@ -107,7 +138,7 @@ SCHEDULERS = {
         roles=True,
         uniform_roles=True,
         plain_pods=True,
-        reads_job=frozenset({KUEUE_QUEUE, _PRIORITY, _LONGEST, *_OF_PODS}),
+        reads_job=frozenset({KUEUE_QUEUE, _PRIORITY, _LONGEST, _PROVISIONING, *_OF_PODS}),
         resizes_since=None,
     )
 }

@@ -28,7 +28,9 @@ def unread_of_job(job: Job, settings: Settings) -> Iterator[Diagnostic]:
             is_misplaced = field not in QUEUE_FIELDS.get(key, (field,))
             if reader is None or is_misplaced:
                 continue
-            if reader == settings.gang and (reads is None or key in reads):
+            if reader == settings.gang and (
+                reads is None or not reads.isdisjoint((key, key.partition("/")[0]))
+            ):
                 continue
             place = job.origin.locate("metadata", field, key, key=True)
             what = f"{field.removesuffix('s')} {key}"
