@@ -46,6 +46,15 @@ def is_going(value: Object) -> bool:
     return bool(value["metadata"].get("deletionTimestamp"))
 
 
+def what_keeps(value: Object) -> str:
+    """Return what delays a deletion, as a clause that begins with a comma, or nothing."""
+    finalizers = value["metadata"].get("finalizers") or ()
+    others = [name for name in finalizers if name != "foregroundDeletion"]
+    if others:
+        return f", kept by the finalizers {', '.join(others)}"
+    return ", once its Pods have ended" if finalizers else ""
+
+
 _LONGEST_TIME = 40
 
 

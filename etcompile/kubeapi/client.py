@@ -305,6 +305,7 @@ class Cluster:
         uid: str = "",
         resource_version: str = "",
         grace: int | None = None,
+        foreground: bool = False,
         dry_run: bool = False,
     ) -> bool:
         """Requests that an object is deleted; it may stay until its grace and finalizers end.
@@ -315,6 +316,7 @@ class Cluster:
         Args:
             resource_version: Delete it only if nobody has changed it since.
             grace: Seconds; the object's own if None.
+            foreground: It stays until its dependents, such as the Pods of a Job, are gone.
 
         Returns:
             False if there was no such object.
@@ -322,7 +324,9 @@ class Cluster:
         Raises:
             ClusterError: among them `conflict`: the preconditions are not met.
         """
-        options: dict[str, Any] = {"propagationPolicy": "Background"}
+        options: dict[str, Any] = {
+            "propagationPolicy": "Foreground" if foreground else "Background"
+        }
         conditions = {"uid": uid, "resourceVersion": resource_version}
         if preconditions := {key: value for key, value in conditions.items() if value}:
             options["preconditions"] = preconditions

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from etcompile.k8s import pods
 from etcompile.k8s.managedfields import Ownership, ownership
-from etcompile.k8s.objects import Object, is_going
+from etcompile.k8s.objects import Object, is_going, what_keeps
 from etcompile.k8s.path import keyed, overlap
 from etcompile.model.protocol import JOB_LABEL, MANAGER
 from etcompile.plan import owners
@@ -193,10 +193,9 @@ def _matched(
             )
             matches[key] = [conflict(step, Reason(reason)) if missing else step]
         elif not rights.whole and is_going(value):
-            metadata, words = value["metadata"], "the one that exists is being deleted"
-            finalizers = ", ".join(metadata.get("finalizers") or ())
-            why = Reason(f"{words}, kept by the finalizers {finalizers}" if finalizers else words)
-            gone = Step("wait", ref, (why,), until="gone", uid=metadata.get("uid"))
+            words, uid = "the one that exists is being deleted", value["metadata"].get("uid")
+            why = (Reason(f"{words}{what_keeps(value)}"),)
+            gone = Step("wait", ref, why, until="gone", uid=uid)
             matches[key] = [gone, structs.replace(created(desired, ref, words), after=(gone.id,))]
         else:
             seeming = difference(desired, value, ref, rights, group.inventory, group.job)

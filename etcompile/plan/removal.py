@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import structs
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import config_names
 from etcompile.plan import owners
 from etcompile.plan.mounts import ReadPods, held
@@ -73,14 +73,19 @@ def removal(
     for job, value in belongings:
         step, metadata = structs.replace(deletion(value, reason), job=job), value["metadata"]
         references = metadata.get("ownerReferences") or ()
+        if any(owner.get("controller") and owner.get("uid") in uids for owner in references):
+            continue  # it ends with the Job that created it, whose deletion waits for that
+        ends = references and is_going(value)
         if (tool := owners.tracker(value)) and not adopt:
             tracked = Reason(f"{tool} manages it, and would create it again", _ADOPT)
             step = conflict(step, tracked, needs="adopt")
+        elif ends:
+            pass  # somebody has deleted the Job that created it
         elif any(owner.get("uid") not in uids for owner in references):
             step = unmanaged(step, f"it is deleted with its owner {owners.owner(value)}")
         else:
             step = owners.spared(step, value)
-        if step.action in REMOVES and not adopt:
+        if step.action in REMOVES and not (adopt or ends):
             # Somebody else may have created it, and copied the labels of a job.
             writers = frozenset() if job in applied else appliers.get(job, frozenset())
             is_ours = job not in applied and (step.ref.key in declared or references)
@@ -142,10 +147,11 @@ def restart(
         references = metadata.get("ownerReferences") or ()
         # The job stays, and the object is deleted all the same: it no longer counts as an owner.
         others = [owner for owner in references if owner.get("uid") != config]
-        if owners.owner(value, controller=True) and ref not in wanted:
+        controlled = owners.owner(value, controller=True) and ref not in wanted
+        if controlled and not is_going(value):
             continue  # it is deleted with the Job that created it
         # One that the watcher created in the place of another is owned by the job's ConfigMap.
-        if ref in wanted or len(others) < len(references):
+        if ref in wanted or len(others) < len(references) or controlled:
             going.append((job, {**value, "metadata": {**metadata, "ownerReferences": others}}))
         else:
             step = structs.replace(deletion(value), job=job)

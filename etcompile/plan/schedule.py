@@ -117,7 +117,7 @@ class _Training:
         self.applied = [pod for pod in pods if pod.step.action in MAKES]
         # A launcher may be a Job, which creates its Pods.
         self.runs = [*self.applied, *(job for job in jobs if job.step.action in _CREATING)]
-        self.gone = [pod for pod in pods if pod.step.action == "delete"]
+        self.gone = [run for run in (*pods, *jobs) if run.step.action == "delete"]
         self.services = {
             draft.step.ref.name: draft.step for draft in drafts if _is_core(draft.step, "Service")
         }
@@ -152,7 +152,8 @@ class _Training:
         launchers = [
             draft.step.id
             for draft in self.gone
-            if (draft.value["metadata"].get("labels") or {}).get(ROLE_LABEL) == "launcher"
+            if draft.step.ref.kind == "Job"
+            or (draft.value["metadata"].get("labels") or {}).get(ROLE_LABEL) == "launcher"
         ]
         for pod in self.gone:
             lists = tuple(

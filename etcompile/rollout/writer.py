@@ -36,6 +36,9 @@ _TRIES = 5
 _DISCOVERY, _POLL = 10.0, 0.2
 """Seconds in which discovery has a kind whose definition is Established, and between two looks."""
 
+_WITH_PODS = frozenset({"apps", "batch"})
+"""API groups whose objects create Pods. They are deleted after their Pods: what replaces or follows
+a launcher must not run while the old one ends."""
 _WRITTEN: dict[Action, Effect] = {"adopt": "adopted", "release": "released"}
 
 
@@ -141,17 +144,22 @@ class Writer:
             if error.not_found:
                 return Written("deleted", None)
             raise
-        namespace = ref.namespace or None
+        namespace, has_pods = ref.namespace or None, ref.group in _WITH_PODS
         try:
             was_there = self._cluster.delete(
-                resource, ref.name, namespace, uid=uid or "", dry_run=dry_run
+                resource,
+                ref.name,
+                namespace,
+                uid=uid or "",
+                foreground=has_pods,
+                dry_run=dry_run,
             )
         except ClusterError as error:
             if not error.conflict:
                 raise
             return Written("deleted", None)  # another one has its name
         if was_there and not dry_run:
-            left = self._cluster.get(resource, ref.name, namespace, metadata_only=True)
+            left = self._cluster.get(resource, ref.name, namespace, metadata_only=not has_pods)
             if left is not None and left["metadata"].get("uid") == uid:
                 return Written("deleting", left)
         return Written("deleted", None)

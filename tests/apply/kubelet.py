@@ -1,4 +1,8 @@
-"""The node of a control plane that has none: gives Pods, Jobs and claims a status, as told."""
+"""The node of a control plane that has none: gives Pods, Jobs and claims a status, as told.
+
+It also collects the garbage of Jobs, as the kube-controller-manager does: a Pod whose Job is gone
+or being deleted is deleted, and a Job that is deleted in the foreground goes after its Pods.
+"""
 
 import contextlib
 import fnmatch
@@ -98,10 +102,32 @@ class Kubelet:
                 path = f"{root}/persistentvolumeclaims/{claim['metadata']['name']}"
                 self._plane.set_status(path, {"phase": "Bound"})
         batch = f"/apis/batch/v1/namespaces/{self._namespace}/jobs"
-        for job in self._plane.ask("GET", batch)["items"]:
+        jobs = self._plane.ask("GET", batch)["items"]
+        self._collect(jobs, batch)
+        for job in jobs:
             if self._rule(job["metadata"]["name"])[1] is None:
                 continue
             if not (job.get("status") or {}).get("active"):
                 path = f"{batch}/{job['metadata']['name']}"
                 started = job["metadata"]["creationTimestamp"]
                 self._plane.set_status(path, {"active": 1, "startTime": started})
+
+    def _collect(self, jobs: list[dict[str, Any]], batch: str) -> None:
+        """Deletes the Pods of Jobs that go, and lets these go when they have none left."""
+        pods = f"/api/v1/namespaces/{self._namespace}/pods"
+        stay = {
+            job["metadata"]["uid"] for job in jobs if not job["metadata"].get("deletionTimestamp")
+        }
+        have_pods = set()
+        for pod in self._plane.ask("GET", pods)["items"]:
+            for owner in pod["metadata"].get("ownerReferences") or ():
+                have_pods.add(owner["uid"])
+                ends = owner["kind"] == "Job" and owner["uid"] not in stay
+                if ends and not pod["metadata"].get("deletionTimestamp"):
+                    self._plane.ask("DELETE", f"{pods}/{pod['metadata']['name']}")
+        for job in jobs:
+            metadata = job["metadata"]
+            if metadata["uid"] not in stay and metadata["uid"] not in have_pods:
+                path, change = f"{batch}/{metadata['name']}", {"metadata": {"finalizers": None}}
+                with contextlib.suppress(urllib.error.HTTPError):
+                    self._plane.ask("PATCH", path, change, "application/merge-patch+json")

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.conditions import condition
-from etcompile.k8s.objects import Object, is_going, status_of
+from etcompile.k8s.objects import Object, is_going, status_of, what_keeps
 from etcompile.k8s.path import containers_of
 from etcompile.model.protocol import RUN_STATE
 
@@ -84,15 +84,14 @@ def deleting(value: Object) -> str:
     if value.get("kind") == "Pod" and pods.is_half_deleted(value):
         name = value["metadata"]["name"]
         return f"its deletion was begun and never finished: kubectl delete pod {name} finishes it"
-    finalizers = value["metadata"].get("finalizers") or ()
-    blocked = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
+    blocked = what_keeps(value)
     why = disruption(value)
     is_pod = value["kind"] == "Pod"
     silent = is_pod and bool(pods.unreachable_since(value))
     if silent and not why:
         why = _unreachable(value)
     target = condition(status_of(value), "DisruptionTarget")
-    if (silent or (is_pod and target.get("reason") == _BY_TAINT)) and not finalizers:
+    if (silent or (is_pod and target.get("reason") == _BY_TAINT)) and not blocked:
         why += (
             "; it is replaced only when it is gone: if its node is gone for good,"
             f" kubectl delete pod {value['metadata']['name']} --force --grace-period=0"

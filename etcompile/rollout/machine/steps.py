@@ -21,6 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from etcompile.k8s.path import mapping_at
 from etcompile.plan.schedule import DRAIN, Schedule, drains
 from etcompile.plan.step import IDLE, MAKES, Plan, Step
 from etcompile.rollout.machine.messages import (
@@ -52,6 +53,7 @@ _HOLD = 5.0
 """Seconds between attempts to make what is refused for now, by a quota."""
 _HELD = 600.0
 """Seconds until a step gives up that is held, or that waits for an object to be gone."""
+_GRACE = "terminationGracePeriodSeconds"
 _AFTER_GRACE = 60.0
 """Seconds that an object may take to go beyond its own grace."""
 
@@ -327,7 +329,8 @@ class Machine:
                 self._gone(step)  # seen before the answer
             else:
                 metadata = written.live["metadata"]
-                grace = metadata.get("deletionGracePeriodSeconds") or 0
+                pod = mapping_at(written.live, ("spec", "template", "spec"))
+                grace = metadata.get("deletionGracePeriodSeconds") or pod.get(_GRACE) or 0
                 key, until = self._targets.key(step.ref), self._now + grace + _AFTER_GRACE
                 self._enter(step, Waiting("gone", key, step.uid, until, deleting(written.live)))
                 self._commands.append(Follow(step.ref, step, metadata.get("labels") or ()))
