@@ -3,6 +3,7 @@
 import threading
 import time
 
+from etcompile.kubeapi.controller.backoff import backoff
 from etcompile.kubeapi.controller.work_queue import WorkQueue
 
 A, B = ("ml", "a"), ("ml", "b")
@@ -79,3 +80,9 @@ def test_namespace_with_many_keys_does_not_delay_another():
     first = [queue.take() for _ in range(4)]
     assert ("few", "job") in first[:2]
     assert first[2:] == [("many", "job-1"), ("many", "job-2")]
+
+
+def test_backoff_stays_below_thirty_seconds_after_any_number_of_failures():
+    assert 0.02 <= backoff(1) <= 0.05
+    for failures in (11, 1_023, 1_025, 10**9):
+        assert 15.0 <= backoff(failures) <= 30.0

@@ -1,25 +1,33 @@
-"""The live host list: no host that is gone stays in it, whatever the others do."""
+"""The live host list: whole in every sample, and without hosts that are gone.
 
-import itertools
+`ETCOMPILE_SCALINGS` says through how many scalings it is sampled.
+"""
+
+import bisect
+import contextlib
+import json
+import os
+import random
+import re
 import threading
 import time
+from typing import Any
 
 import pytest
-from watched import eventually, is_ready, training_job
+from watched import QUICK, eventually, is_ready, maps, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
+from etcompile.kubeapi import ClusterError
+from etcompile.watch.core.view import ANCHOR
 from world import mpi_job
 
+SCALINGS = int(os.environ.get("ETCOMPILE_SCALINGS", "8"))
+PAUSE = 0.02
+"""Seconds between two samples."""
+LEAVES = 2.0
+"""Seconds within which a host that is gone leaves the list (docs/recovery.md)."""
 QUIET = 1.5
 """Seconds in which whatever would still be written is: longer than each wait of these watchers."""
-
-
-def set_ready(place, name: str, *, ready: bool) -> None:
-    condition = {"type": "Ready", "status": "True" if ready else "False"}
-    change = {"status": {"phase": "Running", "conditions": [condition]}}
-    place.cluster.patch(
-        place.cluster.resource("v1", "Pod"), name, change, place.namespace, subresource="status"
-    )
 
 
 def begun(place, workers: int) -> None:
@@ -29,79 +37,6 @@ def begun(place, workers: int) -> None:
     eventually(lambda: is_ready(place.pod("bert-launcher")))
 
 
-def test_a_dead_host_goes_while_the_others_come_and_go(place, watching):
-    watching()
-    begun(place, 4)
-    for index in (0, 2, 3):
-        set_ready(place, f"bert-worker-{index}", ready=False)
-    eventually(lambda: place.hosts() == ["bert-worker-1"])
-    # It dies, and of the others one at a time is Ready for a moment.
-    stop = threading.Event()
-
-    def flap() -> None:
-        for index in itertools.cycle((2, 3)):
-            if stop.is_set():
-                return
-            set_ready(place, f"bert-worker-{index}", ready=True)
-            set_ready(place, f"bert-worker-{5 - index}", ready=False)
-            stop.wait(0.1)
-
-    set_ready(place, "bert-worker-1", ready=False)
-    flapping = threading.Thread(target=flap)
-    flapping.start()
-    try:
-        eventually(lambda: "bert-worker-1" not in place.hosts(), 10)
-    finally:
-        stop.set()
-        flapping.join()
-
-
-def test_a_dead_host_goes_before_a_new_launcher_reads_the_list(place, watching):
-    watching()
-    begun(place, 3)
-    place.becomes("bert-launcher", "Pending")
-    place.holding.set()
-    set_ready(place, "bert-worker-1", ready=False)
-    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
-    place.holding.clear()
-
-
-def test_a_dead_host_goes_although_its_replacement_cannot_be_made(place, watching, proxy):
-    watching(server=proxy.url)
-    begun(place, 3)
-    proxy.add("status", method="POST", path=r"/pods\?", status=500, times=10_000)
-    place.fails("bert-worker-1")
-    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
-
-
-def test_a_dead_host_goes_although_nothing_can_be_recorded(place, watching, proxy):
-    watching(server=proxy.url)
-    begun(place, 3)
-    proxy.add(
-        "status",
-        method="PATCH",
-        path=r"/configmaps/bert-etcompile-status",
-        status=500,
-        times=10_000,
-    )
-    place.fails("bert-worker-1")
-    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
-    assert place.uid("bert-worker-1"), "what is not recorded must not be done"
-
-
-# told at once -----------------------------------------------------------------------------------
-
-
-def elastic(kind: str, workers: int) -> dict:
-    """A job `bert` of so many workers, whose launcher reads a list."""
-    if kind == "TrainingJob":
-        return training_job(workers=workers)
-    job = mpi_job(version=kind)
-    job["metadata"]["name"] = "bert"
-    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
-    return job
-
-
 def applied(place, job: dict) -> None:
     """What is declared is applied: the ConfigMap with its list, and workers that are new."""
     there = place.pods()
@@ -109,7 +44,149 @@ def applied(place, job: dict) -> None:
         if value["kind"] == "ConfigMap":
             place.cluster.server_side_apply(value, force=True)
         elif value["kind"] == "Pod" and value["metadata"]["name"] not in there:
-            place.cluster.create(value)
+            with contextlib.suppress(ClusterError):  # the watcher may have been faster
+                place.cluster.create(value)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("POST", r"/pods\?"),
+        ("PATCH", r"/configmaps/bert-etcompile-status"),
+    ],
+    ids=["replacement", "record"],
+)
+def test_dead_host_leaves_the_list_though_a_write_is_refused(place, watching, proxy, fault):
+    watching(server=proxy.url)
+    begun(place, 3)
+    method, path = fault
+    proxy.add("status", method=method, path=path, status=500, times=10_000)
+    uid = place.uid("bert-worker-1")
+    place.fails("bert-worker-1")
+    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
+    if method == "PATCH":
+        assert place.uid("bert-worker-1") == uid, "what is not recorded must not be done"
+
+
+# Sampled ----------------------------------------------------------------------------------------
+
+
+class Samples:
+    """The list every 20 ms, and when each Pod was Ready, as a watch of the Pods reports it."""
+
+    def __init__(self, place) -> None:
+        self.place = place
+        self.lists: list[tuple[float, str, frozenset[str]]] = []
+        self.slowest = 0.0
+        self.ready: dict[str, list[tuple[float, bool]]] = {}
+        self._stop = threading.Event()
+        listed = place.cluster.list(place.cluster.resource("v1", "Pod"), place.namespace)
+        for pod in listed.items:
+            self._saw(pod)
+        self._version = listed.resource_version
+        threading.Thread(target=self._watch, daemon=True).start()
+        self._sampling = threading.Thread(target=self._sample)
+        self._sampling.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._sampling.join()
+
+    def _saw(self, pod: dict, *, gone: bool = False) -> None:
+        known = self.ready.setdefault(pod["metadata"]["name"], [])
+        is_up = is_ready(pod) and "deletionTimestamp" not in pod["metadata"] and not gone
+        known.append((time.monotonic(), is_up))
+
+    def _watch(self) -> None:
+        pods = self.place.cluster.resource("v1", "Pod")
+        with contextlib.suppress(ClusterError):
+            for event in self.place.cluster.watch(pods, self._version, self.place.namespace):
+                self._saw(event.object, gone=event.type == "DELETED")
+
+    def _sample(self) -> None:
+        while not self._stop.wait(PAUSE):
+            asked = time.monotonic()
+            found = self.place.cluster.get(maps(self.place), "bert-etcompile-hosts")
+            self.slowest = max(self.slowest, time.monotonic() - asked)
+            anchors = json.loads(found["metadata"]["annotations"].get(ANCHOR, "{}"))
+            self.lists.append((asked, found["data"]["hostfile"], frozenset(anchors)))
+
+    def gone_for(self, host: str, at: float) -> float:
+        """For how many seconds a host had not been Ready then."""
+        known = self.ready.get(host, [])
+        before = bisect.bisect(known, at, key=lambda one: one[0])
+        since = at
+        for changed, is_up in reversed(known[:before]):
+            if is_up:
+                return at - since
+            since = changed
+        return float("inf")
+
+
+def hosts(text: str) -> list[str]:
+    """The hosts of a list; one that was replaced has a longer form of its name."""
+    return [line.split(":")[0] for line in text.splitlines()]
+
+
+def test_sampled_list_is_whole_and_has_no_dead_host_but_the_anchor(place, watching):
+    watching()
+    begun(place, 5)
+    samples, dice = Samples(place), random.Random(50)
+    written = [place.data("bert-etcompile-hosts")["hostfile"]]
+    for _ in range(SCALINGS):
+        count = dice.randint(2, 8)
+        applied(place, training_job(workers=count))
+        for number in dice.sample(range(count), dice.randint(1, count)):
+            time.sleep(dice.random() * 0.3)
+            place.fails(f"bert-worker-{number}", dice.choice((1, 137)))
+    eventually(lambda: place.whole(count), 60)
+    samples.stop()
+    written += [
+        event["requestObject"]["data"]["hostfile"]
+        for event in place.plane.writes(place.namespace)
+        if event["objectRef"].get("name") == "bert-etcompile-hosts"
+        and "hostfile" in (event["requestObject"].get("data") or {})
+    ]
+    assert {text for _, text, _ in samples.lists} <= {*written}, "a list that nobody wrote"
+    # The API server answers late on a busy machine: a few requests stand between loss and list.
+    allowed = LEAVES + 4 * samples.slowest
+    worst, current = {True: 0.0, False: 0.0}, hosts(samples.lists[0][1])
+    twice: dict[str, float] = {}
+    for at, text, anchors in samples.lists:
+        found = hosts(text)
+        assert len({*found}) == len(found)
+        assert re.fullmatch(r"(bert-worker-\d+(\.[\w.-]+)?:\d+\n)+", text), text
+        assert {*current} & {*found}, "a list of new hosts only"
+        current = found
+        for host in found:
+            seconds = samples.gone_for(host.split(".")[0], at)
+            if any(other.startswith(f"{host}.") for other in found):
+                # Under its old name it is gone, although its Pod is Ready again.
+                assert host in anchors
+                seconds = at - twice.setdefault(host, at)
+            else:
+                twice.pop(host, None)
+            is_anchor = host in anchors
+            worst[is_anchor] = max(worst[is_anchor], seconds)
+            limit = allowed + (QUICK.overlap if is_anchor else 0.0)
+            assert seconds <= limit, f"{host} is listed {seconds:.1f} s after it was gone"
+    print(f"{len(samples.lists)} samples of {len(written)} lists; gone and listed for at most")
+    print(
+        f"{worst[False]:.2f} s, anchors {worst[True]:.2f} s; slowest answer {samples.slowest:.2f} s"
+    )
+
+
+# The touch that makes a kubelet look ------------------------------------------------------------
+
+
+def elastic(kind: str, workers: int) -> dict[str, Any]:
+    """A job `bert` of so many workers, whose launcher reads a list."""
+    if kind == "TrainingJob":
+        return training_job(workers=workers)
+    job = mpi_job(version=kind)
+    job["metadata"]["name"] = "bert"
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
+    return job
 
 
 def started(place, kind: str, workers: int) -> None:
@@ -123,24 +200,21 @@ def started(place, kind: str, workers: int) -> None:
             place.cluster.create(value)
     eventually(lambda: len(place.ready()) == workers)
     time.sleep(QUIET)
-    for value in launchers:
+    for value in launchers or [launcher_pod(place)]:
         place.cluster.create(value)
-    if not launchers:
-        launched(place)
     eventually(lambda: listed(place) == workers)
     time.sleep(QUIET)
 
 
-def launched(place) -> None:
-    """What the Job controller does: the Pod of a launcher that is a Job."""
+def launcher_pod(place) -> dict[str, Any]:
+    """The Pod that the Job controller creates for a launcher that is a Job."""
     job = place.cluster.get(place.cluster.resource("batch/v1", "Job"), "bert-launcher")
     template = job["spec"]["template"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True}
     owner.update({key: job["metadata"][key] for key in ("name", "uid")})
     metadata = {**template["metadata"], "name": "bert-launcher-x1", "ownerReferences": [owner]}
     metadata["namespace"] = place.namespace
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-    place.cluster.create(pod)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
 def touches(place) -> list[str]:
@@ -160,15 +234,15 @@ def listed(place) -> int:
     return len((data.get("hostfile") or data.get("hosts") or "").splitlines())
 
 
-@pytest.mark.parametrize("kind", ["TrainingJob", "v1", "v2beta1"])
-def test_a_launcher_is_touched_once_for_each_change_that_is_applied(place, watching, kind):
+@pytest.mark.parametrize("kind", ["TrainingJob", "v2beta1"])
+def test_launcher_is_touched_once_for_each_list(place, watching, kind):
     running = watching(leads=False)
     started(place, kind, 3)
     begun_with = len(touches(place))
     for changes, workers in enumerate([4, 2], start=1):
         applied(place, elastic(kind, workers))
         eventually(lambda: listed(place) == workers)  # noqa: B023 - called at once
-        eventually(lambda: len(touches(place)) == begun_with + changes, 3)  # noqa: B023
+        eventually(lambda: len(touches(place)) == begun_with + changes)  # noqa: B023
         time.sleep(QUIET)
         applied(place, elastic(kind, workers))  # nothing changes
         time.sleep(QUIET)
@@ -176,30 +250,6 @@ def test_a_launcher_is_touched_once_for_each_change_that_is_applied(place, watch
     running.stop()
     watching()
     time.sleep(QUIET)
-    told = touches(place)
-    assert len(told) == begun_with + 2, "nothing changed while no watcher was there"
-    assert len(set(told)) == len(told) == 3, "one touch at the start, and each list has its digest"
-
-
-def test_a_change_while_no_watcher_is_there_is_told_by_the_next(place, watching):
-    running = watching(leads=False)
-    started(place, "TrainingJob", 3)
-    before = len(touches(place))
-    running.stop()
-    applied(place, elastic("TrainingJob", 2))
-    watching()
-    eventually(lambda: len(place.hosts()) == 2)
-    eventually(lambda: len(touches(place)) == before + 1)
-    time.sleep(QUIET)
-    assert len(touches(place)) == before + 1
-
-
-def test_a_replaced_worker_costs_two_touches(place, watching):
-    watching()
-    started(place, "TrainingJob", 3)
-    before = len(touches(place))
-    place.fails("bert-worker-1")
-    eventually(lambda: len(touches(place)) == before + 2)
-    time.sleep(QUIET)
-    assert len(touches(place)) == before + 2
-    assert place.whole(3)
+    values = touches(place)
+    assert len(values) == begun_with + 2, "nothing changed while no watcher was there"
+    assert len(set(values)) == len(values) == 3, "one touch at the start, then one a list"

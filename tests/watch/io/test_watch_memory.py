@@ -5,11 +5,9 @@ import sys
 from collections import deque
 from typing import Any
 
-import pytest
 from watched import eventually, training_job
 
 from etcompile.compiler.stored import StoredJobError, read_text
-from etcompile.watch.core.observe import Store
 from specs import dlrover_type, elastic_job, kubeflow_job
 from world import of_replicas
 
@@ -89,50 +87,6 @@ def test_watcher_forgets_jobs_that_are_deleted(place, watching):
         }
 
     eventually(lambda: not grown(), 10, why=str(grown()))
-
-
-def pod(name: str, version: int, namespace: str = "ml") -> dict[str, Any]:
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": name,
-            "resourceVersion": str(version),
-            "labels": {"etcompile.dev/job": "bert", "etcompile.dev/role": "worker"},
-        }
-    }
-
-
-def config_map(version: int = 1) -> dict[str, Any]:
-    metadata = {**pod("bert-config", version)["metadata"], "uid": "c", "annotations": {}}
-    return {"kind": "ConfigMap", "metadata": metadata, "data": {"job.yaml": "{}"}}
-
-
-@pytest.fixture
-def seen() -> Store:
-    return Store(lambda _key: None)
-
-
-def test_store_forgets_namespaces_that_are_deleted(seen):
-    seen.left("Pod", None, set(), 1)
-    for number in range(500):
-        for gone in (False, True):
-            seen.saw_pod(pod("w", 2 + 2 * number + gone, f"n-{number}"), gone=gone)
-    assert seen.known() == []
-    sizes = {name: size for name, size in kept(seen).items() if size > 10}
-    assert sizes == {}
-
-
-def test_store_forgets_all_but_the_last_pods_that_vanished(seen):
-    seen.saw_map(config_map())
-    for number in range(500):
-        seen.saw_pod(pod(f"w-{number}", 2 * number + 1))
-        if number:
-            seen.saw_pod(pod(f"w-{number - 1}", 2 * number + 2), gone=True)
-    key = ("ml", "bert")
-    assert len(seen.job(key).gone) == 499
-    seen.forget_gone(key, 3)
-    assert [*seen.job(key).gone] == ["w-496", "w-497", "w-498"]
 
 
 def test_standby_forgets_jobs_that_are_deleted_when_it_leads(place, watching, monkeypatch):

@@ -1,8 +1,10 @@
 """Random faults over several jobs from one seed, and what must hold whenever it is quiet.
 
-ETCOMPILE_STORM says how many faults (60; 1000 over 20 jobs take two minutes), ETCOMPILE_STORM_SEED
-which. A storm that ends badly is played again without parts of it, for as long as a shorter one
-ends badly too: that script is printed, and ETCOMPILE_STORM_SCRIPT plays it from a file.
+    ETCOMPILE_STORM=100 ETCOMPILE_STORM_KILLS=60 ETCOMPILE_STORM_PAUSE=1 \\
+    pytest -s -m cluster tests/watch/io/test_watch_storm.py
+
+STORM says how many faults (1000 over 20 jobs take two minutes), KILLS how many times a watcher is
+killed besides, PAUSE for how many seconds at most nothing happens between two, STORM_SEED which.
 """
 
 import contextlib
@@ -13,29 +15,27 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from watched import Place, eventually, is_ready, training_job
 
 from etcompile.integrations.watcher_manifests import NAME
-from etcompile.kubeapi import ClusterError, connect
+from etcompile.kubeapi import ClusterError
 from etcompile.model.run_record import RunRecord, read_record
 from faultproxy import FaultProxy
 
 FAULTS = int(os.environ.get("ETCOMPILE_STORM", "60"))
 SEED = int(os.environ.get("ETCOMPILE_STORM_SEED", "601"))
-SCRIPT = os.environ.get("ETCOMPILE_STORM_SCRIPT", "")
+KILLS = int(os.environ.get("ETCOMPILE_STORM_KILLS", "0"))
+PAUSE = float(os.environ.get("ETCOMPILE_STORM_PAUSE", "0.04"))
 JOBS = 20 if FAULTS >= 500 else 5
 WORKERS = 4
 QUIET_EVERY = 50
 CALM = 45.0
 """Seconds in which all must be well again."""
-SHRINKS = 40
-"""Times that a bad storm is played again."""
 
 Fault = tuple[str, int, int]
 """What happens, to which job, to which worker."""
@@ -54,45 +54,18 @@ FAILING = {
 """Exit code and reason of what is a failure of a Pod."""
 
 
-class BadlyEndedError(AssertionError):
-    """Something does not hold although it is quiet.
-
-    Args:
-        problems: What.
-        calm: How many faults of the script had passed when all was well last.
-        met: How many had passed when it was not.
-    """
-
-    def __init__(self, problems: list[str], calm: int = 0, met: int = 0) -> None:
-        super().__init__("; ".join(problems))
-        self.calm, self.met = calm, met
-
-
-def drawn(seed: int, count: int) -> list[Fault]:
-    """The faults of a seed."""
-    dice = random.Random(seed)
-    kinds = dice.choices([*KINDS], [*KINDS.values()], k=count)
+def drawn() -> list[Fault]:
+    """The faults of the seed, in their order."""
+    dice = random.Random(SEED)
+    kinds = dice.choices([*KINDS], [*KINDS.values()], k=FAULTS)
+    for _ in range(KILLS):
+        kinds.insert(dice.randrange(len(kinds) + 1), "watcher-killed")
     faults = [(kind, dice.randrange(JOBS), dice.randrange(WORKERS)) for kind in kinds]
     # Only under `Always` does a worker come back whose node does not answer.
     return [
         ("loses-its-node" if kind == "goes-silent" and policy(job) != "Always" else kind, job, one)
         for kind, job, one in faults
     ]
-
-
-def read(script: str) -> list[Fault]:
-    """The faults in the lines of a script: `fails job-3-worker-1`."""
-    found = []
-    for line in filter(None, map(str.strip, script.splitlines())):
-        kind, name = line.split()
-        _, job, _, worker = name.split("-")
-        found.append((kind, int(job), int(worker)))
-    return found
-
-
-def written(script: list[Fault]) -> str:
-    """The lines that say so."""
-    return "\n".join(f"  {kind} {worker_name(job, one)}" for kind, job, one in script)
 
 
 def policy(job: int) -> str:
@@ -128,10 +101,8 @@ class Ledger:
 class Storm:
     """A namespace, two watchers of it behind a proxy, and the faults that they meet."""
 
-    def __init__(
-        self, place: Place, proxy: FaultProxy, command: list[str], log: Path, jobs: set[int]
-    ) -> None:
-        self.place, self.proxy, self.log, self.jobs = place, proxy, log, sorted(jobs)
+    def __init__(self, place: Place, proxy: FaultProxy, command: list[str], log: Path) -> None:
+        self.place, self.proxy, self.log, self.jobs = place, proxy, log, range(JOBS)
         self.ledger = Ledger()
         self._pods = place.cluster.resource("v1", "Pod")
         self._maps = place.cluster.resource("v1", "ConfigMap")
@@ -142,17 +113,16 @@ class Storm:
             worker = {"restartPolicy": policy(number), "replicas": WORKERS}
             place.submit(training_job(f"job-{number}", WORKERS, worker=worker))
 
-    def play(self, script: list[Fault]) -> None:
-        """All faults, with a look at what must hold now and then."""
+    def play(self, faults: list[Fault]) -> None:
+        """All faults, with a check of what must hold now and then."""
         begun: list[str] = []
         eventually(lambda: self._is_calm(begun), 90)
-        calm = 0
-        for met, fault in enumerate(script, 1):
+        dice = random.Random(SEED)
+        for met, fault in enumerate(faults, 1):
             self.meet(*fault)
-            time.sleep(0.02)
-            if met % QUIET_EVERY == 0 or met == len(script):
-                self.quiet(calm, met)
-                calm = met
+            time.sleep(dice.random() * PAUSE)
+            if met % QUIET_EVERY == 0 or met == len(faults):
+                self.quiet(met)
 
     def close(self) -> None:
         """Lets the watchers end."""
@@ -232,15 +202,14 @@ class Storm:
 
     # ---- what must hold ------------------------------------------------------------------------
 
-    def quiet(self, calm: int, met: int) -> None:
-        """Waits for quiet, and looks at what must hold then."""
+    def quiet(self, met: int) -> None:
+        """Wait for quiet, and check what must hold then."""
         problems: list[str] = ["not looked yet"]
         with contextlib.suppress(AssertionError):
             eventually(lambda: self._is_calm(problems), CALM)
         problems += self._undeserved()
         problems += [line for line in self.log.read_text().splitlines() if "this is a bug" in line]
-        if problems:
-            raise BadlyEndedError(problems, calm, met)
+        assert not problems, f"after {met} faults of seed {SEED}"
 
     def _is_calm(self, problems: list[str]) -> bool:
         """Whether all is well, and stays as it is for a moment."""
@@ -314,81 +283,21 @@ def _kill(process: subprocess.Popen) -> None:
     process.stdin.close()
 
 
-@pytest.fixture
-def storm(control_plane, proxy_certificate, granted, tmp_path) -> Callable[[list[Fault]], None]:
-    """`storm(script)`: plays a script in a namespace of its own."""
-
-    def play(script: list[Fault]) -> None:
-        namespace = control_plane.namespace()
-        token = granted(namespace=namespace)
-        trusted = control_plane.authority.file
-        jobs = {job for _, job, _ in script}
-        with (
-            connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster,
-            FaultProxy(control_plane.server, trusted, *proxy_certificate) as proxy,
-            contextlib.ExitStack() as closing,
-        ):
-            place = Place(control_plane, cluster, namespace)
-            closing.callback(place.close)
-            place.kubelets()
-            kubeconfig = control_plane.kubeconfig(
-                token=token, namespace=namespace, server=proxy.url
-            )
-            process = Path(__file__).with_name("watching_process.py")
-            command = [sys.executable, str(process), str(kubeconfig), namespace]
-            playing = Storm(place, proxy, command, tmp_path / f"{namespace}.log", jobs)
-            closing.callback(playing.close)
-            playing.play(script)
-
-    return play
-
-
-def shrunk(script: list[Fault], bad: BadlyEndedError, ends: Callable) -> list[Fault]:
-    """A script that still ends badly, with as little in it as some tries find.
-
-    Args:
-        script: The script.
-        bad: How it ended.
-        ends: How a script ends: an error, or None if it ends well.
-    """
-    script = script[: bad.met]
-    tries = 1
-    # Most often the last faults alone are to blame.
-    if bad.calm and ends(script[bad.calm :]) is not None:
-        script = script[bad.calm :]
-    size = max(1, len(script) // 2)
-    while tries < SHRINKS:
-        for begin in range(0, len(script), size):
-            shorter = script[:begin] + script[begin + size :]
-            tries += 1
-            if shorter and ends(shorter) is not None:
-                script = shorter
-                break
-            if tries >= SHRINKS:
-                break
-        else:
-            if size == 1:
-                break
-            size //= 2
-        size = max(1, min(size, len(script) // 2))
-    return script
-
-
-def test_whatever_happens_each_job_ends_up_whole(storm, monkeypatch):
-    script = read(Path(SCRIPT).read_text()) if SCRIPT else drawn(SEED, FAULTS)
-    print(f"ETCOMPILE_STORM={FAULTS} ETCOMPILE_STORM_SEED={SEED}")
+def test_storm_of_faults_leaves_every_job_whole_and_counted(
+    place, control_plane, proxy, granted, tmp_path
+):
+    place.kubelets()
+    kubeconfig = control_plane.kubeconfig(
+        token=granted(), namespace=place.namespace, server=proxy.url
+    )
+    process = Path(__file__).with_name("watching_process.py")
+    command = [sys.executable, str(process), str(kubeconfig), place.namespace]
+    faults = drawn()
+    storm = Storm(place, proxy, command, tmp_path / "watchers.log")
     try:
-        storm(script)
-    except BadlyEndedError as first:
-        print(f"ended badly after {first.met} faults: {first}")
-        monkeypatch.setitem(globals(), "CALM", 20.0)
-
-        def ends(shorter: list[Fault]) -> BadlyEndedError | None:
-            try:
-                storm(shorter)
-            except BadlyEndedError as error:
-                return error
-            return None
-
-        short = shrunk(script, first, ends)
-        pytest.fail(f"seed {SEED}: {first}\nshortest script found:\n{written(short)}")
+        storm.play(faults)
+    finally:
+        storm.close()
+    failures = sum(len(uids) for uids in storm.ledger.failed.values())
+    kills = sum(kind == "watcher-killed" for kind, _, _ in faults)
+    print(f"seed {SEED}: {len(faults)} faults, {failures} failures, {kills} kills")

@@ -1,6 +1,7 @@
 """One tenant does what it can to a watcher that it shares; the failed workers of another come back.
 
-`ETCOMPILE_HOSTILE_SECONDS` says for how long, `ETCOMPILE_STARTS` how many watchers are started.
+`ETCOMPILE_HOSTILE_SECONDS` says for how long, `ETCOMPILE_HOSTILE_PODS` how many Pods with 240 KB
+of annotations it creates first (1000 take a minute).
 """
 
 import contextlib
@@ -12,20 +13,26 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from test_watch_hostile import own_map
-from watched import Place, eventually, training_job
+from watched import Place, eventually, own_map, training_job
 
 import etcompile
 from etcompile.kubeapi import ClusterError, connect
 
 SECONDS = float(os.environ.get("ETCOMPILE_HOSTILE_SECONDS", "60"))
-STARTS = int(os.environ.get("ETCOMPILE_STARTS", "10"))
+PODS = int(os.environ.get("ETCOMPILE_HOSTILE_PODS", "50"))
 PROGRAM = Path(__file__).with_name("watching_process.py")
 ENVIRONMENT = {"PYTHONPATH": f"{PROGRAM.parent}{os.pathsep}{Path(etcompile.__file__).parents[1]}"}
 MIB = 1024
+SLOTS = ("config", "etcompile-status", "etcompile-hosts")
+PATTERNS = (
+    *("#", "[", "{", '{"a":', "- ", "a: {b: ", "? ", "&a [*a, ", "!!python/x ", "\\n", '"', "'"),
+    *("a:\n", "worker-1:8\n", "0-9,", "1e9 ", "\u00e9", "..", "%41", "\t", "|\n  ", ">\n", "---\n"),
+)
+"""Texts that have slowed a parser down, or filled its memory, when repeated for a megabyte."""
 
 
 @contextlib.contextmanager
@@ -88,22 +95,21 @@ class Tenant:
         self.place.cluster.delete(resource, name, grace=0)
 
     def fill_pages(self) -> None:
-        """Pods of a megabyte, so that a page of them has a hundred."""
-        for _ in range(100):
-            self.pod(owner="u" * 1_000_000)
+        """Pods of a megabyte and of 240 KB, so that a page of a list is as large as can be."""
+        with ThreadPoolExecutor(8) as pool:
+            [*pool.map(lambda _: self.pod(owner="u" * 1_000_000), range(100))]
+            [*pool.map(lambda _: self.pod(notes=240_000), range(PODS))]
 
     def fill_room(self) -> None:
-        """Run records and jobs, more than there is memory for."""
-        for number in range(60):
-            slot = ("etcompile", "etcompile-status", "etcompile-hosts")[number % 3]
-            key = {"etcompile": "job.yaml", "etcompile-status": "record"}.get(slot, "hostfile")
-            text = "#" * 900_000 if slot.endswith("hosts") else "[" * 120_000
+        """ConfigMaps of a megabyte with every pattern, in each place that the watcher reads."""
+        for number, (text, slot) in enumerate(itertools.product(PATTERNS, SLOTS)):
+            key = {"config": "job.yaml", "etcompile-status": "record"}.get(slot, "hostfile")
+            filling = (text * (1_000_000 // len(text)))[:1_000_000]
             name = f"full-{number}"
-            self.place.cluster.create(own_map(self.place, f"{name}-{slot}", name, **{key: text}))
+            self.place.cluster.create(own_map(self.place, f"{name}-{slot}", name, **{key: filling}))
 
     def give_room(self) -> None:
-        for number in range(60):
-            slot = ("etcompile", "etcompile-status", "etcompile-hosts")[number % 3]
+        for number, (_, slot) in enumerate(itertools.product(PATTERNS, SLOTS)):
             self.delete(f"full-{number}-{slot}", "ConfigMap")
 
     def many_replicas(self) -> None:
@@ -208,7 +214,9 @@ def tenant(control_plane) -> Iterator[Tenant]:
         yield Tenant(Place(control_plane, cluster, name))
 
 
-def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, tenant, tmp_path):
+def test_failed_workers_beside_a_hostile_tenant_come_back_within_5_seconds(
+    place, control_plane, tenant, tmp_path
+):
     place.kubelets()
     place.submit(training_job(workers=40))
     for value in tenant.place.compiled(training_job("bad", 3)):
@@ -251,10 +259,11 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
     print(f"{max(slowest):.2f} s at most), {sum(wait > 5 for wait in waits)} above 5 s, {peak} MiB")
     assert late == []
     assert problems == []
+    assert "stopped leading" not in log.read_text()
     assert peak <= 128
 
 
-def test_a_job_beyond_the_cap_is_supervised_when_another_is_gone(place, watching, monkeypatch):
+def test_job_beyond_the_cap_is_supervised_when_another_is_gone(place, watching, monkeypatch):
     monkeypatch.setattr("etcompile.watch.core.observe._STORED", 12_000)
     monkeypatch.setattr("etcompile.watch.core.controller._HEAL_AFTER", 0.5)
     place.kubelets()
@@ -267,24 +276,3 @@ def test_a_job_beyond_the_cap_is_supervised_when_another_is_gone(place, watching
     place.cluster.delete(place.cluster.resource("v1", "ConfigMap"), "full-etcompile")
     eventually(lambda: place.whole(2), 30)
     assert running.watcher.healthy() == (True, "healthy")
-
-
-def test_watchers_of_forty_jobs_start_without_a_crash(place, control_plane):
-    place.kubelets()
-    for number in range(40):
-        place.submit(training_job(f"job-{number}", 1))
-    with watcher(control_plane.kubeconfig(), place.namespace):
-        eventually(lambda: all(place.record(f"job-{number}") for number in range(40)), 60)
-    for number in range(STARTS):
-        quick = "sys.setswitchinterval(1e-5)"
-        worker = f"job-{number % 40}-worker-0"
-        with watcher(control_plane.kubeconfig(), place.namespace, before=quick) as process:
-            before = place.uid(worker)
-            place.fails(worker)
-            eventually(
-                lambda worker=worker, before=before, process=process: (
-                    process.poll() is not None or place.uid(worker) not in ("", before)
-                ),
-                30,
-            )
-            assert process.poll() is None, f"start {number} ended with {process.returncode}"

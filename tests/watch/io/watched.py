@@ -27,13 +27,15 @@ ONCE = Retries(attempts=1)
 LEASE = 3.0
 
 
-def eventually(check: Callable[[], Any], seconds: float = 15.0, why: str = "") -> Any:
+def eventually(
+    check: Callable[[], Any], seconds: float = 15.0, why: str = "", *, pause: float = 0.02
+) -> Any:
     """What `check` returns once it is true; fails the test if that takes too long."""
     end = time.monotonic() + seconds
     while not (found := check()):
         if time.monotonic() > end:
             raise AssertionError(why or f"not within {seconds} s")
-        time.sleep(0.02)
+        time.sleep(pause)
     return found
 
 
@@ -57,6 +59,12 @@ def training_job(name: str = "bert", workers: int = 2, **spec: Any) -> dict[str,
             **spec,
         },
     }
+
+
+def own_map(place: "Place", name: str, job: str, **data: str) -> dict[str, Any]:
+    """A ConfigMap with the label of a job."""
+    metadata = {"name": name, "namespace": place.namespace, "labels": {"etcompile.dev/job": job}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def is_ready(pod: dict) -> bool:
@@ -287,13 +295,14 @@ class Running:
         leads: bool,
         timeouts: Timeouts,
         more: Iterable[str] = (),
+        lease: float = LEASE,
     ) -> None:
         self.cluster = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=5)
         self.leading = None
         identity = f"test-{os.getpid()}-{id(self)}"
         if leads:
             electing = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=2)
-            self.leading = Lease(electing, namespace, NAME, identity, WATCHER, LEASE)
+            self.leading = Lease(electing, namespace, NAME, identity, WATCHER, lease)
         choices = Choices((namespace, *more), timeouts=timeouts)
         self.watcher = watcher(self.cluster, choices, identity=identity, leading=self.leading)
         self._ended = threading.Event()

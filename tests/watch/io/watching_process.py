@@ -9,15 +9,17 @@ import logging
 import sys
 from pathlib import Path
 
-from watched import QUICK, Running
+from watched import LEASE, QUICK, Running
 
 
 def main() -> None:
     kubeconfig, namespaces = sys.argv[1:]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     namespace, *more = namespaces.split(",")
-    # Tests of several namespaces are about load: a lease of three seconds would be lost in it.
-    running = Running(Path(kubeconfig), namespace, leads=not more, timeouts=QUICK, more=more)
+    # Tests of several namespaces are about load: their lease is as long as it is by default.
+    lease = 15.0 if more else LEASE
+    choices = {"leads": True, "timeouts": QUICK, "more": more, "lease": lease}
+    running = Running(Path(kubeconfig), namespace, **choices)
     running.begin()
     sys.stdin.read()
     running.stop()

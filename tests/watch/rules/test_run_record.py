@@ -83,7 +83,27 @@ def test_broken_or_older_record_is_not_newer(text: str) -> None:
     assert newer_version({"record": text}) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": 3}', '{"run": "x", "phase": "Odd"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "[" * 100_000, '{"phase": 3}', '{"run": "x", "phase": "Odd"}'),
+        '{"run":"x","seen":{"worker":"0-3000000000"}}',
+        '{"run":"x","started":1e300}',
+        '{"run":"x","trials":{"worker/0":{"count":100000000000}}}',
+        '{"run":"x","restarts":1' + "0" * 5000 + "}",
+        '{"run":"x","version":0}',
+        *(
+            f'{{"run":"x","version":{VERSION},"replicas":{{"worker":{replicas}}}}}'
+            for replicas in (
+                '{"0-999999999":{"seen":true}}',
+                '{"x-y":{"seen":true}}',
+                '{"0":{"failed":100000000000}}',
+                '{"0":{"failed_at":1e300}}',
+            )
+        ),
+    ],
+    ids=lambda text: text[:40],
+)
 def test_unreadable_record_counts_as_none(text: str) -> None:
     assert read_record({"record": text}) is None
 

@@ -1,4 +1,4 @@
-"""What is known only ever becomes newer, whatever order streams and answers tell it in."""
+"""The store of what was observed: it only becomes newer, forgets what is gone, and has a cap."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def view(seen: Store):
     return seen.job(KEY).pods["bert-worker-0"].view
 
 
-def test_an_older_event_does_not_undo_a_newer_answer(seen):
+def test_older_event_does_not_undo_a_newer_answer(seen):
     seen.saw_pod(pod(5, "a", "Failed"))
     seen.saw_pod(pod(9, "b", "Pending"), answer=True)  # its replacement is created
     seen.saw_pod(pod(7, "a", "Failed"))
@@ -46,7 +46,7 @@ def test_an_older_event_does_not_undo_a_newer_answer(seen):
     assert (view(seen).uid, view(seen).phase) == ("b", "Pending")
 
 
-def test_a_late_answer_does_not_bring_back_what_has_vanished(seen):
+def test_late_answer_does_not_bring_back_what_has_vanished(seen):
     seen.saw_map(config_map(1))
     seen.saw_map(config_map(2, "bert-etcompile-hosts", hostfile="a\n"))
     seen.saw_pod(pod(5))
@@ -58,7 +58,7 @@ def test_a_late_answer_does_not_bring_back_what_has_vanished(seen):
     assert seen.job(KEY).hosts is None
 
 
-def test_a_late_answer_does_not_bring_back_what_a_list_did_not_have(seen):
+def test_late_answer_does_not_bring_back_what_a_list_did_not_have(seen):
     seen.saw_map(config_map(1))
     seen.saw_pod(pod(5))
     for place in ("ml", None):
@@ -69,14 +69,14 @@ def test_a_late_answer_does_not_bring_back_what_a_list_did_not_have(seen):
     assert view(seen).uid == "b"
 
 
-def test_a_pod_of_no_job_that_had_the_name_is_not_kept(seen):
+def test_pod_of_no_job_is_not_stored(seen):
     stranger = pod(5)
     del stranger["metadata"]["labels"]
     seen.saw_pod(stranger, answer=True)
     assert seen.known() == []
 
 
-def test_a_pod_that_was_asked_to_go_stays_so_until_it_has(seen):
+def test_pod_whose_deletion_was_requested_stays_deleting_until_it_is_gone(seen):
     seen.saw_pod(pod(5))
     seen.leaves(KEY, "bert-worker-0", "a")
     seen.saw_pod(pod(6))  # on its way since before
@@ -85,7 +85,7 @@ def test_a_pod_that_was_asked_to_go_stays_so_until_it_has(seen):
     assert not view(seen).deleting
 
 
-def test_a_pod_that_vanished_is_remembered_as_it_was_until_its_place_is_taken(seen):
+def test_vanished_pod_is_remembered_until_its_place_is_taken(seen):
     seen.saw_pod(pod(5))
     gone = pod(6, phase="Failed", deletionTimestamp="2026-01-01T00:00:00Z")
     seen.saw_pod(gone, gone=True)
@@ -99,7 +99,7 @@ def test_a_pod_that_vanished_is_remembered_as_it_was_until_its_place_is_taken(se
     assert seen.job(KEY).gone == {}
 
 
-def test_a_list_forgets_what_it_does_not_have_but_not_what_came_after_it(seen):
+def test_list_forgets_what_it_does_not_have_but_not_what_came_after_it(seen):
     seen.saw_map(config_map(1))
     for name, version in (("old", 3), ("new", 12), ("there", 4)):
         value = pod(version)
@@ -112,13 +112,13 @@ def test_a_list_forgets_what_it_does_not_have_but_not_what_came_after_it(seen):
     assert set(seen.job(KEY).pods) == {"new", "there"}
 
 
-def test_a_list_of_one_namespace_says_nothing_of_another(seen):
+def test_list_of_one_namespace_forgets_nothing_of_another(seen):
     seen.saw_pod(pod(3))
     seen.left("Pod", "other", set(), 10)
     assert view(seen).uid == "a"
 
 
-def test_what_changes_nothing_for_the_rules_wakes_nobody(seen, told):
+def test_change_that_no_rule_reads_enqueues_nothing(seen, told):
     seen.saw_pod(pod(5))
     seen.saw_map(config_map(6, done="x"))
     del told[:]
@@ -129,7 +129,7 @@ def test_what_changes_nothing_for_the_rules_wakes_nobody(seen, told):
     assert told == [KEY]
 
 
-def test_the_job_s_three_config_maps_are_told_apart(seen):
+def test_three_config_maps_of_a_job_are_stored_apart(seen):
     seen.saw_map(config_map(1, "bert-config", **{"job.yaml": "x", "worker.sh": "long"}))
     seen.saw_map(config_map(2, "bert-etcompile-hosts", hostfile="a\n"))
     seen.saw_map(config_map(3, "bert-etcompile-status", done=""))
@@ -140,7 +140,7 @@ def test_the_job_s_three_config_maps_are_told_apart(seen):
     assert job.status.data == {"done": ""}
 
 
-def test_a_pod_is_kept_in_a_few_hundred_bytes(seen):
+def test_stored_pod_takes_less_than_a_kilobyte(seen):
     import tracemalloc
 
     count = 2000
@@ -156,10 +156,99 @@ def test_a_pod_is_kept_in_a_few_hundred_bytes(seen):
     assert used / count < 1000
 
 
-def test_a_key_of_a_newer_watcher_is_left_as_it_is(seen):
+def test_key_of_a_newer_watcher_in_its_config_map_stays(seen):
     seen.saw_map(config_map(1, phase="Pending", invention="of a later version"))
     known = seen.job(KEY).status
     wanted = config_map(1, phase="Running", timeline="{}")
     wanted["metadata"]["annotations"] = {}
     changed = change(wanted, known)["data"]
     assert changed == {"phase": "Running", "timeline": "{}"}
+
+
+# Nothing is kept of what is gone ----------------------------------------------------------------
+
+
+def test_store_forgets_namespaces_that_are_deleted(seen):
+    seen.left("Pod", None, set(), 1)
+    for number in range(500):
+        for gone in (False, True):
+            value = pod(2 + 2 * number + gone)
+            value["metadata"]["namespace"] = f"n-{number}"
+            seen.saw_pod(value, gone=gone)
+    assert seen.known() == []
+    sizes = {name: len(own) for name, own in vars(seen).items() if hasattr(own, "__len__")}
+    assert {name: size for name, size in sizes.items() if size > 10} == {}
+
+
+def test_store_forgets_all_but_the_last_pods_that_vanished(seen):
+    seen.saw_map(config_map(1))
+    for number in range(500):
+        for version, gone in ((2 * number + 2, False), (2 * number + 3, True)):
+            value = pod(version, f"u-{number}")
+            value["metadata"]["name"] = f"w-{number}"
+            seen.saw_pod(value, gone=gone)
+    assert len(seen.job(KEY).gone) == 500
+    seen.forget_gone(KEY, 3)
+    assert [*seen.job(KEY).gone] == ["w-497", "w-498", "w-499"]
+
+
+# The cap of a namespace -------------------------------------------------------------------------
+
+
+def labelled(number: int, namespace: str, size: int, key: str = "record", job: str = "") -> dict:
+    job = job or f"j{number}"
+    metadata = {
+        "name": f"{job}-etcompile-status",
+        "namespace": namespace,
+        "uid": job,
+        "resourceVersion": str(number),
+        "labels": {"etcompile.dev/job": job},
+    }
+    return {"metadata": metadata, "data": {key: "x" * size}}
+
+
+def test_namespace_beyond_the_cap_does_not_cost_others_their_jobs(monkeypatch):
+    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 500_000)
+    seen = Store(lambda _key: None)
+    for number in range(1, 50):
+        seen.saw_map(labelled(number, "greedy", 100_000))
+    seen.saw_map(labelled(90, "modest", 100_000))
+    kept = [n for n in range(1, 50) if seen.job(("greedy", f"j{n}")).status.data]
+    assert kept == [1, 2, 3, 4]
+    assert seen.job(("modest", "j90")).status.data
+    refused = seen.job(("greedy", "j9")).status
+    assert "more than" in refused.problem
+    assert not refused.data
+
+
+def test_failures_beyond_the_cap_cost_no_job_its_record(monkeypatch):
+    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 250_000)
+    seen = Store(lambda _key: None)
+    for number in range(1, 9):
+        value = labelled(number, "ml", 100_000, "failures")
+        value["data"]["record"] = "x" * 1000
+        seen.saw_map(value)
+    statuses = [seen.job(("ml", f"j{number}")).status for number in range(1, 9)]
+    assert [one.problem for one in statuses] == [""] * 8
+    assert [len(one.data["record"]) for one in statuses] == [1000] * 8
+    assert ["failures" in one.data for one in statuses] == [True] * 2 + [False] * 6
+
+
+def test_job_beyond_the_cap_is_read_when_another_is_gone(monkeypatch):
+    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 250_000)
+    seen = Store(lambda _key: None)
+    for number in (1, 2):
+        seen.saw_map(labelled(number, "ml", 100_000))
+    seen.saw_map(labelled(3, "ml", 100_000))
+    assert seen.job(("ml", "j3")).status.problem
+    seen.saw_map(labelled(4, "ml", 1, job="j1"), gone=True)
+    seen.saw_map(labelled(9, "ml", 100_000, job="j3"))
+    assert seen.job(("ml", "j3")).status.data
+
+
+def test_config_maps_beyond_the_cap_take_bounded_memory(monkeypatch):
+    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 100_000)
+    seen = Store(lambda _key: None)
+    for number in range(1, 5000):
+        seen.saw_map(labelled(number, "greedy", 10))
+    assert len(seen.known()) < 1200

@@ -1,0 +1,50 @@
+"""Whatever is in the ConfigMap of a job: it compiles, or `StoredJobError` says why not."""
+
+import contextlib
+import json
+import random
+
+import pytest
+import yaml
+
+from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored_run import StoredRun
+from randomness import mutated
+from specs import compiled, training_job
+
+TRIES = 400
+
+
+def config() -> dict:
+    """The ConfigMap of a job as a cluster has it."""
+    objects = compiled(training_job("bert"), namespace="ml").objects
+    [found] = [value for value in objects if "job.yaml" in value.get("data", {})]
+    return {**found, "metadata": {**found["metadata"], "uid": "u", "resourceVersion": "1"}}
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../kube-system/configmaps/x", "..", "a b", "A", "x" * 300, "a?b=c"]
+)
+def test_stored_name_that_leads_to_another_object_is_refused(name):
+    text = config()["data"]["job.yaml"]
+    for before, after in (("name: bert\n", f"name: {name!r}\n"), ("settings:\n", None)):
+        changed = text.replace(before, after or f"settings:\n  run: {name!r}\n")
+        assert changed != text
+        with pytest.raises(StoredJobError):
+            StoredRun({**config(), "data": {"job.yaml": changed}})
+
+
+def test_mutated_job_compiles_or_raises_stored_job_error():
+    stored = config()
+    value = yaml.safe_load(stored["data"]["job.yaml"])
+    accepted = 0
+    for seed in range(TRIES):
+        dice = random.Random(seed)
+        text = json.dumps(mutated(value, dice, odds=dice.choice([0.01, 0.03, 0.1])), default=str)
+        if seed % 5 == 0:
+            at = dice.randrange(len(text))
+            text = text[:at] + dice.choice(["", "\x00", "{", "&a", "*a", "- ", "\n"]) + text[at:]
+        with contextlib.suppress(StoredJobError):
+            StoredRun({**stored, "data": {"job.yaml": text}})
+            accepted += 1
+    assert 5 < accepted < TRIES - 50
