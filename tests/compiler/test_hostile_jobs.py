@@ -3,11 +3,12 @@
 import contextlib
 import json
 import random
+import sys
 
 import pytest
 import yaml
 
-from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored import StoredJobError, read_text
 from etcompile.compiler.stored_run import StoredRun
 from randomness import mutated
 from specs import compiled, training_job
@@ -48,3 +49,26 @@ def test_mutated_job_compiles_or_raises_stored_job_error():
             StoredRun({**stored, "data": {"job.yaml": text}})
             accepted += 1
     assert 5 < accepted < TRIES - 50
+
+
+def unbounded() -> dict[str, int]:
+    """How much each cache of ours holds that has no limit."""
+    return {
+        f"{module.__name__}.{name}": value.cache_info().currsize
+        for module in [*sys.modules.values()]
+        if module.__name__.startswith("etcompile")
+        for name, value in [*vars(module).items()]
+        if hasattr(value, "cache_info") and value.cache_info().maxsize is None
+    }
+
+
+def test_unbounded_caches_do_not_grow_with_what_users_write():
+    text = config()["data"]["job.yaml"]
+    before: dict[str, int] = {}
+    for number in range(20):
+        for written in ("TrainingJob", "kai.alibabacloud.com/v1alpha1", "train", "horovod", "bert"):
+            with contextlib.suppress(StoredJobError):
+                read_text(text.replace(written, f"{written}{number}"))
+        before = before or unbounded()
+    assert "etcompile.frontends.kinds" in before, "the walk sees nothing"
+    assert unbounded() == before

@@ -1,13 +1,11 @@
 """A watcher that runs for months: nothing is kept of jobs that are gone."""
 
 import contextlib
-import sys
 from collections import deque
 from typing import Any
 
 from watched import eventually, training_job
 
-from etcompile.compiler.stored import StoredJobError, read_text
 from specs import dlrover_type, elastic_job, kubeflow_job
 from world import of_replicas
 
@@ -112,27 +110,3 @@ def test_standby_forgets_jobs_that_are_deleted_when_it_leads(place, watching, mo
     with contextlib.suppress(AssertionError):
         eventually(lambda: not grown(), 30)
     assert grown() == {}
-
-
-def unbounded() -> dict[str, int]:
-    """How much each cache of ours holds that has no limit."""
-    return {
-        f"{module.__name__}.{name}": value.cache_info().currsize
-        for module in [*sys.modules.values()]
-        if module.__name__.startswith("etcompile")
-        for name, value in [*vars(module).items()]
-        if hasattr(value, "cache_info") and value.cache_info().maxsize is None
-    }
-
-
-def test_unbounded_caches_do_not_grow_with_what_users_write(place):
-    [config] = [one for one in place.compiled(training_job()) if one["kind"] == "ConfigMap"]
-    text = config["data"]["job.yaml"]
-    before: dict[str, int] = {}
-    for number in range(20):
-        for written in ("TrainingJob", "kai.alibabacloud.com/v1alpha1", "train", "horovod", "bert"):
-            with contextlib.suppress(StoredJobError):
-                read_text(text.replace(written, f"{written}{number}"))
-        before = before or unbounded()
-    assert "etcompile.frontends.kinds" in before, "the walk sees nothing"
-    assert unbounded() == before

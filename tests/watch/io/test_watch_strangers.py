@@ -6,26 +6,9 @@ import pytest
 from watched import eventually, training_job
 
 from etcompile.kubeapi import connect
+from world import mpi_job
 
 CREATE = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
-
-
-def mpi_job(name: str = "hvd") -> dict:
-    """An MPIJob whose launcher is a Job of Kubernetes."""
-    container = {"name": "mpi", "image": "horovod/horovod:0.28.1"}
-    launcher = {**container, "command": ["mpirun", "-np", "2", "python", "train.py"]}
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": name},
-        "spec": {
-            "runPolicy": {"cleanPodPolicy": "Running"},
-            "mpiReplicaSpecs": {
-                "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
-                "Worker": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
-            },
-        },
-    }
 
 
 @pytest.fixture
@@ -36,10 +19,6 @@ def attacker(control_plane, place):
     with connect(kubeconfig=kubeconfig, namespace=place.namespace) as found:
         found.resource("v1", "Pod")
         yield found
-
-
-def one_of(objects: list[dict], kind: str, name: str) -> dict:
-    return next(v for v in objects if (v["kind"], v["metadata"]["name"]) == (kind, name))
 
 
 def launcher_pod(job: dict, **metadata) -> dict:
@@ -58,7 +37,7 @@ def test_copy_of_a_launcher_that_no_job_created_is_reported_and_ends_no_run(
     place, watching, attacker
 ):
     place.kubelets()
-    objects = place.submit(mpi_job())
+    objects = place.submit(mpi_job(version="v2beta1"))
     watching()
     eventually(lambda: len(place.ready()) == 2)
     job = next(v for v in objects if v["kind"] == "Job")
@@ -67,7 +46,7 @@ def test_copy_of_a_launcher_that_no_job_created_is_reported_and_ends_no_run(
     [event] = eventually(lambda: place.told("ForeignPod", fake))
     assert "did not create it" in event["message"]
     assert len(place.ready()) == 2
-    assert place.record("hvd").get("phase", "Pending") in ("Pending", "Running")
+    assert place.record("mnist").get("phase", "Pending") in ("Pending", "Running")
     # The one that the Job controller makes counts.
     live = place.cluster.get(place.cluster.resource("batch/v1", "Job"), job["metadata"]["name"])
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": live["metadata"]["name"]}
@@ -75,22 +54,17 @@ def test_copy_of_a_launcher_that_no_job_created_is_reported_and_ends_no_run(
     name = f"{job['metadata']['name']}-real"
     place.cluster.create(launcher_pod(job, name=name, ownerReferences=[reference]))
     eventually(lambda: place.becomes(name, "Succeeded", 0))
-    eventually(lambda: place.record("hvd").get("phase") == "Succeeded")
-
-
-def without_launcher(place) -> tuple[list[dict], dict]:
-    """The objects of `bert` without its launcher's Pod, which is still to come; and that Pod."""
-    objects = place.compiled(training_job())
-    launcher = one_of(objects, "Pod", "bert-launcher")
-    for value in objects:
-        if value is not launcher:
-            place.cluster.create(value)
-    return objects, launcher
+    eventually(lambda: place.record("mnist").get("phase") == "Succeeded")
 
 
 def test_pod_of_another_controller_is_reported_once_and_ends_no_run(place, watching, attacker):
     watching()
-    _, launcher = without_launcher(place)
+    launcher: dict = {}
+    for value in place.compiled(training_job()):
+        if (value["kind"], value["metadata"]["name"]) == ("Pod", "bert-launcher"):
+            launcher = value
+        else:
+            place.cluster.create(value)
     eventually(lambda: len(place.pods()) == 2)
     fake = json.loads(json.dumps(launcher))
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u"}

@@ -104,14 +104,6 @@ def test_a_touch_that_got_lost_is_done_by_the_next_watcher() -> None:
     assert len(world.patched("touch")) == 1
 
 
-def test_a_launcher_that_an_older_watcher_never_touched_is_touched_once() -> None:
-    world = et_world()
-    world.change("mnist-launcher", touched="")
-    world.restart_watcher()
-    world.wait(600)
-    assert [type(one) for one in world.done] == [PatchPod]
-
-
 def test_a_launcher_is_touched_whatever_the_clocks_say() -> None:
     """The times of Pods are the API server's, and that of the list is the watcher's."""
     world = et_world()
@@ -157,38 +149,11 @@ def test_a_list_of_new_hosts_keeps_an_old_one_for_a_moment() -> None:
     assert not before & set(hostfile(world))
 
 
-def test_changes_in_a_row_have_a_host_in_common_with_what_a_reader_may_still_have() -> None:
-    world = et_world(2)
-    before = set(hostfile(world))
-    for index in (0, 1):
-        world.fail(f"mnist-worker-{index}")
-        world.settle()
-        world.run_kubelets()
-        world.settle()
-        world.now += 0.1
-    assert all(before & set(h.data["hostfile"].splitlines()) for _, h, _ in world.hosts_written[1:])
-    world.wait(10)
-    assert hostfile(world) == ["mnist-worker-0.ml:1", "mnist-worker-1.ml:1"]
-
-
 def unready(world: World, *indexes: int) -> None:
     """All workers are Ready but these."""
     for index in range(4):
         world.change(f"mnist-worker-{index}", ready=index not in indexes)
     world.settle()
-
-
-def test_who_stays_for_its_readers_goes_though_others_come_and_go() -> None:
-    world = et_world(4)
-    world.wait(60)
-    unready(world, 0, 2, 3)
-    unready(world, 0, 1)  # none of those that were Ready still is
-    end = world.now + Timeouts().overlap
-    for flaps in range(40):
-        unready(world, 0, 1 + flaps % 3)
-        assert "mnist-worker-0" not in world.listed or world.now <= end, f"{flaps} changes later"
-        world.now += 0.1
-        world.settle()
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -374,19 +339,6 @@ def test_a_scale_in_leaves_the_list_first(git: bool) -> None:
     world.settle()
     assert world.listed == ["mnist-worker-0", "mnist-worker-1"]
     assert "mnist-worker-2" in world.pods
-
-
-def test_a_scaled_in_worker_goes_once_it_had_its_time() -> None:
-    world = et_world()
-    rescaled(world, scale_in("less", ["mnist-worker-1"]))
-    world.wait(59)
-    assert "mnist-worker-1" in world.pods
-    world.restart_watcher()
-    world.wait(2)
-    assert sorted(world.pods) == ["mnist-launcher", "mnist-worker-0", "mnist-worker-2"]
-    world.wait(600)
-    assert len(world.deleted) == 1
-    assert world.record.leaving == {}
 
 
 def test_a_scaled_in_worker_that_git_declared_is_its_tools_to_remove() -> None:

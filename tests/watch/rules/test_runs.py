@@ -117,36 +117,12 @@ def test_a_gang_whose_members_all_vanish_at_once_restarts_once() -> None:
 # Done ---------------------------------------------------------------------------------------
 
 
-def test_a_replica_that_is_done_is_not_run_again() -> None:
-    world = World(kubeflow_job("JAXJob", {"Worker": 3}))
-    world.succeed("mnist-worker-1")
-    world.settle()
-    world.vanish("mnist-worker-1")
-    world.restart_watcher()
-    world.wait(600)
-    assert "mnist-worker-1" not in world.pods
-    for name in ("mnist-worker-0", "mnist-worker-2"):
-        world.succeed(name)
-    world.settle()
-    assert world.record.phase == "Succeeded"
-
-
 def test_a_replica_that_stopped_because_it_was_told_to_is_not_done() -> None:
     world = World(kubeflow_job("JAXJob", {"Worker": 3}))
     world.delete("mnist-worker-1", code=0)
     world.wait(60)
     assert of_replicas(world.record, "completed") == {}
     assert world.pods["mnist-worker-1"].ready
-
-
-def test_the_marker_names_the_run_that_is_over() -> None:
-    world = World(training_job())
-    assert "done" not in (world.status or {})
-    world.succeed("mnist-launcher")
-    world.settle()
-    assert world.status is not None
-    assert world.status["done"] == world.spec_hash
-    assert world.status["phase"] == "Succeeded"
 
 
 def test_the_marker_of_the_run_before_stands_until_the_next_one_has_begun() -> None:
@@ -243,13 +219,6 @@ def test_the_launcher_of_a_training_job_stays_to_be_read(policy: str) -> None:
     world.succeed("mnist-launcher")
     world.wait(60)
     assert sorted(world.pods) == ["mnist-launcher"]
-
-
-def test_a_failed_run_is_cleaned_up_like_one_that_succeeded() -> None:
-    world = torch(policy="Never", cleanPodPolicy="Running")
-    world.fail("mnist-worker-0")
-    world.wait(60)
-    assert sorted(world.pods) == ["mnist-worker-0"]
 
 
 # Time to live -------------------------------------------------------------------------------
@@ -516,13 +485,6 @@ def test_a_pod_that_cannot_go_is_told_of_once_and_waited_for(how: str) -> None:
     assert ("finalizer" in told.message) == (how == "kept")
     assert "mnist-worker-1" in world.pods
     assert not world.record.ended
-
-
-def test_a_pod_nobody_has_created_yet_is_awaited() -> None:
-    world = World(training_job(), start=False)
-    world.create("mnist-worker-0")
-    world.wait(600)
-    assert sorted(world.pods) == ["mnist-worker-0"]
 
 
 def test_a_pod_that_vanished_while_nobody_watched_comes_back() -> None:

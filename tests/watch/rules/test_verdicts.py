@@ -6,8 +6,7 @@ import pytest
 
 from defects.test_trainer import job as train_job
 from defects.test_trainer import runtime
-from etcompile.k8s.pod_state import BatchView
-from etcompile.watch.core.actions import CreatePod, Requeue
+from etcompile.watch.core.actions import Requeue
 from specs import kubeflow_job, replicas, training_job
 from world import START, World, mpi_job
 
@@ -153,15 +152,6 @@ def test_all_workers_of_a_training_job_may_fail_the_launcher_decides() -> None:
     assert world.record.phase == "Succeeded"
 
 
-def test_a_launcher_that_vanished_for_good_fails_the_job_after_a_while() -> None:
-    world = World(training_job())
-    world.vanish("mnist-launcher")
-    world.settle()
-    assert world.record.phase == "Running"
-    world.wait(60)
-    assert world.record.phase == "Failed"
-
-
 def test_a_launcher_that_git_brings_back_in_time_is_no_failure() -> None:
     world = World(training_job(), git=True)
     world.vanish("mnist-launcher")
@@ -204,16 +194,6 @@ def test_a_job_restarts_as_a_whole_as_often_as_it_may() -> None:
     assert world.record.restarts == 2
 
 
-def test_a_restarted_job_starts_its_clock_anew_and_does_not_look_finished() -> None:
-    world = World(training_job(restartPolicy="OnFailure"))
-    world.wait(100)
-    world.fail("mnist-launcher")
-    world.wait(30)
-    assert world.record.started is not None
-    assert world.record.started > START + 99
-    assert world.record.finished is None
-
-
 # Limits -------------------------------------------------------------------------------------
 
 
@@ -240,31 +220,12 @@ def test_backoff_limit_counts_restarts_in_place() -> None:
     assert world.record.phase == "Failed"
 
 
-def test_restarts_of_a_pod_that_is_gone_still_count() -> None:
-    world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"backoffLimit": 3})
-    world.change("mnist-worker-0", restarts=2)
-    world.vanish("mnist-worker-0")
-    world.wait(60)
-    assert world.record.phase == "Running"
-    world.change("mnist-worker-0", restarts=1)
-    world.settle()
-    assert world.record.phase == "Failed"
-
-
 @pytest.mark.parametrize(("limit", "phase"), [(0, "Failed"), (1, "Running")])
 def test_a_limit_of_none_allows_no_failure(limit: int, phase: str) -> None:
     world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"backoffLimit": limit})
     world.fail("mnist-worker-0")
     world.wait(60)
     assert world.record.phase == phase
-
-
-def test_a_deletion_is_no_failure() -> None:
-    world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"backoffLimit": 0})
-    world.delete("mnist-worker-0")
-    world.wait(60)
-    assert world.record.phase == "Running"
-    assert world.record.replaced == {}
 
 
 def test_the_limit_of_a_training_job_is_not_one_of_its_workers() -> None:
@@ -326,19 +287,6 @@ def test_a_pod_with_a_faster_clock_is_not_replaced() -> None:
     assert (world.record.phase, world.record.reason) == ("Failed", "DeadlineExceeded")
 
 
-def test_nothing_comes_back_after_the_end() -> None:
-    world = kubeflow("PyTorchJob", {"Master": 1, "Worker": 2}, "OnFailure")
-    world.succeed("mnist-master-0")
-    world.settle()
-    world.done.clear()
-    world.fail("mnist-worker-0")
-    world.delete("mnist-worker-1")
-    world.vanish("mnist-master-0")
-    world.wait(600)
-    assert world.of(CreatePod) == []
-    assert world.record.phase == "Succeeded"
-
-
 def test_elastic_nodes_may_end_by_themselves_after_the_first() -> None:
     job = train_job(trainer={"numNodes": 3, "command": ["torchrun", "train.py"]})
     job["metadata"]["annotations"] = {"etcompile.dev/nnodes": "2:4"}
@@ -364,22 +312,6 @@ def test_a_worker_that_failed_fails_a_job_of_mpi_that_is_not_elastic() -> None:
     assert world.record.phase == "Failed"
 
 
-def test_a_worker_that_failed_leaves_an_elastic_job_of_mpi_running() -> None:
-    world = World(mpi_job(elastic=True))
-    world.fail("mnist-worker-0")
-    world.wait(60)
-    assert world.record.phase == "Running"
-    assert world.listed == ["mnist-worker-1"]
-
-
-def test_a_drained_worker_of_mpi_comes_back() -> None:
-    world = World(mpi_job())
-    world.delete("mnist-worker-0")
-    world.wait(60)
-    assert world.record.phase == "Running"
-    assert world.pods["mnist-worker-0"].ready
-
-
 def test_a_failed_worker_of_the_mpi_operator_is_replaced_whatever_its_policy() -> None:
     world = World(mpi_job(version="v2beta1"))
     for loss in (world.fail, world.evict, world.vanish):
@@ -388,14 +320,3 @@ def test_a_failed_worker_of_the_mpi_operator_is_replaced_whatever_its_policy() -
         world.wait(700)
         assert world.pods["mnist-worker-0"].uid != before
     assert world.record.phase == "Pending"  # its launcher has not run yet
-
-
-def test_the_job_that_makes_a_launcher_decides() -> None:
-    for batch, phase in (
-        (BatchView("mnist-launcher", succeeded=True), "Succeeded"),
-        (BatchView("mnist-launcher", failed="BackoffLimitExceeded"), "Failed"),
-    ):
-        world = World(mpi_job(version="v2beta1"))
-        world.batch = batch
-        world.settle()
-        assert world.record.phase == phase
