@@ -104,7 +104,7 @@ class Tenant:
         """ConfigMaps of a megabyte with every pattern, in each place that the watcher reads."""
         for number, (text, slot) in enumerate(itertools.product(PATTERNS, SLOTS)):
             key = {"config": "job.yaml", "etcompile-status": "record"}.get(slot, "hostfile")
-            filling = (text * (1_000_000 // len(text)))[:1_000_000]
+            filling = text * (1_000_000 // len(text.encode()))
             name = f"full-{number}"
             self.place.cluster.create(own_map(self.place, f"{name}-{slot}", name, **{key: filling}))
 

@@ -5,7 +5,7 @@ from etcompile.watch.core.metrics import Metrics, gauge
 from etcompile.watch.listeners import failures
 
 
-def test_each_cause_is_counted_from_zero_so_that_its_first_failure_shows() -> None:
+def test_counter_of_each_cause_begins_at_zero() -> None:
     metrics = Metrics(failures.LISTENER.counters)
     value = metrics.registry.get_sample_value
     assert {value("etcompile_watch_failures_total", {"cause": name}) for name in names()} == {0.0}
@@ -13,7 +13,7 @@ def test_each_cause_is_counted_from_zero_so_that_its_first_failure_shows() -> No
     assert value("etcompile_watch_failures_total", {"cause": "OOMKilled"}) == 1.0
 
 
-def test_a_gauge_of_jobs_forgets_those_that_are_gone() -> None:
+def test_gauge_of_jobs_forgets_jobs_that_are_gone() -> None:
     metrics = Metrics()
     jobs = {("ml", "bert"): 0.25, ("nlp", "llama"): 1.0}
     labels = {"job_namespace": "ml", "job_name": "bert"}
@@ -22,3 +22,11 @@ def test_a_gauge_of_jobs_forgets_those_that_are_gone() -> None:
     del jobs["ml", "bert"]
     assert metrics.registry.get_sample_value("etcompile_watch_goodput_ratio", labels) is None
     assert b'job_name="llama"' in metrics.text()
+
+
+def test_metrics_have_no_series_for_when_each_was_created() -> None:
+    metrics = Metrics(failures.LISTENER.counters)
+    metrics.reconcile_seconds.observe(1.0)
+    metrics.restarts.labels("Pod", "expired").inc()
+    assert b"etcompile_watch_stream_restarts_total{" in metrics.text()
+    assert b"_created" not in metrics.text()

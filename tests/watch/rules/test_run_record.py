@@ -18,9 +18,21 @@ from etcompile.model.run_record import (
     read_record,
     record_data,
 )
-from etcompile.status import statuses
+from etcompile.status import JobStatus, statuses
 from specs import compiled, dlrover_type, elastic_job, kubeflow_job
 from world import World
+
+
+def shown(world: World) -> JobStatus:
+    """What `etcompile status` reads from the job's ConfigMap and its record alone."""
+    objects = compiled(*world.documents, namespace="ml").objects
+    config = next(one for one in objects if one["kind"] == "ConfigMap")
+    declared = {**config, "metadata": {**config["metadata"], "uid": world.config_uid}}
+    name = status_name(config["metadata"]["labels"][JOB_LABEL])
+    metadata = {**declared["metadata"], "name": name}
+    status = {"kind": "ConfigMap", "metadata": metadata, "data": world.status}
+    [found] = statuses([declared, status])
+    return found
 
 
 def test_record_of_a_followed_worker_gives_status_its_new_name() -> None:
@@ -30,15 +42,17 @@ def test_record_of_a_followed_worker_gives_status_its_new_name() -> None:
     world.wait(30)
     world.fail("mnist-edljob-worker-4")
     world.wait(30)
-    objects = compiled(*world.documents, namespace="ml").objects
-    config = next(one for one in objects if one["kind"] == "ConfigMap")
-    declared = {**config, "metadata": {**config["metadata"], "uid": world.config_uid}}
-    name = status_name(config["metadata"]["labels"][JOB_LABEL])
-    metadata = {**declared["metadata"], "name": name}
-    status = {"kind": "ConfigMap", "metadata": metadata, "data": world.status}
-    [found] = statuses([declared, status])
+    found = shown(world)
     assert (found.phase, found.because) == ("Running", "reported by the watcher")
     assert "mnist-edljob-worker-5" in [one.name for one in found.replicas]
+
+
+def test_record_of_ten_replacements_makes_status_show_ten_restarts() -> None:
+    world = World(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
+    for number in range(10):
+        world.fail(f"mnist-worker-{number % 2}", 137)
+        world.wait(700)
+    assert {role.name: role.restarts for role in shown(world).roles} == {"master": 0, "worker": 10}
 
 
 def test_record_of_thousands_of_replicas_takes_one_line() -> None:
