@@ -1,17 +1,20 @@
-"""How long a rollout takes, beside kubectl doing the same to the same API server.
+"""How long a rollout takes, in turns with kubectl doing the same to the same API server.
 
 Times whole processes: wall clock, processor time and peak memory. Both apply the objects that one
-spec renders to, in turns, each into namespaces of its own of a real kube-apiserver, which this
-starts as the tests do. The API server is on the same machine and has no kubelet, so nothing waits
-for Pods.
+spec renders to, each into namespaces of its own of a real kube-apiserver, which this starts as the
+tests do: directly, and through a proxy (`delay.go`) that makes it as far away as clusters of users
+are. It has no kubelet, so nothing waits for Pods.
 
-    python benchmarks/apply.py [--date YYYY-MM-DD] [--workers N] [--many N] [--rounds N] [--no-docs]
+    python benchmarks/apply.py [--date YYYY-MM-DD] [--workers N] [--many N] [--rounds N]
+                               [--away MS] [--no-docs]
 
 It prints its table and writes its figures into docs/benchmarks.md. kubectl is the one that was
-built with the API server, and that on PATH.
+built with the API server, else that on PATH.
 """
 
 import argparse
+import compileall
+import contextlib
 import os
 import shutil
 import statistics
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
@@ -28,7 +31,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 from figures import measured_on, short_table, write_figures  # noqa: E402
 
-from controlplane.binaries import binaries  # noqa: E402
+from controlplane.binaries import binaries, go  # noqa: E402
 from controlplane.server import ControlPlane  # noqa: E402
 
 SPEC = """\
@@ -102,10 +105,10 @@ def timed(command: Sequence[str], environment: dict[str, str], codes: Sequence[i
 class Bench:
     """One API server and the two that talk to it."""
 
-    def __init__(self, folder: Path, plane: ControlPlane, kubectls: dict[str, str]) -> None:
+    def __init__(self, folder: Path, plane: ControlPlane, kubectl: str) -> None:
         self.folder = folder
         self.plane = plane
-        self.kubectls = kubectls
+        self.kubectl = kubectl
 
     def job(self, workers: int, image: str = IMAGE) -> tuple[Path, Path]:
         """A spec, and what it renders to."""
@@ -115,30 +118,25 @@ class Bench:
             subprocess.run([*ETCOMPILE, "render", spec], stdout=output, check=True)
         return spec, rendered
 
-    def ours(self, namespace: str, *arguments: str | Path, codes: Sequence[int] = (0,)) -> Timing:
-        """etcompile, in a namespace."""
-        return self._timed([*ETCOMPILE, *map(str, arguments)], namespace, codes, "etcompile")
+    def ours(self, where: Path, *arguments: str | Path, codes: Sequence[int] = (0,)) -> Timing:
+        """etcompile, with a kubeconfig."""
+        return self._timed([*ETCOMPILE, *map(str, arguments)], where, codes, "etcompile")
 
-    def theirs(
-        self, version: str, namespace: str, *arguments: str | Path, codes: Sequence[int] = (0,)
-    ) -> Timing:
-        """A kubectl, in a namespace."""
-        command = [self.kubectls[version], *map(str, arguments)]
-        return self._timed(command, namespace, codes, "kubectl")
+    def theirs(self, where: Path, *arguments: str | Path, codes: Sequence[int] = (0,)) -> Timing:
+        """kubectl, with a kubeconfig."""
+        return self._timed([self.kubectl, *map(str, arguments)], where, codes, "kubectl")
 
     def _timed(
-        self, command: Sequence[str], namespace: str, codes: Sequence[int], agent: str
+        self, command: Sequence[str], where: Path, codes: Sequence[int], agent: str
     ) -> Timing:
-        before = self._requests(agent)
-        found = timed(command, self._in(namespace), codes)
-        return replace(found, requests=self._requests(agent) - before)
+        before = self.plane.requests(agent)
+        timing = timed(command, {"KUBECONFIG": str(where)}, codes)
+        return replace(timing, requests=self.plane.requests(agent) - before)
 
-    def _requests(self, agent: str) -> int:
-        return self.plane.requests(agent)
-
-    def _in(self, namespace: str) -> dict[str, str]:
-        config = self.plane.kubeconfig(token="admin-token", namespace=namespace)
-        return {"KUBECONFIG": str(config)}
+    def namespace(self, server: str) -> Path:
+        """A kubeconfig for a new namespace."""
+        name = self.plane.namespace()
+        return self.plane.kubeconfig(token="admin-token", namespace=name, server=server)
 
 
 ETCOMPILE = (sys.executable, "-m", "etcompile")
@@ -146,61 +144,93 @@ ETCOMPILE = (sys.executable, "-m", "etcompile")
 
 @dataclass(frozen=True)
 class Row:
-    """What was done, by whom else, how long we and they took, and the target of the ratio."""
+    """What was done, how long etcompile and kubectl took, and the target of the ratio."""
 
     title: str
-    beside: str
     ours: Timing
     theirs: Timing
     target: str
 
 
-def figures(bench: Bench, workers: int, many: int, rounds: int) -> list[Row]:
+@contextlib.contextmanager
+def delayed(folder: Path, server: str, milliseconds: float) -> Iterator[str]:
+    """The URL of a server that is so far away: a request and its answer take so much longer."""
+    program = folder / "delay"
+    source = Path(__file__).with_name("delay.go")
+    subprocess.run([go(), "build", "-o", program, source], check=True)
+    address = server.removeprefix("https://")
+    command = [program, address, f"{milliseconds / 2}ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"https://{process.stdout.readline().strip()}"
+        finally:
+            process.kill()
+
+
+def figures(bench: Bench, workers: int, many: int, rounds: int, away: float) -> list[Row]:
     """All figures."""
+    # As installed: not compiled anew by each process.
+    compileall.compile_dir(ROOT / "etcompile", quiet=2)
     spec, rendered = bench.job(workers)
-    count = 2 * workers
-    first, again, theirs = [], [], {kubectl: [] for kubectl in bench.kubectls}
-    apply = ("apply", "--server-side", "-f", rendered)
-    for _ in range(rounds):
-        mine = bench.plane.namespace()
-        first.append(bench.ours(mine, "apply", spec, "--wait", "none"))
-        again.append(bench.ours(mine, "apply", spec, "--wait", "none"))
-        for kubectl, took in theirs.items():
-            took.append(bench.theirs(kubectl, bench.plane.namespace(), *apply))
     rows = []
-    # Both targets are of the time that kubectl takes the first time.
-    for what, ours, target in (("new objects", first, "≤ 0.4"), ("objects again", again, "≤ 0.05")):
-        title = f"apply of {count:,} {what}"
-        for kubectl, took in theirs.items():
-            rows.append(Row(title, kubectl, middle(ours), middle(took), target))
-    # Each changed Pod is asked about: what would an update make of it.
-    spec, rendered = bench.job(workers, "horovod/horovod:0.28.2")
-    changed = bench.ours(mine, "diff", spec, codes=(1,))
-    diff = ("diff", "--server-side", "--force-conflicts", "-f", rendered)
-    kubectl = next(iter(bench.kubectls))
-    theirs = bench.theirs(kubectl, mine, *diff, codes=(1,))
-    title = f"diff of {count:,} objects, {workers:,} Pods changed"
-    rows.append(Row(title, kubectl, changed, theirs, "≤ 1"))
-    spec, rendered = bench.job(many)
-    mine = bench.plane.namespace()
-    quick = ("--config", "concurrency=32", "--wait", "none", "--timeout", "0")
-    bench.ours(mine, "apply", spec, *quick)
-    ours = bench.ours(mine, "diff", spec, codes=(0, 1))
-    diff = ("diff", "--server-side", "--force-conflicts", "-f", rendered)
-    theirs = bench.theirs(kubectl, mine, *diff, codes=(0, 1))
-    title = f"diff of {2 * many:,} unchanged objects"
-    rows.append(Row(title, kubectl, ours, theirs, "≤ 0.025, ≤ 300 MB"))
+    with delayed(bench.folder, bench.plane.server, away) as far:
+        places = (
+            (bench.plane.server, "", ("≤ 0.45, processors ≤ 0.7", "", "")),
+            (far, f", {away:g} ms away", ("≤ 0.12", "≤ 0.06", "≤ 0.02")),
+        )
+        for server, words, targets in places:
+            taken: list[list[Timing]] = [[] for _ in range(5)]
+            for _ in range(rounds):
+                mine, other = bench.namespace(server), bench.namespace(server)
+                apply = ("apply", spec, "--wait", "none")
+                in_turns = (
+                    bench.ours(mine, *apply),
+                    bench.theirs(other, "apply", "--server-side", "-f", rendered),
+                    bench.ours(mine, *apply),
+                    bench.ours(mine, "diff", spec),
+                    bench.theirs(mine, *KUBECTL_DIFF, rendered, codes=(0, 1)),
+                )
+                for column, timing in zip(taken, in_turns, strict=True):
+                    column.append(timing)
+            new, kubectl, again, diff, kubectl_diff = map(middle, taken)
+            count = f"{2 * workers:,}"
+            rows += [
+                Row(f"apply of {count} new objects{words}", new, kubectl, targets[0]),
+                Row(f"apply of {count} objects again{words}", again, kubectl, targets[1]),
+                Row(f"diff of {count} unchanged objects{words}", diff, kubectl_diff, targets[2]),
+            ]
+    if many:
+        # Each changed Pod is tried: what would an update make of it.
+        changed, rendered = bench.job(workers, "horovod/horovod:0.28.2")
+        mine = bench.namespace(bench.plane.server)
+        bench.ours(mine, "apply", spec, "--wait", "none")
+        ours = bench.ours(mine, "diff", changed, codes=(1,))
+        theirs = bench.theirs(mine, *KUBECTL_DIFF, rendered, codes=(0, 1))
+        title = f"diff of {2 * workers:,} objects, {workers:,} Pods changed"
+        rows.append(Row(title, ours, theirs, "≤ 1"))
+        spec, rendered = bench.job(many)
+        mine = bench.namespace(bench.plane.server)
+        quick = ("--config", "concurrency=32", "--wait", "none", "--timeout", "0")
+        bench.ours(mine, "apply", spec, *quick)
+        ours = bench.ours(mine, "diff", spec, codes=(0, 1))
+        theirs = bench.theirs(mine, *KUBECTL_DIFF, rendered, codes=(0, 1))
+        title = f"diff of {2 * many:,} unchanged objects"
+        rows.append(Row(title, ours, theirs, "≤ 0.025, ≤ 300 MB"))
     return rows
+
+
+KUBECTL_DIFF = ("diff", "--server-side", "--force-conflicts", "-f")
 
 
 def table(rows: list[Row]) -> str:
     """The figures as Markdown."""
     lines = [
-        "| | etcompile | beside | took | ratio | of processors | target |",
-        "|---|---:|---|---:|---:|---:|---:|",
+        "| | etcompile | kubectl | ratio | of processors | target |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| {row.title} | {row.ours} | kubectl {row.beside} | {row.theirs}"
+        f"| {row.title} | {row.ours} | {row.theirs}"
         f" | {row.ours.seconds / row.theirs.seconds:.3f}"
         f" | {row.ours.processor / row.theirs.processor:.3f} | {row.target} |"
         for row in rows
@@ -210,21 +240,14 @@ def table(rows: list[Row]) -> str:
 
 def figures_text(rows: list[Row], date: str, load: float) -> str:
     """The figures as the page has them."""
-    short = [(row.title, str(row.ours), f"{row.beside}: {row.theirs}") for row in rows]
-    found = short_table(("", "etcompile", "kubectl"), short)
-    return f"{measured_on(date, load)}\n\n{found}"
+    short = [(row.title, str(row.ours), str(row.theirs)) for row in rows]
+    return f"{measured_on(date, load)}\n\n{short_table(('', 'etcompile', 'kubectl'), short)}"
 
 
-def kubectls(plane: ControlPlane) -> dict[str, str]:
-    """By version: the one built with the API server, and the one on PATH."""
-    found = {}
+def kubectl(plane: ControlPlane) -> str | None:
+    """The kubectl built with the API server, else the one on PATH."""
     built = plane.binaries / "kubectl"
-    for path in filter(None, (built if built.exists() else None, shutil.which("kubectl"))):
-        told = subprocess.run(
-            [path, "version", "--client"], capture_output=True, text=True, check=True
-        ).stdout
-        found.setdefault(told.split("Client Version: ")[-1].split()[0], str(path))
-    return found
+    return str(built) if built.exists() else shutil.which("kubectl")
 
 
 def main() -> None:
@@ -232,8 +255,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--date", default=time.strftime("%Y-%m-%d"))
     parser.add_argument("--workers", type=int, default=500)
-    parser.add_argument("--many", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--many", type=int, default=0, help="also of twice as many objects, once")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--away", type=float, default=20, help="milliseconds")
     parser.add_argument("--no-docs", action="store_true")
     given = parser.parse_args()
     load = os.getloadavg()[0]
@@ -241,10 +265,10 @@ def main() -> None:
         folder = Path(name)
         plane = ControlPlane(folder, binaries(print))
         try:
-            if not (known := kubectls(plane)):
+            if not (program := kubectl(plane)):
                 raise SystemExit("there is no kubectl to compare with")
-            bench = Bench(folder, plane, known)
-            rows = figures(bench, given.workers, given.many, given.rounds)
+            bench = Bench(folder, plane, program)
+            rows = figures(bench, given.workers, given.many, given.rounds, given.away)
         finally:
             plane.stop()
         print(table(rows))

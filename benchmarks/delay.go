@@ -9,7 +9,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"os"
@@ -70,9 +69,8 @@ func forward(from, to net.Conn, delay time.Duration) {
 			break
 		}
 	}
-	time.Sleep(delay)
-	if half, ok := to.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite()
+	to.Close()
+	from.Close()
+	for range line {
 	}
-	io.Copy(io.Discard, from)
 }

@@ -372,7 +372,7 @@ class ClusterOptions(Connection, frozen=True, kw_only=True):
         help="Progress as text for people, or as one JSON event per line for programs.",
     )
     concurrency: int = setting(
-        default=16, metavar="N", type=click.IntRange(1, 256), help="Number of parallel writes."
+        default=32, metavar="N", type=click.IntRange(1, 256), help="Number of parallel writes."
     )
 
 

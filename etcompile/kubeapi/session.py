@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
@@ -39,6 +39,10 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 """A warning of the API server (RFC 7234 5.5.7)."""
 _MOST_WARNINGS = 100
+
+# A thousand requests of a rollout have the same query, and few dates.
+_encoded = lru_cache(64)(urlencode)
+_parsed = lru_cache(4)(parsedate_to_datetime)
 
 
 class Retries(Struct, frozen=True):
@@ -156,7 +160,7 @@ class Session:
         """The answer, below 400, and its body."""
         url = quote(path, safe="/:~")
         if query:
-            url = f"{url}?{urlencode(query)}"
+            url = f"{url}?{_encoded(tuple(query.items()))}"
         headers["User-Agent"] = _AGENT
         request = f"{method} {path}"
         attempt, uncertain, renewed = 0, False, False
@@ -258,7 +262,7 @@ class ServerClock:
     def observe(self, date: str, sent: float) -> None:
         """Learns from the header `Date` of an answer, and when it was requested, by `steady`."""
         try:
-            seconds = parsedate_to_datetime(date).timestamp()
+            seconds = _parsed(date).timestamp()
         except (TypeError, ValueError):
             return
         # The date was written between request and answer, and lacks up to a second.

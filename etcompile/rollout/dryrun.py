@@ -18,9 +18,10 @@ those of the waits (`denied`).
 
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from msgspec import structs
@@ -464,7 +465,8 @@ class Policies:
     def tests(self, ref: ObjectRef, operation: str) -> set[str]:
         """Return what is tested, as text, when an object of this kind is written."""
         if self._rules is None:
-            self._rules = [*self._read()]
+            with ThreadPoolExecutor(len(_POLICIES)) as pool:
+                self._rules = [*chain.from_iterable(pool.map(self._read, _POLICIES))]
         resource = self._cluster.resource(ref.api_version, ref.kind).plural
         about = (
             ("apiGroups", {"*", ref.group}),
@@ -477,24 +479,22 @@ class Policies:
             if all(rule.get(key) is None or not known.isdisjoint(rule[key]) for key, known in about)
         }
 
-    def _read(self) -> Iterator[tuple[Mapping[str, Any], str]]:
-        for kind in _POLICIES:
-            try:
-                resource = self._cluster.served(_GROUP, kind)
-                policies = self._cluster.list(resource, None).items if resource else ()
-            except ClusterError as error:
-                if error.status not in (403, 404):
-                    raise
-                yield {}, UNKNOWN
-                return
-            for policy in policies:
-                spec = policy.get("spec") or {}
-                constraints = spec.get("matchConstraints") or {}
-                selected = {**constraints, "namespaceSelector": None}
-                cel = [each.get("expression") for part in _CEL for each in spec.get(part) or ()]
-                test = f"{selected} {cel} {spec.get('mutations')}"
-                for rule in constraints.get("resourceRules") or ():
-                    yield rule, test
-                for webhook in policy.get("webhooks") or ():
-                    for rule in webhook.get("rules") or ():
-                        yield rule, UNKNOWN
+    def _read(self, kind: str) -> list[tuple[Mapping[str, Any], str]]:
+        try:
+            resource = self._cluster.served(_GROUP, kind)
+            policies = self._cluster.list(resource, None).items if resource else ()
+        except ClusterError as error:
+            if error.status not in (403, 404):
+                raise
+            return [({}, UNKNOWN)]
+        rules: list[tuple[Mapping[str, Any], str]] = []
+        for policy in policies:
+            spec = policy.get("spec") or {}
+            constraints = spec.get("matchConstraints") or {}
+            selected = {**constraints, "namespaceSelector": None}
+            cel = [each.get("expression") for part in _CEL for each in spec.get(part) or ()]
+            test = f"{selected} {cel} {spec.get('mutations')}"
+            rules += ((rule, test) for rule in constraints.get("resourceRules") or ())
+            for webhook in policy.get("webhooks") or ():
+                rules += ((rule, UNKNOWN) for rule in webhook.get("rules") or ())
+        return rules

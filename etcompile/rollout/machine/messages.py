@@ -49,7 +49,7 @@ class Choices(Struct, frozen=True):
     wait: Literal["ready", "complete", "none"] = "ready"
     timeout: float | None = None
     drain: float | None = None
-    concurrency: int = 16
+    concurrency: int = 32
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
