@@ -159,7 +159,7 @@ def delayed(folder: Path, server: str, milliseconds: float) -> Iterator[str]:
     source = Path(__file__).with_name("delay.go")
     subprocess.run([go(), "build", "-o", program, source], check=True)
     address = server.removeprefix("https://")
-    command = [program, address, f"{milliseconds / 2}ms"]
+    command = [str(program), address, f"{milliseconds / 2}ms"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -202,10 +202,10 @@ def figures(bench: Bench, workers: int, many: int, rounds: int, away: float) -> 
             ]
     if many:
         # Each changed Pod is tried: what would an update make of it.
-        changed, rendered = bench.job(workers, "horovod/horovod:0.28.2")
         mine = bench.namespace(bench.plane.server)
         bench.ours(mine, "apply", spec, "--wait", "none")
-        ours = bench.ours(mine, "diff", changed, codes=(1,))
+        spec, rendered = bench.job(workers, "horovod/horovod:0.28.2")
+        ours = bench.ours(mine, "diff", spec, codes=(1,))
         theirs = bench.theirs(mine, *KUBECTL_DIFF, rendered, codes=(0, 1))
         title = f"diff of {2 * workers:,} objects, {workers:,} Pods changed"
         rows.append(Row(title, ours, theirs, "≤ 1"))
