@@ -208,7 +208,7 @@ def lines(hosts: HostsRecord) -> set[str]:
         max_size=12,
     ),
 )
-def test_each_failure_is_counted_once_whoever_watches(
+def test_any_failure_is_counted_once_though_the_watcher_dies(
     kind: str, script: list[tuple[Any, ...]]
 ) -> None:
     world = Checked(JOBS[kind])

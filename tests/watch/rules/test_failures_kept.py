@@ -25,7 +25,7 @@ def fails(world: World, name: str, code: int = 1, **facts: Any) -> None:
     world.fail(name, code, failures=(told,))
 
 
-def test_a_failure_is_written_down_before_its_pod_is_deleted() -> None:
+def test_failure_is_recorded_before_its_pod_is_deleted() -> None:
     world = together()
     fails(world, "mnist-worker-1", tail="step 7\nValueError: bad shape")
     world.settle()
@@ -44,7 +44,7 @@ def test_a_failure_is_written_down_before_its_pod_is_deleted() -> None:
     assert world.failures == (kept,)
 
 
-def test_events_and_the_record_say_what_why_says() -> None:
+def test_events_and_record_explain_a_failure_as_why_does() -> None:
     document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3})
     alone, gang = World(document), together()
     for world in (alone, gang):
@@ -59,7 +59,7 @@ def test_events_and_the_record_say_what_why_says() -> None:
     assert alone.told("PodReplaced")[1].message.startswith("ended with exit code 3: recreating")
 
 
-def test_what_is_told_late_is_of_the_attempt_that_it_ended() -> None:
+def test_failure_reported_late_belongs_to_the_attempt_that_it_ended() -> None:
     world = together()
     fails(world, "mnist-worker-0", tail=LOST)
     world.settle()
@@ -84,7 +84,7 @@ def test_what_is_told_late_is_of_the_attempt_that_it_ended() -> None:
     }
 
 
-def test_a_pod_that_somebody_deletes_says_so() -> None:
+def test_deleted_pod_is_recorded_as_deleted() -> None:
     world = together()
     world.delete("mnist-worker-1")
     world.wait(30)
@@ -93,7 +93,7 @@ def test_a_pod_that_somebody_deletes_says_so() -> None:
     assert (kept.pod, kept.cause.name) == ("mnist-worker-1", "Deleted")
 
 
-def test_the_log_outlives_the_run_and_ends_with_it() -> None:
+def test_recorded_failures_stay_until_another_run_begins() -> None:
     world = together()
     for _ in range(20):
         if world.record.ended:

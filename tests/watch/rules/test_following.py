@@ -93,7 +93,7 @@ CASES = [(job, loss, mark) for job, marks in ROWS for loss, mark in zip(LOSSES, 
 
 
 @pytest.mark.parametrize(("job", "loss", "mark"), CASES)
-def test_a_lost_worker_is_followed_as_the_table_of_exit_codes_says(
+def test_lost_worker_is_followed_as_the_table_of_exit_codes_says(
     job: str, loss: str, mark: str
 ) -> None:
     world = World(JOBS[job])
@@ -114,9 +114,7 @@ def test_a_lost_worker_is_followed_as_the_table_of_exit_codes_says(
 
 
 @pytest.mark.parametrize(("loss", "counted"), [("exit 1", True), ("exit 137", False)])
-def test_a_rank_is_followed_as_often_as_the_job_says_and_whoever_was_killed_does_not_count(
-    loss: str, counted: bool
-) -> None:
+def test_rank_is_followed_up_to_its_limit_and_kills_do_not_count(loss: str, counted: bool) -> None:
     world = World(servers("Always"))
     for number in range(2, 12):
         name = WORKER if number == 2 else named(number - 1)
@@ -129,7 +127,7 @@ def test_a_rank_is_followed_as_often_as_the_job_says_and_whoever_was_killed_does
 
 
 @pytest.mark.parametrize(("given", "most"), [(None, 3), (0, 0), (1, 1), (9, 5)])
-def test_restart_count_is_the_limit_and_five_is_the_most(given: int | None, most: int) -> None:
+def test_limit_of_followers_is_restart_count_and_five_at_most(given: int | None, most: int) -> None:
     worker = {} if given is None else {"restartCount": given}
     world = World(torch("1:12", 12, **worker))
     name = WORKER
@@ -144,7 +142,7 @@ def test_restart_count_is_the_limit_and_five_is_the_most(given: int | None, most
     assert world.record.phase == "Running", "eleven others are more than the least"
 
 
-def test_no_more_pods_may_fail_in_all_than_the_job_has_workers() -> None:
+def test_run_fails_when_more_pods_failed_than_the_job_has_workers() -> None:
     world = World(torch())
     for name in (named(0), named(1), named(2)):
         world.fail(name, 137)
@@ -156,7 +154,7 @@ def test_no_more_pods_may_fail_in_all_than_the_job_has_workers() -> None:
     assert len(world.followers) == 3
 
 
-def test_deletions_and_evictions_are_nobodys_fault() -> None:
+def test_deletions_and_evictions_count_towards_no_limit() -> None:
     world = World(torch())
     for number in range(4, 16):
         name = WORKER if number == 4 else named(number - 1)
@@ -169,7 +167,7 @@ def test_deletions_and_evictions_are_nobodys_fault() -> None:
 # Numbers -----------------------------------------------------------------------------------------
 
 
-def test_numbers_begin_where_scaling_in_git_ends() -> None:
+def test_numbers_of_followers_begin_after_the_largest_declared_scale() -> None:
     world = World(torch("2:8", 3))
     world.fail(WORKER, 1)
     world.fail(named(2), 1)
@@ -180,7 +178,7 @@ def test_numbers_begin_where_scaling_in_git_ends() -> None:
     ]
 
 
-def test_a_number_is_given_once_although_its_pod_is_long_gone() -> None:
+def test_number_of_a_follower_that_is_gone_is_not_used_again() -> None:
     world = World(torch())
     for number in range(4, 8):
         name = WORKER if number == 4 else named(number - 1)
@@ -190,7 +188,7 @@ def test_a_number_is_given_once_although_its_pod_is_long_gone() -> None:
         assert max(world.followers) == named(number)
 
 
-def test_a_lost_run_record_brings_nobody_twice() -> None:
+def test_lost_run_record_creates_no_second_follower() -> None:
     world = World(torch())
     world.fail(WORKER, 1)
     world.wait(10)
@@ -204,7 +202,7 @@ def test_a_lost_run_record_brings_nobody_twice() -> None:
     assert world.followers == {named(4), named(5)}
 
 
-def test_the_decision_outlives_a_watcher_that_dies_after_writing_it_down() -> None:
+def test_recorded_follower_is_created_by_the_next_watcher() -> None:
     world = World(torch())
     world.fail(WORKER, 1)
     world.settle(until=lambda action: isinstance(action, CreatePod))
@@ -217,7 +215,7 @@ def test_the_decision_outlives_a_watcher_that_dies_after_writing_it_down() -> No
 # Two of one rank ---------------------------------------------------------------------------------
 
 
-def test_nobody_follows_while_the_one_before_may_still_be_at_work() -> None:
+def test_terminating_worker_is_not_followed_before_its_grace_period_ends() -> None:
     world = World(torch())
     world.change(WORKER, deleting=True, due=world.now + 30)
     world.wait(25, ready=False)
@@ -227,7 +225,7 @@ def test_nobody_follows_while_the_one_before_may_still_be_at_work() -> None:
     assert world.followers == {named(4)}
 
 
-def test_who_is_on_a_dead_node_is_followed_once_it_should_have_gone() -> None:
+def test_worker_on_a_dead_node_is_followed_after_its_grace_period() -> None:
     world = World(torch())
     world.change(WORKER, deleting=True, due=world.now + 30)
     world.wait(60, ready=False)
@@ -235,7 +233,7 @@ def test_who_is_on_a_dead_node_is_followed_once_it_should_have_gone() -> None:
     assert world.pods[WORKER].deleting
 
 
-def test_under_git_a_deleted_worker_comes_back_under_its_own_name() -> None:
+def test_deleted_worker_synced_from_git_comes_back_under_its_name() -> None:
     world = World(torch(), git=True)
     world.delete(WORKER)
     world.wait(30)
@@ -244,7 +242,7 @@ def test_under_git_a_deleted_worker_comes_back_under_its_own_name() -> None:
     assert world.record.replica(("worker", 1)).history == RestartHistory(relaunches=1)
 
 
-def test_under_git_a_failed_worker_stays_and_a_follower_stands_beside_it() -> None:
+def test_failed_worker_synced_from_git_stays_and_is_followed() -> None:
     world = World(torch(), git=True)
     world.fail(WORKER, 1)
     for _ in range(5):
@@ -256,7 +254,7 @@ def test_under_git_a_failed_worker_stays_and_a_follower_stands_beside_it() -> No
     assert world.deleted == []
 
 
-def test_when_the_declared_worker_is_back_the_one_that_followed_it_leaves() -> None:
+def test_follower_leaves_when_the_declared_worker_is_back() -> None:
     world = World(torch(), git=True)
     world.fail(WORKER, 1)
     world.wait(10)
@@ -274,7 +272,7 @@ def test_when_the_declared_worker_is_back_the_one_that_followed_it_leaves() -> N
     assert world.pods[named(5)].rank == 1, "and numbers are not given twice"
 
 
-def test_a_follower_makes_room_for_a_declared_worker_with_its_number() -> None:
+def test_follower_is_followed_if_git_declares_a_worker_with_its_number() -> None:
     job = torch()
     world = World(job, git=True)
     world.fail(WORKER, 1)
@@ -293,7 +291,7 @@ def test_a_follower_makes_room_for_a_declared_worker_with_its_number() -> None:
 
 
 @pytest.mark.parametrize("git", [True, False])
-def test_a_moved_worker_leaves_when_the_one_that_takes_its_rank_is_there(git: bool) -> None:
+def test_moved_worker_leaves_when_the_pod_with_its_rank_is_there(git: bool) -> None:
     job = torch("2:8", 3)
     world = World(job, git=git)
     plan = scale_plan(migratePods=[{"name": WORKER, "resource": {"memory": "2Gi"}}])
@@ -308,7 +306,7 @@ def test_a_moved_worker_leaves_when_the_one_that_takes_its_rank_is_there(git: bo
 
 
 @pytest.mark.parametrize("git", [True, False])
-def test_scaling_in_takes_followers_of_the_rank_along(git: bool) -> None:
+def test_scale_in_removes_followers_of_the_rank_too(git: bool) -> None:
     job = torch("2:4")
     world = World(job, git=git)
     world.fail(named(3), 1)
@@ -325,7 +323,7 @@ def test_scaling_in_takes_followers_of_the_rank_along(git: bool) -> None:
 # The end -----------------------------------------------------------------------------------------
 
 
-def test_a_run_has_succeeded_when_all_ranks_have_whoever_holds_them() -> None:
+def test_run_succeeds_when_all_ranks_did_followers_included() -> None:
     world = World(torch())
     world.fail(WORKER, 1)
     world.wait(10)
@@ -339,7 +337,7 @@ def test_a_run_has_succeeded_when_all_ranks_have_whoever_holds_them() -> None:
     assert world.deleted == []
 
 
-def test_as_many_as_meet_are_enough_when_others_can_not_be_followed() -> None:
+def test_run_succeeds_with_the_least_nodes_if_others_are_not_followed() -> None:
     world = World(torch())
     LOSSES["OOMKilled"](world, WORKER)
     world.settle()
@@ -350,7 +348,7 @@ def test_as_many_as_meet_are_enough_when_others_can_not_be_followed() -> None:
     assert world.record.phase == "Succeeded"
 
 
-def test_a_run_fails_with_fewer_than_meet() -> None:
+def test_run_fails_with_fewer_nodes_than_the_least() -> None:
     world = World(torch())
     LOSSES["OOMKilled"](world, WORKER)
     world.settle()
@@ -360,7 +358,7 @@ def test_a_run_fails_with_fewer_than_meet() -> None:
     assert world.record.phase == "Failed"
 
 
-def test_once_a_worker_is_done_nobody_joins_any_more() -> None:
+def test_no_worker_is_followed_after_one_succeeded() -> None:
     world = World(torch())
     world.succeed(named(0))
     world.settle()
@@ -373,7 +371,7 @@ def test_once_a_worker_is_done_nobody_joins_any_more() -> None:
     assert world.record.phase == "Succeeded", "three of four, and three are enough"
 
 
-def test_a_failed_run_ends_who_still_works_and_keeps_what_has_ended() -> None:
+def test_failed_run_ends_running_workers_and_leaves_ended_ones() -> None:
     for git in (True, False):
         world = World(torch("4:4"), git=git)
         world.fail(WORKER, 247)
@@ -385,7 +383,7 @@ def test_a_failed_run_ends_who_still_works_and_keeps_what_has_ended() -> None:
         assert MASTER in world.pods, "it ends by the done marker"
 
 
-def test_a_lost_master_comes_back_as_itself_and_fails_nothing() -> None:
+def test_lost_master_is_recreated_under_its_name() -> None:
     for loss in ("deleted", "erased", "evicted"):
         world = World(torch())
         before = world.pods[MASTER].uid
@@ -420,7 +418,7 @@ def waiting(job: dict[str, Any], running: int, **options: Any) -> World:
         ("-1", 0, False),
     ],
 )
-def test_a_worker_that_never_starts_fails_the_run(
+def test_worker_that_never_starts_fails_the_run_as_its_strategy_says(
     strategy: str | None, running: int, ends: bool
 ) -> None:
     given = {"pending_fail_strategy": strategy} if strategy else {}
@@ -429,7 +427,7 @@ def test_a_worker_that_never_starts_fails_the_run(
     assert not ends or world.record.reason == "PendingTimeout"
 
 
-def test_in_the_queue_of_a_gang_scheduler_a_worker_may_wait() -> None:
+def test_worker_in_the_queue_of_a_gang_scheduler_may_wait() -> None:
     world = waiting(torch(), 0, settings=Settings(gang="volcano"))
     assert not world.record.ended
 
@@ -445,7 +443,7 @@ def silent(**options: Any) -> World:
 
 
 @pytest.mark.parametrize("git", [True, False])
-def test_who_is_silent_for_too_long_is_ended_and_followed(git: bool) -> None:
+def test_worker_silent_for_too_long_is_ended_and_followed(git: bool) -> None:
     world = silent(git=git)
     before = world.pods[WORKER].uid
     world.wait(SILENT - 1)
@@ -459,7 +457,7 @@ def test_who_is_silent_for_too_long_is_ended_and_followed(git: bool) -> None:
     assert world.deleted == []
 
 
-def test_whose_log_can_not_be_read_is_left_alone() -> None:
+def test_worker_whose_log_cannot_be_read_is_not_ended() -> None:
     world = silent()
     world.words[WORKER] = None
     world.wait(10 * SILENT)
@@ -467,7 +465,7 @@ def test_whose_log_can_not_be_read_is_left_alone() -> None:
     assert len(world.of(ReadLog)) < 1000
 
 
-def test_who_speaks_now_and_then_is_asked_no_more_often_than_that() -> None:
+def test_log_of_a_worker_is_read_no_more_often_than_needed() -> None:
     world = World(torch(annotations={"etcompile.dev/stuck-after": "1800"}))
     world.done.clear()
     for _ in range(20):
@@ -477,7 +475,7 @@ def test_who_speaks_now_and_then_is_asked_no_more_often_than_that() -> None:
     assert len(world.of(ReadLog)) <= 4 * 20
 
 
-def test_nobody_is_followed_for_ever_for_its_silence() -> None:
+def test_silent_worker_is_followed_only_up_to_its_limit() -> None:
     world = silent()
     world.wait(20 * SILENT)
     assert world.record.phase in ("Running", "Failed")
@@ -488,7 +486,7 @@ def test_nobody_is_followed_for_ever_for_its_silence() -> None:
 # Memory ------------------------------------------------------------------------------------------
 
 
-def test_without_a_master_who_ran_out_of_memory_is_followed_with_more() -> None:
+def test_worker_out_of_memory_without_a_master_is_followed_with_more() -> None:
     world = World(servers())
     name, sizes = WORKER, []
     for _ in range(3):
@@ -503,7 +501,7 @@ def test_without_a_master_who_ran_out_of_memory_is_followed_with_more() -> None:
     assert sizes == ["8192Mi", "16384Mi", "24576Mi"]
 
 
-def test_nobody_gets_more_memory_than_upstream_would_give() -> None:
+def test_worker_at_the_largest_memory_is_not_followed() -> None:
     memory = {"requests": {"memory": "64Gi"}}
     worker = dlrover_type(3, command=["python", "train.py"], resources=memory)
     world = World(servers(worker=worker))
@@ -605,7 +603,7 @@ def operate(world: Watched, operation: tuple[Any, ...]) -> None:
     ],
 )
 @given(git=st.booleans(), script=st.lists(st.tuples(OPERATIONS, st.booleans()), max_size=14))
-def test_whatever_happens_each_rank_ends_up_with_one_pod_or_the_run_has_a_verdict(
+def test_any_faults_leave_each_rank_with_one_pod_or_the_run_with_a_verdict(
     git: bool, script: list[tuple[tuple[Any, ...], bool]]
 ) -> None:
     world = Watched(torch("2:5", 3), git=git)

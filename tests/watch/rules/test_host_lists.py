@@ -30,7 +30,7 @@ def hostfile(world: World) -> list[str]:
     return world.hosts.data["hostfile"].splitlines()
 
 
-def test_nothing_is_written_before_all_are_there_or_the_launcher_asks() -> None:
+def test_list_is_first_written_when_all_workers_are_ready() -> None:
     world = et_world(start=False)
     world.sync()
     world.get_ready("mnist-worker-0", "mnist-worker-1")
@@ -41,7 +41,7 @@ def test_nothing_is_written_before_all_are_there_or_the_launcher_asks() -> None:
     assert hostfile(world) == ["mnist-worker-0:1", "mnist-worker-1:1", "mnist-worker-2:1"]
 
 
-def test_a_launcher_that_starts_is_touched_once() -> None:
+def test_launcher_that_starts_is_touched_once() -> None:
     world = et_world(start=False)
     world.sync()
     world.get_ready()
@@ -54,7 +54,7 @@ def test_a_launcher_that_starts_is_touched_once() -> None:
     assert len(world.patched("touch")) == 1
 
 
-def test_lists_are_whole_lines_in_natural_order() -> None:
+def test_list_has_whole_lines_in_natural_order() -> None:
     world = et_world(12)
     assert [line.split(":")[0] for line in hostfile(world)] == [
         f"mnist-worker-{index}" for index in range(12)
@@ -63,7 +63,7 @@ def test_lists_are_whole_lines_in_natural_order() -> None:
     assert all(text.endswith("\n") and "\n\n" not in text for text in world.hosts.data.values())
 
 
-def test_every_live_list_follows_deepspeeds_too() -> None:
+def test_list_of_deepspeed_changes_with_the_others() -> None:
     world = et_world(policy="Never")
     world.fail("mnist-worker-1")
     world.settle()
@@ -74,7 +74,7 @@ def test_every_live_list_follows_deepspeeds_too() -> None:
 
 
 @pytest.mark.parametrize("change", [{"ready": False}, {"deleting": True}])
-def test_a_host_leaves_the_list_as_soon_as_it_is_not_ready_or_told_to_go(
+def test_host_leaves_the_list_when_it_is_unready_or_terminating(
     change: dict[str, Any],
 ) -> None:
     world = et_world()
@@ -83,7 +83,7 @@ def test_a_host_leaves_the_list_as_soon_as_it_is_not_ready_or_told_to_go(
     assert world.listed == ["mnist-worker-0", "mnist-worker-2"]
 
 
-def test_the_launcher_is_touched_after_each_change_and_only_then() -> None:
+def test_launcher_is_touched_after_each_change_and_only_then() -> None:
     world = et_world()
     world.change("mnist-worker-1", ready=False)
     world.settle()
@@ -95,7 +95,7 @@ def test_the_launcher_is_touched_after_each_change_and_only_then() -> None:
     assert world.pods["mnist-launcher"].touched != touched
 
 
-def test_a_touch_that_got_lost_is_done_by_the_next_watcher() -> None:
+def test_lost_touch_is_repeated_by_the_next_watcher() -> None:
     world = et_world()
     world.change("mnist-worker-1", ready=False)
     world.settle(until=lambda action: getattr(action, "what", "") == "touch")
@@ -104,7 +104,7 @@ def test_a_touch_that_got_lost_is_done_by_the_next_watcher() -> None:
     assert len(world.patched("touch")) == 1
 
 
-def test_a_launcher_is_touched_whatever_the_clocks_say() -> None:
+def test_launcher_is_touched_though_its_clock_is_ahead() -> None:
     """The times of Pods are the API server's, and that of the list is the watcher's."""
     world = et_world()
     world.change("mnist-launcher", created=world.now + 60, touched="")
@@ -113,7 +113,7 @@ def test_a_launcher_is_touched_whatever_the_clocks_say() -> None:
     assert [type(one) for one in world.done] == [WriteHosts, PatchPod]
 
 
-def test_nothing_is_written_while_nothing_changes() -> None:
+def test_list_is_not_written_while_nothing_changes() -> None:
     world = et_world()
     for _ in range(5):
         world.wait(600)
@@ -121,7 +121,7 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     assert world.done == []
 
 
-def test_the_list_is_never_emptied() -> None:
+def test_list_is_never_emptied() -> None:
     world = et_world(policy="Never")
     for index in range(3):
         world.change(f"mnist-worker-{index}", ready=False)
@@ -133,7 +133,7 @@ def test_the_list_is_never_emptied() -> None:
     assert len(world.listed) == 3
 
 
-def test_a_list_of_new_hosts_keeps_an_old_one_for_a_moment() -> None:
+def test_list_of_new_hosts_contains_an_old_one_for_a_moment() -> None:
     world = et_world(2)
     before = set(hostfile(world))
     for index in range(2):
@@ -157,7 +157,7 @@ def unready(world: World, *indexes: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_hosts_come_and_go_and_no_list_is_old_or_all_new(seed: int) -> None:
+def test_flapping_hosts_make_no_list_that_is_outdated_or_all_new(seed: int) -> None:
     overlap = Timeouts().overlap
     chance = random.Random(seed)
     world = et_world(4)
@@ -178,7 +178,7 @@ def test_hosts_come_and_go_and_no_list_is_old_or_all_new(seed: int) -> None:
             assert before & after or written >= outdated + overlap
 
 
-def test_one_list_without_hosts_keeps_no_dead_host_in_another() -> None:
+def test_empty_list_does_not_hold_a_dead_host_in_another_list() -> None:
     """A launcher that is listed too is not Ready before its workers are."""
     world = World(mpi_job(elastic=False))
     world.change("mnist-worker-1", ready=False)
@@ -186,7 +186,7 @@ def test_one_list_without_hosts_keeps_no_dead_host_in_another() -> None:
     assert all("mnist-worker-1" not in text for text in world.hosts.data.values())
 
 
-def test_who_is_gone_is_not_listed_for_a_launcher_that_is_yet_to_start() -> None:
+def test_dead_host_is_not_listed_for_a_launcher_that_has_not_started() -> None:
     job = training_job(replicas=3)
     worker(job)["restartPolicy"] = "Never"
     job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = "Always"
@@ -198,7 +198,7 @@ def test_who_is_gone_is_not_listed_for_a_launcher_that_is_yet_to_start() -> None
     assert world.listed == ["mnist-worker-0", "mnist-worker-2"]
 
 
-def test_horovod_meets_a_replacement_under_another_name_of_the_same_pod() -> None:
+def test_replacement_is_listed_for_horovod_under_another_name() -> None:
     world = et_world()
     names = []
     for _ in range(7):
@@ -217,7 +217,7 @@ def test_horovod_meets_a_replacement_under_another_name_of_the_same_pod() -> Non
     assert sorted(world.pods) == sorted(world.declared)
 
 
-def test_a_new_launcher_knows_of_no_failure() -> None:
+def test_new_launcher_gets_the_first_names_again() -> None:
     job = training_job()
     worker(job)["restartPolicy"] = "Always"
     job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = "Always"
@@ -230,7 +230,7 @@ def test_a_new_launcher_knows_of_no_failure() -> None:
     assert hostfile(world) == ["mnist-worker-0:1", "mnist-worker-1:1"]
 
 
-def test_a_launcher_that_forgives_meets_the_same_names() -> None:
+def test_replacement_is_listed_under_its_name_if_the_launcher_allows() -> None:
     world = World(mpi_job(elastic=False))
     world.delete("mnist-worker-1")
     world.wait(60)
@@ -238,14 +238,14 @@ def test_a_launcher_that_forgives_meets_the_same_names() -> None:
     assert world.hosts.data["hosts"] == "mnist-worker-0:1\nmnist-worker-1:1\n"
 
 
-def test_hosts_behind_one_service_are_named_with_it() -> None:
+def test_hosts_of_a_shared_service_are_named_with_it() -> None:
     world = et_world(2, settings=Settings(services="shared"))
     world.fail("mnist-worker-1")
     world.wait(60)
     assert hostfile(world)[1] == "mnist-worker-1.mnist:1"
 
 
-def test_the_mpi_operators_hosts_keep_their_domain() -> None:
+def test_hosts_of_the_mpi_operator_have_their_domain() -> None:
     world = World(mpi_job(elastic=True, version="v2beta1"))
     world.change("mnist-worker-1", ready=False)
     world.settle()
@@ -257,7 +257,7 @@ def test_the_mpi_operators_hosts_keep_their_domain() -> None:
     )
 
 
-def test_the_hosts_of_a_trainjob_are_named_with_their_service_whoever_comes_back() -> None:
+def test_hosts_of_a_trainjob_are_named_with_their_service() -> None:
     annotations = {"etcompile.dev/nnodes": "2:4"}
     given = train_job(trainer={"numNodes": 3, "command": ["horovodrun", *DISCOVERS, "t"]})
     given["metadata"]["annotations"] = annotations
@@ -273,7 +273,7 @@ def test_the_hosts_of_a_trainjob_are_named_with_their_service_whoever_comes_back
     assert world.hosts.data["hostfile"].splitlines()[1] == "t-node-0-1.t.ml slots=1"
 
 
-def test_a_job_without_live_lists_has_none_written() -> None:
+def test_job_without_live_lists_gets_none() -> None:
     world = World(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
     world.fail("mnist-worker-0")
     world.wait(60)
@@ -306,9 +306,7 @@ def of_workers(kind: str, workers: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("kind", ["TrainingJob", "TrainJob", "v1", "v2beta1"])
-def test_a_launcher_is_touched_once_for_each_change_that_is_applied(
-    kind: str, restarted: bool
-) -> None:
+def test_launcher_is_touched_once_for_each_applied_scale(kind: str, restarted: bool) -> None:
     """The list from Git is then the same as the live one, and was not when the launcher started."""
     world = World(*of_workers(kind, 3))
     if kind == "v2beta1":  # its launcher is made by a Job of Kubernetes
@@ -333,7 +331,7 @@ def test_a_launcher_is_touched_once_for_each_change_that_is_applied(
 
 
 @pytest.mark.parametrize("git", [False, True])
-def test_a_scale_in_leaves_the_list_first(git: bool) -> None:
+def test_scaled_in_worker_leaves_the_list_first(git: bool) -> None:
     world = et_world(git=git)
     rescaled(world, scale_in("less", 1))
     world.settle()
@@ -341,7 +339,7 @@ def test_a_scale_in_leaves_the_list_first(git: bool) -> None:
     assert "mnist-worker-2" in world.pods
 
 
-def test_a_scaled_in_worker_that_git_declared_is_its_tools_to_remove() -> None:
+def test_scaled_in_worker_synced_from_git_is_left_to_its_tool() -> None:
     world = et_world(git=True)
     rescaled(world, scale_in("less", 1))
     world.wait(600)
@@ -351,7 +349,7 @@ def test_a_scaled_in_worker_that_git_declared_is_its_tools_to_remove() -> None:
     assert sorted(world.pods) == ["mnist-launcher", "mnist-worker-0", "mnist-worker-1"]
 
 
-def test_a_scaled_in_worker_is_not_brought_back() -> None:
+def test_scaled_in_worker_that_fails_is_not_recreated() -> None:
     world = et_world()
     rescaled(world, scale_in("less", 1))
     world.fail("mnist-worker-2")
@@ -359,7 +357,7 @@ def test_a_scaled_in_worker_is_not_brought_back() -> None:
     assert "mnist-worker-2" not in world.pods
 
 
-def test_new_workers_are_listed_when_they_are_ready_and_not_made_by_the_watcher() -> None:
+def test_new_workers_are_listed_when_ready_and_not_created_by_the_watcher() -> None:
     world = et_world()
     rescaled(world, scale_out("more", 2))
     world.wait(600)
@@ -373,7 +371,7 @@ def test_new_workers_are_listed_when_they_are_ready_and_not_made_by_the_watcher(
     assert len(world.listed) == 4
 
 
-def test_a_worker_that_is_made_before_the_job_tells_of_it_is_not_one_that_leaves() -> None:
+def test_worker_created_before_its_config_map_changes_does_not_leave() -> None:
     """As `etcompile apply` scales out: however long the new Pod takes to become Ready."""
     world = et_world()
     rescaled(world)
@@ -398,7 +396,7 @@ def test_a_worker_that_is_made_before_the_job_tells_of_it_is_not_one_that_leaves
     assert "mnist-worker-3" not in world.pods
 
 
-def test_the_number_of_a_scaled_in_worker_can_be_used_again() -> None:
+def test_number_of_a_scaled_in_worker_can_be_used_again() -> None:
     world = et_world()
     rescaled(world, scale_in("less", 1))
     world.wait(600)
@@ -409,7 +407,7 @@ def test_the_number_of_a_scaled_in_worker_can_be_used_again() -> None:
 
 
 @pytest.mark.parametrize("out", [0, 60], ids=["at once", "after its loss was written down"])
-def test_a_pod_that_was_taken_out_and_put_back_counts_again(out: int) -> None:
+def test_pod_whose_label_is_removed_and_restored_is_supervised_again(out: int) -> None:
     world = et_world(2, "OnFailure")
     world.wait(30)
     pod = world.pods["mnist-worker-1"]

@@ -35,7 +35,7 @@ def forced(world: World) -> list[str]:
 # Nodes that do not answer -----------------------------------------------------------------------
 
 
-def test_a_pod_of_a_silent_node_goes_by_force_when_its_time_is_over() -> None:
+def test_pod_of_a_silent_node_is_deleted_by_force_after_its_time() -> None:
     world = job(**{LOST: "300"})
     falls_silent(world, "mnist-worker-1")
     world.wait(299, ready=False)
@@ -55,7 +55,7 @@ def test_a_pod_of_a_silent_node_goes_by_force_when_its_time_is_over() -> None:
     assert (kept.pod, kept.reason) == ("mnist-worker-1", "NodeLost")
 
 
-def test_one_that_answers_again_in_time_keeps_its_pod() -> None:
+def test_node_that_answers_again_in_time_does_not_lose_its_pod() -> None:
     world = job(**{LOST: "300"})
     falls_silent(world, "mnist-worker-1")
     world.wait(200, ready=False)
@@ -64,7 +64,7 @@ def test_one_that_answers_again_in_time_keeps_its_pod() -> None:
     assert not world.of(DeletePod)
 
 
-def test_a_pod_that_was_evicted_from_a_silent_node_goes_too() -> None:
+def test_pod_evicted_from_a_silent_node_is_deleted_by_force_too() -> None:
     world = job(**{LOST: "60"})
     # It was not Ready when its node fell silent, so only its deletion tells.
     world.change(
@@ -83,14 +83,14 @@ def test_a_pod_that_was_evicted_from_a_silent_node_goes_too() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_what_only_a_finalizer_keeps_is_not_forced(phase: str) -> None:
+def test_ended_pod_with_a_finalizer_is_not_deleted_by_force(phase: str) -> None:
     world = job(**{LOST: "60"})
     world.change("mnist-worker-0", phase=phase, ready=False, deleting=True, due=world.now)
     world.wait(600, ready=False)
     assert not forced(world)
 
 
-def test_without_being_asked_for_nothing_is_forced() -> None:
+def test_pod_of_a_silent_node_stays_without_the_annotation() -> None:
     world = job()
     falls_silent(world, "mnist-worker-1")
     world.change("mnist-worker-1", deleting=True, due=world.now + 30, deletion_requested=world.now)
@@ -99,7 +99,7 @@ def test_without_being_asked_for_nothing_is_forced() -> None:
     assert world.told("PodUnreachable")
 
 
-def test_pods_of_a_run_that_is_over_are_only_forced_when_they_go() -> None:
+def test_pods_of_an_ended_run_are_only_forced_while_terminating() -> None:
     world = job(**{LOST: "60"})
     falls_silent(world, "mnist-worker-1")
     world.succeed("mnist-master-0")
@@ -110,7 +110,7 @@ def test_pods_of_a_run_that_is_over_are_only_forced_when_they_go() -> None:
     assert set(forced(world)) <= deleted
 
 
-def test_a_watcher_that_dies_before_any_action_changes_nothing_about_it() -> None:
+def test_forced_deletion_survives_a_watcher_that_dies_before_any_action() -> None:
     for count in range(1, 12):
         world = job(**{LOST: "60"})
         old = world.pods["mnist-worker-2"].uid
@@ -140,7 +140,7 @@ def avoided(world: World) -> list[tuple[str, ...]]:
     return [one.away_from for one in world.done if isinstance(one, CreatePod)]
 
 
-def test_a_node_that_failed_twice_is_avoided_from_then_on() -> None:
+def test_node_that_failed_twice_is_avoided_afterwards() -> None:
     world = job(**{AVOID: "2"})
     fails(world, "mnist-worker-0", "bad")
     world.wait(30)
@@ -160,7 +160,7 @@ def test_a_node_that_failed_twice_is_avoided_from_then_on() -> None:
     assert len(world.told("NodeAvoided")) == 2
 
 
-def test_failures_of_different_replicas_count_together() -> None:
+def test_failures_of_different_replicas_on_a_node_count_together() -> None:
     world = job(**{AVOID: "2"})
     fails(world, "mnist-worker-0", "bad")
     fails(world, "mnist-worker-1", "bad")
@@ -179,7 +179,7 @@ def test_failures_of_different_replicas_count_together() -> None:
     ],
     ids=lambda facts: facts["reason"] + str(facts.get("code", "")),
 )
-def test_what_is_not_the_nodes_fault_does_not_count(facts: dict[str, Any]) -> None:
+def test_failure_that_is_not_the_fault_of_its_node_does_not_count(facts: dict[str, Any]) -> None:
     world = job(**{AVOID: "1"})
     pod = world.pods["mnist-worker-0"]
     told = Failure("worker", 0, pod.name, f"{pod.uid}.x", 0, world.now, "good", **facts)
@@ -189,7 +189,7 @@ def test_what_is_not_the_nodes_fault_does_not_count(facts: dict[str, Any]) -> No
     assert not any(avoided(world))
 
 
-def test_without_being_asked_for_no_node_is_avoided() -> None:
+def test_no_node_is_avoided_without_the_annotation() -> None:
     world = job()
     for _ in range(4):
         fails(world, "mnist-worker-0", "bad")
@@ -221,7 +221,7 @@ def sent_away(world: World, name: str, node: str, phase: str = "Failed") -> None
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Pending"])
-def test_a_pod_that_its_preflight_sends_away_comes_back_on_another_node(phase: str) -> None:
+def test_pod_refused_by_its_preflight_is_recreated_on_another_node(phase: str) -> None:
     document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}, runPolicy={"backoffLimit": 0})
     document["metadata"]["annotations"] = {"etcompile.dev/preflight": "check gpus"}
     document["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Never"
@@ -239,7 +239,7 @@ def test_a_pod_that_its_preflight_sends_away_comes_back_on_another_node(phase: s
     assert (kept.cause.name, kept.cause.blame) == ("PreflightNode", "node")
 
 
-def test_a_pod_whose_preflight_fails_otherwise_is_a_failure_like_any_other() -> None:
+def test_preflight_that_fails_otherwise_is_an_ordinary_failure() -> None:
     pod = Failure("worker", 0, "w", container="preflight", code=1, tail="no /dev/shm")
     assert (pod.cause.name, pod.cause.blame) == ("Preflight", "program")
     assert Failure("worker", 0, "w", container="main", code=20).cause.name == "ExitCode"

@@ -42,7 +42,7 @@ def conditions(**given: str) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_a_node_that_does_not_answer_is_told_from_one_that_does(phase, found, silent) -> None:
+def test_pod_of_a_silent_node_is_recognized_by_its_conditions(phase, found, silent) -> None:
     assert bool(observed(pod(phase, conditions=found)).unreachable_since) is silent
 
 
@@ -65,7 +65,7 @@ def test_a_node_that_does_not_answer_is_told_from_one_that_does(phase, found, si
     ],
 )
 @pytest.mark.parametrize("phase", ["Pending", "Failed"])
-def test_a_preflight_that_sends_a_pod_away_is_seen(phase, name, state, away) -> None:
+def test_pod_refused_by_its_preflight_is_recognized(phase, name, state, away) -> None:
     seen = observed(pod(phase, initContainerStatuses=[{"name": name, **state}]))
     assert seen.refused is away
     assert seen.disrupted is away
@@ -74,7 +74,7 @@ def test_a_preflight_that_sends_a_pod_away_is_seen(phase, name, state, away) -> 
         assert failure.cause.name == "PreflightNode"
 
 
-def test_a_pod_in_a_queue_is_admitted_alone_unless_it_is_one_of_a_group() -> None:
+def test_queued_pod_is_admitted_alone_unless_it_is_in_a_group() -> None:
     queued = pod()
     queued["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "research"
     assert observed(queued).queued_alone
@@ -83,7 +83,7 @@ def test_a_pod_in_a_queue_is_admitted_alone_unless_it_is_one_of_a_group() -> Non
     assert not observed(pod()).queued_alone
 
 
-def test_a_pod_that_somebody_deletes_fails_of_nothing_more() -> None:
+def test_deleted_pod_has_no_failure_that_its_deletion_caused() -> None:
     """When it goes at last, its deletionTimestamp moves to that time: seen on a real node."""
     running = pod()
     running["metadata"] |= {

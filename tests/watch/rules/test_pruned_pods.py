@@ -18,7 +18,7 @@ def made(world: World) -> list[str]:
     return [one.name for one in world.of(CreatePod)]
 
 
-def test_who_is_deleted_by_hand_comes_back_if_the_tool_has_not_brought_it_back() -> None:
+def test_deleted_pod_comes_back_if_its_tool_does_not_recreate_it() -> None:
     world = World(job(), git=True)
     world.delete(WORKERS[1])
     world.wait(10)
@@ -27,7 +27,7 @@ def test_who_is_deleted_by_hand_comes_back_if_the_tool_has_not_brought_it_back()
     assert made(world) == [WORKERS[1]]
 
 
-def test_who_is_evicted_comes_back_at_once() -> None:
+def test_evicted_pod_comes_back_at_once_beside_a_tool() -> None:
     world = World(job(), git=True)
     world.change(WORKERS[1], disrupted=True)
     world.delete(WORKERS[1])
@@ -35,14 +35,14 @@ def test_who_is_evicted_comes_back_at_once() -> None:
     assert made(world) == [WORKERS[1]]
 
 
-def test_without_a_tool_who_is_deleted_comes_back_at_once() -> None:
+def test_deleted_pod_comes_back_at_once_without_a_tool() -> None:
     world = World(job())
     world.delete(WORKERS[1])
     world.wait(3)
     assert made(world) == [WORKERS[1]]
 
 
-def test_who_is_pruned_before_the_job_does_without_it_stays_away() -> None:
+def test_pod_pruned_before_its_config_map_changes_stays_away() -> None:
     world = World(job(), git=True)
     world.delete(WORKERS[2])
     world.wait(9)
@@ -53,7 +53,7 @@ def test_who_is_pruned_before_the_job_does_without_it_stays_away() -> None:
     assert made(world) == []
 
 
-def test_nobody_comes_back_while_others_of_the_job_are_still_on_their_way_out() -> None:
+def test_deleted_pod_waits_while_others_of_its_job_terminate() -> None:
     world = World(job(), git=True)
     for name in (*WORKERS, "mnist-launcher"):
         world.change(name, deleting=True, due=world.now + 30)
@@ -62,7 +62,7 @@ def test_nobody_comes_back_while_others_of_the_job_are_still_on_their_way_out() 
     assert made(world) == []
 
 
-def test_who_is_on_a_node_that_does_not_answer_keeps_nobody_away_for_long() -> None:
+def test_pod_on_a_silent_node_does_not_delay_others_for_long() -> None:
     world = World(job(), git=True)
     world.change(WORKERS[0], deleting=True, due=world.now + 30)
     world.change(WORKERS[1], deleting=True)
@@ -71,7 +71,7 @@ def test_who_is_on_a_node_that_does_not_answer_keeps_nobody_away_for_long() -> N
     assert made(world) == [WORKERS[1]]
 
 
-def test_a_watcher_that_begins_while_pods_are_pruned_brings_none_back() -> None:
+def test_watcher_that_starts_during_a_prune_recreates_no_pod() -> None:
     world = World(job(), git=True)
     world.change(WORKERS[0], deleting=True, due=world.now + 30)
     world.vanish(WORKERS[1])

@@ -23,7 +23,7 @@ def names(*numbers: int) -> list[str]:
     return [f"mnist-one-worker-{number}" for number in numbers]
 
 
-def test_a_failed_pod_comes_back_under_its_name() -> None:
+def test_failed_pod_in_a_queue_comes_back_under_its_name() -> None:
     world = queued()
     failed = world.pods["mnist-one-worker-1"].uid
     world.fail("mnist-one-worker-1", 137)
@@ -33,7 +33,7 @@ def test_a_failed_pod_comes_back_under_its_name() -> None:
     assert world.record.replaced == {"worker": 1}
 
 
-def test_a_pod_that_still_ends_is_not_let_go() -> None:
+def test_pod_in_a_queue_is_not_released_before_it_ended() -> None:
     world = queued()
     world.change("mnist-one-worker-1", deleting=True, due=world.now + 30)
     world.wait(5, ready=False)
@@ -42,7 +42,7 @@ def test_a_pod_that_still_ends_is_not_let_go() -> None:
     assert sorted(world.pods) == names(0, 1, 2)
 
 
-def test_a_gang_restarts_under_its_names() -> None:
+def test_gang_in_a_queue_restarts_under_its_names() -> None:
     world = queued(**{"restart-together": "true"})
     before = {pod.uid for pod in world.pods.values()}
     world.fail("mnist-one-worker-1", 137)
@@ -52,7 +52,7 @@ def test_a_gang_restarts_under_its_names() -> None:
     assert (world.record.phase, world.record.restarts) == ("Running", 1)
 
 
-def test_all_come_back_when_one_ended_with_0_because_it_was_deleted() -> None:
+def test_all_pods_of_a_group_restart_when_one_ended_with_0_on_deletion() -> None:
     """Kueue counts it as done, and would delete another one in its place."""
     world = queued()
     before = {pod.uid for pod in world.pods.values()}
@@ -66,7 +66,7 @@ def test_all_come_back_when_one_ended_with_0_because_it_was_deleted() -> None:
     assert "ended with exit code 0 when it was deleted" in event.message
 
 
-def test_nobody_follows_a_pod_of_an_elastic_job_that_kueue_still_counts() -> None:
+def test_pod_that_kueue_still_counts_is_not_followed() -> None:
     """A follower has another name, so that Kueue would see one Pod too many."""
     job = elastic_job({"worker": 3})
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
@@ -82,7 +82,7 @@ def test_nobody_follows_a_pod_of_an_elastic_job_that_kueue_still_counts() -> Non
     assert before.isdisjoint(pod.uid for pod in world.pods.values())
 
 
-def test_a_preempted_gang_comes_back_when_all_have_gone() -> None:
+def test_preempted_gang_comes_back_when_all_pods_are_gone() -> None:
     world = queued()
     before = {pod.uid for pod in world.pods.values()}
     for name in [*world.pods]:
@@ -94,7 +94,7 @@ def test_a_preempted_gang_comes_back_when_all_have_gone() -> None:
     assert world.told("JobRestarted") == []
 
 
-def test_a_pod_that_came_after_its_group_had_finished_is_made_again_with_the_others() -> None:
+def test_pod_that_missed_its_group_restarts_with_the_others() -> None:
     world = queued()
     world.change("mnist-one-worker-2", left_out_by_queue=True, held_by_queue=False, phase="Pending")
     world.wait(300)
@@ -102,7 +102,7 @@ def test_a_pod_that_came_after_its_group_had_finished_is_made_again_with_the_oth
     assert not any(pod.left_out_by_queue for pod in world.pods.values())
 
 
-def test_a_pod_beyond_the_minimum_that_ended_with_0_takes_no_other_with_it() -> None:
+def test_pod_beyond_the_minimum_that_ended_with_0_restarts_no_other() -> None:
     """Kueue admits it by itself, so no group counts it as done."""
     world = queued(**{"gang-min-member": "2"})
     others = {pod.uid for name, pod in world.pods.items() if name != "mnist-one-worker-2"}
@@ -113,7 +113,7 @@ def test_a_pod_beyond_the_minimum_that_ended_with_0_takes_no_other_with_it() -> 
     assert world.told("JobRestarted") == []
 
 
-def test_a_launcher_comes_back_that_kueue_has_stopped() -> None:
+def test_launcher_that_kueue_stopped_comes_back() -> None:
     """Without Kueue the run fails with its launcher (reference/et-operator.md 4.3)."""
     job = training_job()
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
@@ -125,7 +125,7 @@ def test_a_launcher_comes_back_that_kueue_has_stopped() -> None:
     assert world.record.phase == "Running"
 
 
-def test_a_job_that_kueue_does_not_queue_as_a_group_loses_no_other_pod() -> None:
+def test_job_without_a_group_restarts_no_other_pod() -> None:
     types = {"Worker": {**replicas("PyTorchJob", 3), "restartPolicy": "ExitCode"}}
     world = World(kubeflow_job("PyTorchJob", types))
     others = {pod.uid for name, pod in world.pods.items() if name != "mnist-worker-1"}

@@ -49,7 +49,7 @@ def et_world(policy: str, **more: object) -> World:
 
 
 @pytest.mark.parametrize(("policy", "loss", "replaced"), CASES)
-def test_a_lost_worker_of_a_training_job_comes_back_as_its_policy_says(
+def test_lost_worker_of_a_training_job_comes_back_as_its_policy_says(
     policy: str, loss: str, replaced: bool
 ) -> None:
     world = et_world(policy)
@@ -62,7 +62,7 @@ def test_a_lost_worker_of_a_training_job_comes_back_as_its_policy_says(
 
 
 @pytest.mark.parametrize(("policy", "loss", "replaced"), CASES)
-def test_what_is_not_replaced_is_told_once_and_nothing_is_deleted(
+def test_unreplaced_pod_is_reported_once_and_not_deleted(
     policy: str, loss: str, replaced: bool
 ) -> None:
     world = et_world(policy)
@@ -77,14 +77,14 @@ def test_what_is_not_replaced_is_told_once_and_nothing_is_deleted(
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_replacement_has_the_name_of_what_it_replaces(loss: str) -> None:
+def test_replacement_has_the_name_of_the_pod_it_replaces(loss: str) -> None:
     world = et_world("Always")
     LOSSES[loss](world)
     world.wait(60)
     assert sorted(world.pods) == sorted(world.declared)
 
 
-def test_an_unknown_policy_is_never() -> None:
+def test_unknown_restart_policy_means_never() -> None:
     world = et_world("Never")
     world.fail(WORKER)
     world.wait(60)
@@ -120,7 +120,7 @@ KINDS = {
     [(policy, case) for policy, cases in KUBEFLOW.items() for case in (*cases, *ALL_POLICIES)],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_lost_replica_of_the_training_operator_comes_back_or_fails_the_job(
+def test_lost_replica_of_the_training_operator_comes_back_or_fails_the_job(
     kind: str, policy: str, case: str
 ) -> None:
     loss, _, outcome = case.rpartition(" ")

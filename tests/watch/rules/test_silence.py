@@ -37,7 +37,7 @@ def uids(world: World) -> dict[str, str]:
     return {name: pod.uid for name, pod in world.pods.items()}
 
 
-def test_nobody_is_asked_before_it_matters_and_then_one_of_them() -> None:
+def test_logs_are_first_read_near_the_limit_and_one_is_enough() -> None:
     world = World(torch(20))
     world.wait(LIMIT - 10)
     assert not world.of(ReadLog)
@@ -47,7 +47,7 @@ def test_nobody_is_asked_before_it_matters_and_then_one_of_them() -> None:
     assert not world.deleted
 
 
-def test_a_run_in_which_one_rank_speaks_for_all_is_well() -> None:
+def test_run_in_which_only_one_rank_logs_is_not_stuck() -> None:
     world = World(torch())
     for _ in range(40):
         speaks(world, "mnist-master-0")
@@ -56,7 +56,7 @@ def test_a_run_in_which_one_rank_speaks_for_all_is_well() -> None:
     assert len(world.of(ReadLog)) < 40 * 3
 
 
-def test_when_all_are_silent_one_that_decides_is_replaced_and_the_last_lines_are_kept() -> None:
+def test_stuck_run_gets_a_new_deciding_pod_and_records_the_first_silent() -> None:
     world = World(torch())
     before = uids(world)
     speaks(world)
@@ -76,7 +76,7 @@ def test_when_all_are_silent_one_that_decides_is_replaced_and_the_last_lines_are
     assert len(world.deleted) == deleted
 
 
-def test_a_gang_begins_again_as_a_whole() -> None:
+def test_stuck_gang_restarts_as_a_whole() -> None:
     world = World(torch(**{"etcompile.dev/restart-together": "true"}))
     before = uids(world)
     speaks(world)
@@ -85,7 +85,7 @@ def test_a_gang_begins_again_as_a_whole() -> None:
     assert world.record.restarts == 1
 
 
-def test_a_policy_that_never_restarts_fails_the_run() -> None:
+def test_stuck_run_that_may_not_restart_fails() -> None:
     world = World(torch(restart="Never"))
     speaks(world)
     world.wait(LIMIT + 60)
@@ -93,7 +93,7 @@ def test_a_policy_that_never_restarts_fails_the_run() -> None:
     assert "no replica has logged anything for too long" in world.record.message
 
 
-def test_it_counts_against_the_limit_of_the_job() -> None:
+def test_stuck_run_counts_towards_the_backoff_limit() -> None:
     document = torch()
     document["spec"]["runPolicy"] = {"backoffLimit": 1}
     world = World(document)
@@ -105,7 +105,7 @@ def test_it_counts_against_the_limit_of_the_job() -> None:
 
 
 @pytest.mark.parametrize("unreadable", ["mnist-master-0", "mnist-worker-1"])
-def test_a_log_that_cannot_be_read_says_that_nobody_knows(unreadable: str) -> None:
+def test_run_with_an_unreadable_log_is_not_stuck(unreadable: str) -> None:
     world = World(torch())
     speaks(world)
     world.words[unreadable] = None
@@ -115,7 +115,7 @@ def test_a_log_that_cannot_be_read_says_that_nobody_knows(unreadable: str) -> No
 
 
 @pytest.mark.parametrize("facts", [{"deleting": True}, {"phase": "Pending", "ready": False}])
-def test_while_a_pod_is_on_its_way_nothing_counts_as_stuck(facts: dict[str, Any]) -> None:
+def test_run_with_a_pod_that_starts_or_ends_is_not_stuck(facts: dict[str, Any]) -> None:
     world = World(torch())
     speaks(world)
     world.change("mnist-worker-0", **facts)
@@ -123,7 +123,7 @@ def test_while_a_pod_is_on_its_way_nothing_counts_as_stuck(facts: dict[str, Any]
     assert not any(isinstance(one, CreatePod | DeletePod) for one in world.done)
 
 
-def test_without_the_annotation_no_log_is_read() -> None:
+def test_logs_are_not_read_without_the_annotation() -> None:
     document = torch()
     document["metadata"]["annotations"] = {}
     world = World(document)
@@ -132,7 +132,7 @@ def test_without_the_annotation_no_log_is_read() -> None:
     assert not world.deleted
 
 
-def test_of_an_mpi_job_it_is_the_launcher_that_is_made_again() -> None:
+def test_stuck_mpi_job_gets_a_new_launcher() -> None:
     document = mpi_job()
     document["metadata"]["annotations"] = STUCK
     for role in document["spec"]["mpiReplicaSpecs"].values():
@@ -144,7 +144,7 @@ def test_of_an_mpi_job_it_is_the_launcher_that_is_made_again() -> None:
     assert {name for name, uid in uids(world).items() if uid != before[name]} == {"mnist-launcher"}
 
 
-def test_a_launcher_that_may_not_restart_fails_the_run() -> None:
+def test_stuck_launcher_that_may_not_restart_fails_the_run() -> None:
     document = training_job()
     document["metadata"]["annotations"] = STUCK
     world = World(document)
@@ -154,7 +154,7 @@ def test_a_launcher_that_may_not_restart_fails_the_run() -> None:
     assert world.record.message.startswith("mnist-launcher: no replica has logged anything")
 
 
-def test_a_launcher_that_a_job_of_kubernetes_makes_is_deleted_for_that_to_make_again() -> None:
+def test_stuck_launcher_of_a_kubernetes_job_is_deleted_for_it_to_recreate() -> None:
     document = mpi_job(version="v2beta1")
     document["metadata"]["annotations"] = STUCK
     world = World(document)
@@ -187,7 +187,7 @@ class Supervised(World):
             speaks(self)
 
 
-def test_the_supervisor_of_the_first_replica_is_asked_to_restart_all() -> None:
+def test_stuck_run_in_place_is_restarted_by_the_first_supervisor() -> None:
     world = Supervised()
     before = uids(world)
     speaks(world)
@@ -201,7 +201,7 @@ def test_the_supervisor_of_the_first_replica_is_asked_to_restart_all() -> None:
     assert world.record.epoch == 1
 
 
-def test_who_does_not_heed_a_notice_is_asked_again_when_it_has_hung_as_long_again() -> None:
+def test_supervisor_that_ignores_a_notice_gets_another_after_the_limit() -> None:
     world = World(pytorch_job(stuck_after=str(LIMIT)))
     speaks(world)
     world.wait(2 * LIMIT + 120)
@@ -209,7 +209,7 @@ def test_who_does_not_heed_a_notice_is_asked_again_when_it_has_hung_as_long_agai
     assert words == ["RESTART"] * 2
 
 
-def test_the_pod_that_was_silent_first_is_kept_with_its_last_line() -> None:
+def test_stuck_run_in_place_records_the_pod_that_was_silent_first() -> None:
     world = Supervised()
     speaks(world)
     world.wait(LIMIT + 90)
@@ -217,7 +217,7 @@ def test_the_pod_that_was_silent_first_is_kept_with_its_last_line() -> None:
     assert {(kept.reason, kept.message) for kept in world.failures} == {("Stuck", "")}
 
 
-def test_the_time_in_which_all_were_silent_is_not_in_training() -> None:
+def test_time_in_which_all_were_silent_is_not_training() -> None:
     world = Supervised()
     speaks(world)
     world.wait(LIMIT + 90)

@@ -27,7 +27,7 @@ def seconds(world: World) -> tuple[float, float]:
     return value.training, value.elapsed
 
 
-def test_a_run_that_nothing_happens_to_is_in_training_and_costs_no_write() -> None:
+def test_undisturbed_run_is_training_and_costs_no_write() -> None:
     world = World(training_job(replicas=3))
     world.wait(3600)
     written = len(world.of(WriteStatus))
@@ -36,7 +36,7 @@ def test_a_run_that_nothing_happens_to_is_in_training_and_costs_no_write() -> No
     assert seconds(world) == (7200.0, 7200.0)
 
 
-def test_while_a_replica_is_missing_nobody_trains() -> None:
+def test_run_is_not_training_while_a_replica_is_missing() -> None:
     world = World(pytorch_job())
     world.wait(100)
     world.fail("mnist-worker-1", 137)
@@ -50,7 +50,7 @@ def test_while_a_replica_is_missing_nobody_trains() -> None:
     assert seconds(world) == (160.0, 200.0)
 
 
-def test_a_watcher_that_was_away_counts_what_the_pods_tell_and_invents_nothing() -> None:
+def test_watcher_that_was_away_counts_only_what_pods_show() -> None:
     world = World(pytorch_job())
     world.now += 5000  # nobody watches, and all goes well
     world.restart_watcher()
@@ -64,7 +64,7 @@ def test_a_watcher_that_was_away_counts_what_the_pods_tell_and_invents_nothing()
     assert seconds(world) == (0.0, 8030.0)
 
 
-def test_what_was_written_down_outlives_all_pods_and_the_watcher() -> None:
+def test_recorded_timeline_outlives_pods_and_watcher() -> None:
     world = World(pytorch_job())
     world.now += 500
     world.fail("mnist-worker-1", 137)
@@ -76,7 +76,7 @@ def test_what_was_written_down_outlives_all_pods_and_the_watcher() -> None:
     assert seconds(world) == (500.0, 1000.0)
 
 
-def test_an_elastic_role_trains_with_as_many_as_it_needs() -> None:
+def test_elastic_role_is_training_with_its_least_replicas() -> None:
     world = World(training_job(replicas=3))
     world.wait(100)
     world.fail("mnist-worker-2", 137)
@@ -84,7 +84,7 @@ def test_an_elastic_role_trains_with_as_many_as_it_needs() -> None:
     assert seconds(world) == (200.0, 200.0)
 
 
-def test_the_end_is_when_the_deciding_pods_ended_not_when_that_was_seen() -> None:
+def test_timeline_ends_when_the_deciding_pods_ended() -> None:
     world = World(training_job(replicas=2))
     world.now += 600
     world.succeed("mnist-launcher")
@@ -95,7 +95,7 @@ def test_the_end_is_when_the_deciding_pods_ended_not_when_that_was_seen() -> Non
     assert seconds(world)[0] == 600
 
 
-def test_an_attempt_ends_with_what_the_run_was_restarted_for() -> None:
+def test_attempt_of_a_timeline_ends_with_the_cause_of_its_restart() -> None:
     document = pytorch_job(backoffLimit=3)
     document["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
     world = World(document)
@@ -111,7 +111,7 @@ def test_an_attempt_ends_with_what_the_run_was_restarted_for() -> None:
     assert (training, elapsed) == (146.0, 150.0)
 
 
-def test_a_job_that_is_declared_anew_has_a_new_timeline() -> None:
+def test_job_applied_again_has_a_new_timeline() -> None:
     world = World(pytorch_job())
     world.wait(50)
     world.apply_again()
@@ -120,7 +120,7 @@ def test_a_job_that_is_declared_anew_has_a_new_timeline() -> None:
     assert seconds(world)[1] <= 20.0
 
 
-def test_restarts_in_place_count_as_long_as_commands_run() -> None:
+def test_restart_in_place_is_not_training_until_commands_run() -> None:
     world = World(in_place())
     for epoch in range(1, 5):
         world.wait(60)

@@ -58,7 +58,7 @@ SUCCESS: list[tuple[str, dict[str, int], dict[str, Any], list[str], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "types", "more", "done", "phase"), SUCCESS)
-def test_a_run_succeeds_by_its_kinds_own_rule(
+def test_run_succeeds_by_the_rule_of_its_kind(
     kind: str, types: dict[str, int], more: dict[str, Any], done: list[str], phase: str
 ) -> None:
     world = kubeflow(kind, types, **more)
@@ -82,7 +82,7 @@ def test_a_run_succeeds_by_its_kinds_own_rule(
         ("MXJob", {"Scheduler": 1, "Server": 1, "Worker": 1}, "server-0"),
     ],
 )
-def test_a_replica_that_failed_and_does_not_come_back_fails_the_run(
+def test_failed_replica_that_is_not_recreated_fails_the_run(
     kind: str, types: dict[str, int], failing: str
 ) -> None:
     world = kubeflow(kind, types)
@@ -93,7 +93,7 @@ def test_a_replica_that_failed_and_does_not_come_back_fails_the_run(
     assert f"mnist-{failing}: exit code 3" in world.told("JobFailed")[0].message
 
 
-def test_a_dynamic_tensorflow_worker_may_fail_while_others_go_on() -> None:
+def test_failed_dynamic_worker_of_tensorflow_does_not_fail_the_run() -> None:
     world = kubeflow("TFJob", {"Worker": 3}, enableDynamicWorker=True)
     world.fail("mnist-worker-1")
     world.wait(60)
@@ -103,7 +103,7 @@ def test_a_dynamic_tensorflow_worker_may_fail_while_others_go_on() -> None:
     assert world.record.phase == "Succeeded"
 
 
-def test_the_scheduler_of_mxnet_judges_a_worker_that_failed_for_good() -> None:
+def test_worker_of_mxnet_that_failed_for_good_is_left_to_the_scheduler() -> None:
     types = {"Scheduler": 1, "Server": 1, "Worker": 2}
     world = kubeflow("MXJob", types, "ExitCode")
     world.fail("mnist-worker-1", 1)
@@ -119,7 +119,7 @@ def test_the_scheduler_of_mxnet_judges_a_worker_that_failed_for_good() -> None:
     assert hopeless.record.phase == "Failed"
 
 
-def test_a_run_fails_when_nobody_is_left_who_could_make_it_succeed() -> None:
+def test_run_fails_when_no_replica_is_left_that_could_succeed() -> None:
     world = kubeflow("TFJob", {"Worker": 2}, enableDynamicWorker=True)
     world.fail("mnist-worker-0")
     world.settle()
@@ -131,7 +131,7 @@ def test_a_run_fails_when_nobody_is_left_who_could_make_it_succeed() -> None:
 
 
 @pytest.mark.parametrize("how", ["fail", "evict"])
-def test_a_failed_launcher_fails_the_job(how: str) -> None:
+def test_failed_launcher_fails_the_job(how: str) -> None:
     world = World(training_job())
     getattr(world, how)("mnist-launcher")
     world.settle()
@@ -141,7 +141,7 @@ def test_a_failed_launcher_fails_the_job(how: str) -> None:
     assert "mnist-launcher" in world.pods, "it is there to be read"
 
 
-def test_all_workers_of_a_training_job_may_fail_the_launcher_decides() -> None:
+def test_failed_workers_of_a_training_job_leave_the_verdict_to_the_launcher() -> None:
     world = World(training_job())
     for name in ("mnist-worker-0", "mnist-worker-1"):
         world.fail(name)
@@ -152,7 +152,7 @@ def test_all_workers_of_a_training_job_may_fail_the_launcher_decides() -> None:
     assert world.record.phase == "Succeeded"
 
 
-def test_a_launcher_that_git_brings_back_in_time_is_no_failure() -> None:
+def test_launcher_that_git_recreates_in_time_is_no_failure() -> None:
     world = World(training_job(), git=True)
     world.vanish("mnist-launcher")
     world.wait(5)
@@ -167,7 +167,7 @@ def launcher_policy(policy: str, **spec: Any) -> World:
     return World(job)
 
 
-def test_a_launcher_with_a_policy_comes_back_within_the_limit_of_the_job() -> None:
+def test_launcher_with_a_policy_comes_back_within_the_limit() -> None:
     world = launcher_policy("Always", backoffLimit=2)
     for _ in range(2):
         world.fail("mnist-launcher")
@@ -179,7 +179,7 @@ def test_a_launcher_with_a_policy_comes_back_within_the_limit_of_the_job() -> No
     assert world.record.replaced == {"launcher": 2}
 
 
-def test_a_job_restarts_as_a_whole_as_often_as_it_may() -> None:
+def test_job_restarts_as_a_whole_within_its_limit() -> None:
     world = World(training_job(restartPolicy="OnFailure", backoffLimit=2))
     for count in (1, 2):
         before = {pod.uid for pod in world.pods.values()}
@@ -197,7 +197,7 @@ def test_a_job_restarts_as_a_whole_as_often_as_it_may() -> None:
 # Limits -------------------------------------------------------------------------------------
 
 
-def test_backoff_limit_counts_failed_pods_durably() -> None:
+def test_backoff_limit_counts_failed_pods_across_watchers() -> None:
     world = kubeflow("PyTorchJob", {"Worker": 3}, "ExitCode", runPolicy={"backoffLimit": 2})
     for name in ("mnist-worker-0", "mnist-worker-1"):
         world.fail(name, 137)
@@ -221,14 +221,14 @@ def test_backoff_limit_counts_restarts_in_place() -> None:
 
 
 @pytest.mark.parametrize(("limit", "phase"), [(0, "Failed"), (1, "Running")])
-def test_a_limit_of_none_allows_no_failure(limit: int, phase: str) -> None:
+def test_backoff_limit_of_zero_allows_no_failure(limit: int, phase: str) -> None:
     world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"backoffLimit": limit})
     world.fail("mnist-worker-0")
     world.wait(60)
     assert world.record.phase == phase
 
 
-def test_the_limit_of_a_training_job_is_not_one_of_its_workers() -> None:
+def test_limit_of_a_training_job_does_not_count_its_workers() -> None:
     job = training_job(backoffLimit=1)
     job["spec"]["etReplicaSpecs"]["worker"]["restartPolicy"] = "OnFailure"
     world = World(job)
@@ -239,7 +239,7 @@ def test_the_limit_of_a_training_job_is_not_one_of_its_workers() -> None:
     assert world.record.replaced == {"worker": 4}
 
 
-def test_a_replica_that_fails_again_and_again_waits_longer_each_time() -> None:
+def test_replica_that_fails_repeatedly_waits_longer_each_time() -> None:
     world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure")
     waits = []
     for _ in range(12):
@@ -252,7 +252,7 @@ def test_a_replica_that_fails_again_and_again_waits_longer_each_time() -> None:
     assert waits == [0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
 
 
-def test_a_replica_that_worked_for_long_begins_a_new_series() -> None:
+def test_replica_that_ran_long_enough_is_recreated_at_once_again() -> None:
     world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure")
     for _ in range(5):
         world.fail("mnist-worker-0")
@@ -267,7 +267,7 @@ def test_a_replica_that_worked_for_long_begins_a_new_series() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 30])
-def test_a_deadline_fails_the_run_though_nothing_else_happens(seconds: int) -> None:
+def test_deadline_fails_the_run_without_any_event(seconds: int) -> None:
     world = kubeflow(
         "PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"activeDeadlineSeconds": seconds}
     )
@@ -278,7 +278,7 @@ def test_a_deadline_fails_the_run_though_nothing_else_happens(seconds: int) -> N
     assert world.record.finished == START + seconds
 
 
-def test_a_pod_with_a_faster_clock_is_not_replaced() -> None:
+def test_pod_that_reports_the_deadline_early_ends_the_run() -> None:
     world = kubeflow(
         "PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"activeDeadlineSeconds": 30}
     )
@@ -287,7 +287,7 @@ def test_a_pod_with_a_faster_clock_is_not_replaced() -> None:
     assert (world.record.phase, world.record.reason) == ("Failed", "DeadlineExceeded")
 
 
-def test_elastic_nodes_may_end_by_themselves_after_the_first() -> None:
+def test_elastic_nodes_have_time_to_end_after_the_first_success() -> None:
     job = train_job(trainer={"numNodes": 3, "command": ["torchrun", "train.py"]})
     job["metadata"]["annotations"] = {"etcompile.dev/nnodes": "2:4"}
     world = World(runtime(), job)
@@ -305,14 +305,14 @@ def test_elastic_nodes_may_end_by_themselves_after_the_first() -> None:
 # MPI ----------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_failed_fails_a_job_of_mpi_that_is_not_elastic() -> None:
+def test_failed_worker_fails_an_mpi_job_that_is_not_elastic() -> None:
     world = World(mpi_job())
     world.fail("mnist-worker-0")
     world.settle()
     assert world.record.phase == "Failed"
 
 
-def test_a_failed_worker_of_the_mpi_operator_is_replaced_whatever_its_policy() -> None:
+def test_lost_worker_of_the_mpi_operator_is_replaced_whatever_the_loss() -> None:
     world = World(mpi_job(version="v2beta1"))
     for loss in (world.fail, world.evict, world.vanish):
         before = world.pods["mnist-worker-0"].uid

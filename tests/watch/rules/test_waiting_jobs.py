@@ -16,7 +16,7 @@ def said(world: World) -> list[str]:
     return roles
 
 
-def test_who_waits_is_told_once_all_of_a_role_have_succeeded() -> None:
+def test_waiting_job_starts_when_all_pods_of_the_awaited_one_succeeded() -> None:
     given = with_data()
     data = given["spec"]["template"]["spec"]["replicatedJobs"][0]
     data["template"]["spec"]["parallelism"] = 2
@@ -34,7 +34,7 @@ def test_who_waits_is_told_once_all_of_a_role_have_succeeded() -> None:
     assert "t-dataset-initializer-0-0" not in world.pods  # what is fetched is not fetched again
 
 
-def test_the_kubelets_of_those_who_wait_are_told_to_look_at_once() -> None:
+def test_waiting_pods_are_touched_when_the_awaited_job_succeeded() -> None:
     world = World(with_data(), job())
     for name in ("t-node-0-0", "t-node-0-1"):
         if name in world.pods:
@@ -49,12 +49,12 @@ def test_the_kubelets_of_those_who_wait_are_told_to_look_at_once() -> None:
     assert len(world.patched("touch")) == len(waiting)
 
 
-def test_where_nobody_waits_nothing_is_told() -> None:
+def test_record_names_no_success_that_no_job_awaits() -> None:
     world = World(mpi(), job(trainer={"numNodes": 2}))
     assert succeeded(world.job, world.record) is None
 
 
-def test_the_launcher_decides_and_the_nodes_go() -> None:
+def test_launcher_of_a_trainjob_decides_and_its_nodes_end() -> None:
     world = World(mpi(), job(trainer={"numNodes": 3}))
     world.succeed("t-launcher-0-0")
     world.wait(60)
@@ -62,7 +62,7 @@ def test_the_launcher_decides_and_the_nodes_go() -> None:
     assert [*world.pods] == ["t-launcher-0-0"]
 
 
-def test_a_node_of_mpi_that_is_gone_comes_back_by_the_same_name() -> None:
+def test_node_of_mpi_that_is_gone_comes_back_under_its_name() -> None:
     world = World(mpi(), job(trainer={"numNodes": 3}))
     world.delete("t-node-0-1")
     world.wait(60)
@@ -80,7 +80,7 @@ def of_limits(**limits: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "survives"), [("t-node-0-0", 0), ("t-other-0-0", 2)])
-def test_each_job_has_its_own_backoff_limit(name: str, survives: int) -> None:
+def test_each_job_of_a_trainjob_has_its_own_backoff_limit(name: str, survives: int) -> None:
     world = World(of_limits(node=0, other=2), job())
     for _ in range(survives):
         world.fail(name)
@@ -91,7 +91,7 @@ def test_each_job_has_its_own_backoff_limit(name: str, survives: int) -> None:
     assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
 
 
-def test_one_of_several_is_enough_where_the_policy_says_so() -> None:
+def test_one_successful_job_is_enough_if_the_policy_says_so() -> None:
     given = of_limits()
     given["spec"]["template"]["spec"]["successPolicy"] = {"operator": "Any"}
     world = World(given, job())
@@ -108,7 +108,7 @@ def restarting(**limits: int) -> World:
     return World(given, job(activeDeadlineSeconds=3600))
 
 
-def test_trainer_15_a_failure_policy_restarts_all_as_often_as_it_says() -> None:
+def test_trainer_15_failure_policy_restarts_all_jobs_up_to_its_limit() -> None:
     world = restarting(node=0, other=0)
     began = world.record.started
     world.succeed("t-node-0-0")
@@ -126,7 +126,7 @@ def test_trainer_15_a_failure_policy_restarts_all_as_often_as_it_says() -> None:
     assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
 
 
-def test_a_restart_gives_each_job_its_failures_back() -> None:
+def test_restart_resets_the_failures_of_each_job() -> None:
     world = restarting(node=1, other=1)
     for _ in range(2):
         world.fail("t-other-0-0")
@@ -140,7 +140,7 @@ def test_a_restart_gives_each_job_its_failures_back() -> None:
     assert world.record.phase == "Failed"
 
 
-def test_trainer_24_a_run_that_has_failed_is_not_run_again() -> None:
+def test_trainer_24_failed_run_is_not_run_again() -> None:
     world = World(of_limits(node=0, other=0), job())
     world.fail("t-node-0-0")
     world.wait(60)
