@@ -100,6 +100,7 @@ _LONE = r"\w*-?(?:launcher|master|chief)\b"
 """The end of a Pod's name whose role has one Pod."""
 _KNOWN = msgspec.json.Decoder(Known)
 SIGNALS = {number.value: number.name for number in Signals}
+_CRASHES = frozenset(("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL"))
 
 
 @functools.cache
@@ -192,12 +193,15 @@ def cause_of(
         return structs.replace(causes["Refused"], text=text)
     if reason in causes:
         return causes[reason]
-    spoken = _spoken(tail, job) if code != 0 else None
-    name = known().signals.get(SIGNALS.get(signal or signal_of(code), ""), "")
+    number = SIGNALS.get(signal or signal_of(code), "")
+    name = known().signals.get(number, "")
     name = name or known().codes.get(code if code is not None else -1, "")
+    spoken = _spoken(tail, job, code, name if number in _CRASHES else "") if code != 0 else None
     more = known().more.get(name, ("RankEnded",))
     if spoken is not None and (name in ("", "Aborted") or spoken.name in more):
         return spoken
+    if spoken is not None and number in _CRASHES and not spoken.may_follow:
+        return spoken  # what it said before it crashed says why
     if name:
         return structs.replace(causes[name], line=spoken.line if spoken is not None else "")
     if code is None:
@@ -222,10 +226,17 @@ class _Statement(Struct, frozen=True):
     words: tuple[str, ...]  # of a chain of exceptions each, the last first
     frames: str = ""
     is_exception: bool = False
+    is_followed: bool = False  # by lines that do not say that the program survived it
 
 
-def _spoken(text: str, job: str) -> Cause | None:
-    """The cause that the last words of a program name; None if they name none."""
+def _spoken(text: str, job: str, code: int | None, crash: str) -> Cause | None:
+    """Return the cause that the last words of a program name; None if they name none.
+
+    Args:
+        crash: The cause that the signal names: lines that only repeat it are no explanation.
+    """
+    # Python ends with 1 after an uncaught exception: another code is the program's own choice.
+    may_follow = code in (None, 1) or signal_of(code) > 0
     lines = [line[:_LONGEST_LINE].rstrip() for line in text.splitlines()[-_MOST_LINES:]]
     if any("Exception Group Traceback" in line for line in lines):
         lines = [_shape("group").sub("", line, count=1) for line in lines]
@@ -233,12 +244,22 @@ def _spoken(text: str, job: str) -> Cause | None:
     for place, line in enumerate(lines):
         prefix = match[0] if (match := _shape("prefix").match(line)) else ""
         by_process[prefix].append((place, line[len(prefix) :]))
-    statements = itertools.chain.from_iterable(map(_last_words, by_process.values()))
-    vague, followed, has_raised = [], [], False
+    statements = itertools.chain.from_iterable(
+        _last_words(own, may_follow=may_follow) for own in by_process.values()
+    )
+    restated, vague, followed, has_raised = [], [], [], False
+    found: Cause | None = None
     for said in sorted(statements, key=lambda said: -said.place):
         cause = _meaning(said, job)
         if cause is None:
             continue
+        if found is not None and cause.name != found.name:
+            break
+        if cause.name in (crash, "Terminated"):
+            restated.append(cause)
+            continue
+        if said.is_followed:
+            cause = structs.replace(cause, text=f"probably {cause.text}")
         raised = said.is_exception or bool(_shape("bare exception").match(said.words[0]))
         if cause.may_follow:
             followed.append(cause)
@@ -246,22 +267,42 @@ def _spoken(text: str, job: str) -> Cause | None:
             vague.append(structs.replace(cause, blame="unknown"))
             continue
         elif raised or not has_raised:
-            return cause
+            found = cause
+            if raised or cause.is_vague or cause.name == "Exception":
+                break  # of other lines that name one cause the first says most
         has_raised = has_raised or raised
+    if found is not None:
+        return found
     # Of several lines about lost peers one may name the peer.
     followed.sort(key=lambda c: (not c.is_consequence, -_says_to_whom(c.line, job)))
-    return next(iter((*followed, *vague)), None)
+    return next(iter((*restated, *followed, *vague)), None)
 
 
-def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
-    """What a process said at its end, the last first; nothing before a line of ordinary work."""
-    patience = 0
-    for said in reversed([*_statements(lines)]):
+def _last_words(lines: Sequence[tuple[int, str]], *, may_follow: bool) -> Iterator[_Statement]:
+    """Yield what a process said at its end, the last first.
+
+    Of a line that is no traceback only the end of the log proves that the program died of it. A
+    traceback may be followed by ordinary lines (`may_follow`): stdout is another pipe, is flushed
+    late, and other threads write to it.
+    """
+    patience, later, is_last = 0, list[str](), False
+    statements = [*_statements(lines)]
+    for number, said in reversed([*enumerate(statements)]):
         words = said.words[0]
         name = _named(words)
-        has_survived = not said.frames and _shape("survived").search(words)
+        went_on = not said.frames and _shape("survived").search(words)
+        has_survived = went_on or (not said.frames and _shape("warning").search(words))
         is_own = said.is_exception and not _shape("wrapper").match(words)
-        if (is_own or name) and not has_survived:
+        if later and not is_own:
+            if went_on or is_last:
+                return
+            later.append(words)
+        elif later:
+            if not is_last and _goes_on([s.words[0] for s in statements[:number]], later):
+                return
+            is_last = True
+            yield structs.replace(said, is_followed=True)
+        elif (is_own or name) and not has_survived:
             patience = _WHILE_WRAPPED if name == "RankEnded" and not is_own else 0
             yield said
         elif said.is_exception:
@@ -270,8 +311,20 @@ def _last_words(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
             yield said
         elif "\n" not in words and words[:1] not in " \t" and not _named(words, "ignored"):
             if patience == 0:
-                return
-            patience -= 1
+                if went_on or not may_follow:
+                    return
+                later.append(words)
+            else:
+                patience -= 1
+
+
+def _goes_on(before: Sequence[str], later: Sequence[str]) -> bool:
+    """Whether a program went on counting: two lines or more that continue those before."""
+    counts = [
+        [int(match[1]) for line in lines if (match := _shape("count").search(line))]
+        for lines in (before, later)
+    ]
+    return bool(counts[0]) and sum(number > max(counts[0]) for number in counts[1]) > 1
 
 
 def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
@@ -301,20 +354,23 @@ def _statements(lines: Sequence[tuple[int, str]]) -> Iterator[_Statement]:
         else:
             is_ignored = number > 1 and lines[number - 2][1].startswith("Exception ignored")
             begin, number = number, _end_of_frames(lines, number, _indent(line))
-            while number + 1 < len(lines) and lines[number + 1][1].startswith('  File "'):
-                number = _end_of_frames(lines, number + 1, 0)  # what happened in another process
+            while number + 1 < len(lines) and _is_between_frames(lines, number):
+                number = _end_of_frames(lines, number + 1, 0)
             if number == len(lines):
                 return
             frames = "\n".join(text for _, text in lines[begin:number])
             place, said = lines[number][0], [lines[number][1].strip()]
             name = _named(said[0])
+            is_unfinished = _shape("unfinished").search(said[0]) is not None
             number += 1
-            while (
-                number < len(lines)
-                and len(said) <= _MESSAGE_LINES
-                and _continues(lines[number][1], name)
-            ):
-                said.append(lines[number][1])
+            while number < len(lines) and len(said) <= _MESSAGE_LINES:
+                text = lines[number][1]
+                # TensorFlow names the node and its frames before it says what happened.
+                is_between = is_unfinished and len(said) == 1 and not _named(text)
+                is_between = is_between and (not text or bool(_named(text, "ignored")))
+                if not is_between and not _continues(text, name):
+                    break
+                said += [] if is_between else [text]
                 number += 1
             chain.insert(0, "\n".join(said))
             after = next((n for n in range(number, len(lines)) if lines[n][1]), len(lines))
@@ -339,13 +395,21 @@ def _end_of_frames(lines: Sequence[tuple[int, str]], number: int, margin: int) -
     return number
 
 
+def _is_between_frames(lines: Sequence[tuple[int, str]], number: int) -> bool:
+    """Whether a line heads the frames of another process, or another pipe's came between them."""
+    line, after = lines[number][1], lines[number + 1][1]
+    is_exception = ":" in line or _shape("bare exception").match(line)
+    return after.startswith('  File "') or (after.startswith("    ") and not is_exception)
+
+
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
 def _continues(line: str, name: str) -> bool:
     """Whether a line may belong to the message of the exception before it, of that cause."""
-    if not line or any(_shape(name).search(line) for name in ("traceback", "chained", "at work")):
+    ends = ("traceback", "chained", "at work", "survived")
+    if not line or any(_shape(name).search(line) for name in ends):
         return False
     other = _named(line)
     is_same = other in ("", name) or {other, name} <= _CONNECTIONS

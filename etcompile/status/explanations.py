@@ -152,7 +152,10 @@ def _explained(its: JobObjects, status: JobStatus) -> Explanation:
         avoided=avoided_nodes(log, job.run.avoid_nodes_after) if job else (),
         warned=tuple(sorted(warned)),
     )
-    return structs.replace(why, advice=tuple(dict.fromkeys(_advice(why, job, record))))
+    advice = [*dict.fromkeys(_advice(why, job, record))]
+    if len(advice) == 1:
+        advice = [advice[0].removeprefix("then ")]
+    return structs.replace(why, advice=tuple(advice))
 
 
 # What has ended ---------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ LABELS = {
     "RankEnded": {"PeerFailed"},
     "WorkerUnreachable": {"Launcher"},
     "PortInUse": {"Rendezvous", "Exception"},
+    "SshServer": {"SshServer", "Launcher"},
     **{name: {"unknown"} for name in ("ExitCode", "Unknown", "Terminated")},
     **{name: {"Exception"} for name in ("DeviceFault", "Permission", "Storage", "Usage")},
     "Unauthorized": {"Exception", "Answered"},
@@ -96,6 +97,32 @@ def test_an_error_that_the_program_survived_is_not_what_it_died_of() -> None:
     assert of(f"CUDA out of memory handling on\n{TRACE}AssertionError: no size fits") == "Exception"
     assert of("CUDA out of memory. Tried to allocate 2 GiB\nstep 9 loss 1.0") == "ExitCode"
     assert of("OSError: [Errno 30] Read-only file system (ignored)") == "ExitCode"
+
+
+def test_traceback_before_other_output_is_the_probable_cause() -> None:
+    cause = cause_of("Error", 1, tail=f"{TRACE}ValueError: bad shape\nclosing the writer\nstep 3")
+    assert cause.text == "probably ended with an exception, ValueError: bad shape"
+    # Python ends with 1 if nobody handles an exception.
+    assert cause_of("Error", 3, tail=f"{TRACE}ValueError: x\nepoch 3 is done").name == "ExitCode"
+    assert of(f"{TRACE}ValueError: bad shape\nsample skipped\nbye") == "ExitCode"
+    assert of(f"step 1\n{TRACE}OSError: late\nstep 2\nstep 3\nstep 4") == "ExitCode"
+    interrupted = f"{TRACE.splitlines()[0]}\n[data] shard 3\n{TRACE.splitlines()[1]}"
+    assert of(f"{interrupted}\nKeyError: 'lr'\n[data] shard 4") == "Exception"
+
+
+def test_crash_after_a_clear_message_has_the_cause_of_the_message() -> None:
+    full = "OSError: [Errno 28] No space left on device: '/ckpt/8'"
+    again = "Fatal Python error: Segmentation fault"
+    assert cause_of("Error", 139, tail=f"{full}\n{again}").name == "DiskFull"
+    assert cause_of("Error", 139, tail=again).name == "Segfault"
+    assert cause_of("Error", 139, tail="Connection reset by peer").name == "Segfault"
+    assert cause_of("Error", 143, tail=full).name == "Terminated"
+
+
+def test_every_cause_but_those_of_the_platform_has_advice() -> None:
+    assert {c.name for c in known().causes if not c.advice and c.blame != "platform"} == {
+        "NodeLost"  # `why` says more where such a Pod waits
+    }
 
 
 def test_of_processes_that_ended_together_the_one_counts_that_lost_no_peer() -> None:
