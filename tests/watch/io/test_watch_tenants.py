@@ -37,15 +37,13 @@ PATTERNS = (
 
 @contextlib.contextmanager
 def watcher(
-    kubeconfig: Path, *namespaces: str, before: str = "pass", log: Path | None = None
+    kubeconfig: Path, *namespaces: str, log: Path | None = None
 ) -> Iterator[subprocess.Popen]:
     """A watcher of namespaces, as a process of its own."""
-    start = f"import sys; {before}; sys.argv = sys.argv[1:]; import runpy; "
-    start += "runpy.run_path(sys.argv[0], run_name='__main__')"
     with (
         Path(log or os.devnull).open("wb") as log_file,
         subprocess.Popen(
-            [sys.executable, "-c", start, PROGRAM, kubeconfig, ",".join(namespaces)],
+            [sys.executable, PROGRAM, kubeconfig, ",".join(namespaces)],
             stdin=subprocess.PIPE,
             stderr=log_file,
             env=ENVIRONMENT,
@@ -228,7 +226,7 @@ def test_failed_workers_beside_a_hostile_tenant_come_back_within_5_seconds(
     log = tmp_path / "watcher.log"
     shared = place.namespace, tenant.place.namespace
     with watcher(control_plane.kubeconfig(), *shared, log=log) as process:
-        eventually(lambda: len(place.hosts()) == 40, 60)
+        eventually(lambda: len(place.hosts()) == 40, 60 + PODS)  # it reads them all first
         hostile = threading.Thread(target=tenant.run, args=(stop, problems), daemon=True)
         hostile.start()
         threading.Thread(target=control.run, args=(stop,), daemon=True).start()
