@@ -11,6 +11,7 @@ from etcompile.backend.job_config import ends_with_run, host_line, host_names
 from etcompile.backend.job_objects import deciding, lower, lower_pods, namespace_reason, waits
 from etcompile.backend.preflight_container import with_preflight
 from etcompile.backend.secrets import generated
+from etcompile.backend.services import names as service_names
 from etcompile.backend.texts import TemplateError, Texts
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "namespace_reason",
     "own_labels",
     "run_id",
+    "service_names",
     "spec_hash",
     "waits",
     "with_preflight",

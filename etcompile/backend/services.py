@@ -45,6 +45,13 @@ def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
     return services
 
 
+def names(job: Job, settings: Settings) -> frozenset[str]:
+    """Return the names of the Services without which the job's Pods do not find each other."""
+    if job.run.suspended and not job.service:
+        return frozenset()
+    return frozenset(value["metadata"]["name"] for value in objects(job, settings))
+
+
 def service_name(job: Job) -> str:
     """The name of the one Service that all of a job's Pods share."""
     return job.service.name if job.service else job.name

@@ -60,7 +60,7 @@ def command(_ctx: click.Context, options: _Options) -> None:
         "markdown": texts.explanation_markdown,
         "html": texts.explanation_page,
     }
-    for why in explanations(view.objects.values(), watchers=view.watchers):
+    for why in explanations(view.objects.values(), None, view.watchers, view.services):
         if options.output == "json":
             write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
         else:

@@ -17,13 +17,14 @@ def job_value(job: JobStatus) -> dict[str, Any]:
     """A job as a JSON value."""
     # Every other field is one word: it is spelt the same in Python and in JSON.
     value: dict[str, Any] = msgspec.to_builtins(job)
-    for renamed in ("reported", "orphan_of", "timeline", "unwatched_since"):
+    for renamed in ("reported", "orphan_of", "timeline", "unwatched_since", "missing_services"):
         del value[renamed]
     return value | {
         "kind": job.kind or None,
         "phaseFrom": "watcher" if job.reported else "pods",
         "unwatchedSince": job.unwatched_since,
         "orphanOf": job.orphan_of or None,
+        "missingServices": list(job.missing_services),
         "restarts": job.restarts,
         "goodput": _goodput(job.goodput),
     }

@@ -111,10 +111,13 @@ def explanations(
     objects: Iterable[LiveObject],
     now: float | None = None,
     watchers: Mapping[str, str] | None = None,
+    services: frozenset[str] | None = None,
 ) -> list[Explanation]:
     """Why each job is as it is, by namespace and name; the arguments are those of `statuses`."""
     at = time.time() if now is None else now
-    return [_explained(its, status_of_job(its, at, watchers)) for its in jobs_among(objects)]
+    return [
+        _explained(its, status_of_job(its, at, watchers, services)) for its in jobs_among(objects)
+    ]
 
 
 def _explained(its: JobObjects, status: JobStatus) -> Explanation:
@@ -337,6 +340,8 @@ def _advice(why: Explanation, job: Job | None, record: RunRecord | None) -> Iter
     status = why.status
     if status.phase == "Succeeded":
         return
+    if status.missing_services:
+        yield f"apply the job again; missing Services: {some(status.missing_services)}"
     if why.verdict:
         yield "raise activeDeadlineSeconds if the job may take that long"
     if why.last is not None and (advice := why.last.first.cause.advice):

@@ -63,6 +63,7 @@ class JobObjects(Struct, frozen=True):
 
     Args:
         job: The job as it is declared; None if this version of etcompile cannot read it.
+        services: The names of the Services that it declares.
         problem: Why it cannot be read.
         run: The spec hash of the declared run; empty without a job.
         record: What the watcher has written down, of whatever run.
@@ -75,6 +76,7 @@ class JobObjects(Struct, frozen=True):
     name: str
     config: LiveObject
     job: Job | None
+    services: frozenset[str]
     problem: str
     run: str
     record: RunRecord | None
@@ -99,6 +101,7 @@ def statuses(
     objects: Iterable[LiveObject],
     now: float | None = None,
     watchers: Mapping[str, str] | None = None,
+    services: frozenset[str] | None = None,
 ) -> list[JobStatus]:
     """The status of each job that is declared among objects, by namespace and name.
 
@@ -106,9 +109,10 @@ def statuses(
         objects: ConfigMaps, Pods, Jobs and Events, in any order; others are passed over.
         now: When they were read, in seconds since 1970; None for just now.
         watchers: What `watchers` returns; None if unknown.
+        services: The names of the Services of a single job that are there; None if unknown.
     """
     at = time.time() if now is None else now
-    return [status_of_job(its, at, watchers) for its in jobs_among(objects)]
+    return [status_of_job(its, at, watchers, services) for its in jobs_among(objects)]
 
 
 def watchers(leases: Iterable[LiveObject], now: float) -> dict[str, str]:
@@ -147,7 +151,7 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
     every = []
     for config in configs:
         namespace, name = config["metadata"]["namespace"], config["metadata"]["labels"][JOB_LABEL]
-        job, problem = _stored(config["data"][STORED_JOB])
+        job, services, problem = _stored(config["data"][STORED_JOB])
         status = maps.get((namespace, status_name(name)), {})
         every.append(
             JobObjects(
@@ -155,6 +159,7 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
                 name,
                 config,
                 job,
+                services,
                 problem,
                 run=backend.spec_hash(job) if job is not None else "",
                 record=written_record(status),
@@ -169,9 +174,12 @@ def jobs_among(objects: Iterable[LiveObject]) -> list[JobObjects]:
 
 
 def status_of_job(
-    its: JobObjects, now: float, watchers: Mapping[str, str] | None = None
+    its: JobObjects,
+    now: float,
+    watchers: Mapping[str, str] | None = None,
+    services: frozenset[str] | None = None,
 ) -> JobStatus:
-    """The status of a job at a time, in seconds since 1970; `watchers` as of `statuses`."""
+    """Return the status of a job at a time, in seconds since 1970; the rest as of `statuses`."""
     job, metadata = its.job, its.config["metadata"]
     record = its.record or RunRecord("")
     desired: dict[str, int | None]
@@ -206,6 +214,7 @@ def status_of_job(
         if record.epoch is not None:
             at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
             epoch = Epoch(record.epoch, record.epoch_reason, at)
+    missing = () if services is None or phase in ENDED else tuple(sorted(its.services - services))
     names = {its.name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
     return JobStatus(
         namespace=its.namespace,
@@ -221,6 +230,7 @@ def status_of_job(
         replicas=tuple(replicas),
         hosts=_hosts(job, its) if job else None,
         surplus=surplus,
+        missing_services=missing,
         epoch=epoch,
         timeline=timeline,
         goodput=goodput(timeline, now) if timeline is not None else None,
@@ -229,12 +239,13 @@ def status_of_job(
 
 
 @functools.lru_cache(maxsize=256)
-def _stored(text: str) -> tuple[Job | None, str]:
-    """The job of that text; None if this version of etcompile cannot read it, and why."""
+def _stored(text: str) -> tuple[Job | None, frozenset[str], str]:
+    """Return the job of that text and its Services; None if it cannot be read, and why."""
     try:
-        return read_text(text).job, ""
+        stored = read_text(text)
     except StoredJobError as error:
-        return None, str(error)
+        return None, frozenset(), str(error)
+    return stored.job, backend.service_names(stored.job, stored.settings), ""
 
 
 def _surplus(job: Job, replicas: Sequence[Replica], its: JobObjects) -> Iterator[str]:

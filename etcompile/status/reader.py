@@ -44,6 +44,7 @@ class Seen(Struct):
         orphans: Namespace and name of jobs that no file declares any more, each with the set of
             jobs that it was applied with.
         watchers: The watchers when this was read (`job_status.watchers`); None if unknown.
+        services: The names of the job's Services then; None if unknown.
     """
 
     job: str | None
@@ -53,12 +54,13 @@ class Seen(Struct):
     lists: list[tuple[Resource, str, str]] = field(default_factory=list)
     orphans: dict[tuple[str, str], str] = field(default_factory=dict)
     watchers: Mapping[str, str] | None = None
+    services: frozenset[str] | None = None
 
     def statuses(self) -> list[JobStatus]:
         """The status of each job, by namespace and name."""
         return [
             structs.replace(job, orphan_of=self.orphans.get((job.namespace, job.name), ""))
-            for job in statuses(self.objects.values(), watchers=self.watchers)
+            for job in statuses(self.objects.values(), None, self.watchers, self.services)
         ]
 
     def read(self, cluster: Cluster) -> None:
@@ -86,6 +88,12 @@ class Seen(Struct):
         maps = cluster.resource("v1", "ConfigMap")
         parents = cluster.list(maps, self.namespace, labels=applysets.SET, metadata_only=True)
         self.orphans = applysets.orphans(parents.items)
+        self.services = None
+        with contextlib.suppress(ClusterError):  # without the right to list them
+            if self.job is not None:
+                resource, own = cluster.resource("v1", "Service"), f"{JOB_LABEL}={self.job}"
+                found = cluster.list(resource, self.namespace, labels=own, metadata_only=True)
+                self.services = frozenset(one["metadata"]["name"] for one in found.items)
         leases = cluster.resource("coordination.k8s.io/v1", "Lease")
         self.watchers = None
         for where in (None, self.namespace):  # wherever this user may look

@@ -139,6 +139,9 @@ def _job_lines(job: JobStatus, now: datetime) -> Iterator[str]:
         yield from (f"  {line}" for line in reason_lines(job.not_ready))
     if job.surplus:
         yield from ("", "Pods that the job does not declare:", f"  {some(job.surplus)}")
+    if job.missing_services:
+        yield from ("", "Missing Services (apply the job again):")
+        yield f"  {some(job.missing_services)}"
     if job.events:
         yield from ("", "Events:")
         events = []

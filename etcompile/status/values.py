@@ -119,6 +119,7 @@ class JobStatus(Struct, frozen=True):
         run: None for the run without an ID.
         replicas: By role and index.
         surplus: Pods of the job that it does not declare: of another run, or about to go.
+        missing_services: Services that the job declares and the cluster does not have.
         events: The newest first.
         epoch: None if its commands do not restart in place, or no watcher looks after it.
         orphan_of: The set of jobs that it was applied with and that does not declare it any more.
@@ -145,6 +146,7 @@ class JobStatus(Struct, frozen=True):
     timeline: Timeline | None = None
     unwatched_since: str | None = None
     goodput: Goodput | None = None
+    missing_services: tuple[str, ...] = ()
 
     @property
     def restarts(self) -> int:

@@ -1,9 +1,12 @@
 """`etcompile status` against a real API server; the status of Pods is set by the test."""
 
 import json
+import subprocess
 
 import pytest
 
+from etcompile.kubeapi import connect
+from etcompile.status import seen
 from specs import training_job
 
 RUNNING = {"startTime": "2026-01-01T00:00:00Z"}
@@ -243,3 +246,37 @@ def test_a_stored_job_of_another_version_still_shows_its_pods(deployed, cluster,
 @pytest.mark.parametrize("wrong", [("-A", "-n", "x"), ("a", "b")])
 def test_a_wrong_command_line_is_refused(status, wrong):
     assert status(*wrong).returncode == 2
+
+
+def test_missing_services_of_a_job_are_named_by_status_and_why(
+    deployed, status, cluster, arguments
+):
+    deployed(training_job())
+    services = cluster.resource("v1", "Service")
+    assert json.loads(status("mnist", "--output", "json").stdout)["missingServices"] == []
+    assert "Missing Services" not in status("mnist").stdout
+    for name in ("mnist-worker-0", "mnist-worker-1"):
+        cluster.delete(services, name)
+    done = status("mnist")
+    assert lines(done.stdout, "Missing Services (apply the job again):") == [
+        "mnist-worker-0, mnist-worker-1"
+    ]
+    names = json.loads(status("mnist", "--output", "json").stdout)["missingServices"]
+    assert names == ["mnist-worker-0", "mnist-worker-1"]
+    advice = "apply the job again; missing Services: mnist-worker-0, mnist-worker-1"
+    command = ["why" if one == "status" else one for one in arguments("mnist")]
+    assert advice in subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def test_services_that_the_user_may_not_list_are_not_reported_missing(
+    deployed, control_plane, namespace
+):
+    deployed(training_job())
+    reads = ["get", "list", "watch"]
+    resources = {"": ["pods", "configmaps", "events"], "batch": ["jobs"]}
+    rules = [{"apiGroups": [k], "resources": v, "verbs": reads} for k, v in resources.items()]
+    control_plane.grant(namespace, "reader", rules)
+    kubeconfig = control_plane.kubeconfig(user="reader", groups=())
+    with connect(kubeconfig=kubeconfig, namespace=namespace) as cluster:
+        [job] = seen(cluster, "mnist", namespace).statuses()
+    assert job.missing_services == ()
