@@ -22,7 +22,7 @@ from etcompile.cli.options import (
 )
 from etcompile.cli.reporting import colored, compiled, refuses, report, write
 from etcompile.compiler import Compilation, Options
-from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
+from etcompile.diagnostics import Diagnostic, RefusedError
 from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load.revision import RevisionError
 from etcompile.plan.step import Plan
@@ -63,8 +63,6 @@ def command(ctx: click.Context, options: _Options) -> None:
     Exit codes: 0 no differences, 1 differences, or apply would refuse something, 2 an error.
     Nothing is written to the cluster. Values of Secrets are never shown.
     """
-    from etcompile.plan.schedule import ring
-
     chosen = compiler_options(options)
     # Both sides have the same encrypted key pairs: those of a folder, or none at a revision.
     if options.against != "cluster" and Path(options.against).is_dir():
@@ -78,8 +76,6 @@ def command(ctx: click.Context, options: _Options) -> None:
         plan, problems, refused = _compared(compilation, chosen, options)
     except RefusedError as error:
         raise RefusedError((*compilation.findings, *error.diagnostics)) from error
-    if deadlock := ring(plan.steps):
-        problems.append(diagnose(codes.DEADLOCK, None, ring=deadlock))
     report((*compilation.findings, *problems), options)
     if refuses(problems, options):
         ctx.exit(REFUSED)
@@ -106,12 +102,12 @@ def _compared(
     """The plan against what `--against` names, what is to be said, and what apply would refuse."""
     rights, targets = options.rights.rights(), options.rights.targets
     if options.against == "cluster":
-        from etcompile.operations.cluster_plan import proposal
+        from etcompile.operations.cluster_plan import apply_proposal
         from etcompile.operations.execution import objections, warned
 
         with options.connection.connect(options.namespace) as cluster:
             jobs = job_set(options.paths, options.set_name, prune=options.rights.prune)
-            live = proposal(compilation, cluster, rights, jobs, targets, new_sets=False)
+            live = apply_proposal(compilation, cluster, rights, job_set=jobs, targets=targets)
             refused = objections(cluster, live)
             return live.plan, [*live.diagnostics, *warned(cluster)], refused
     from etcompile.operations.declarations import compared

@@ -109,40 +109,6 @@ def note(value: Object, seen: dict[Key, ObjectState]) -> None:
         seen[ref.api_version, ref.kind, ref.namespace, ref.name] = object_state(value)
 
 
-def apply_proposal(
-    compilation: Compilation,
-    cluster: Cluster,
-    rights: Rights | None = None,
-    *,
-    job_set: JobSet | None = None,
-    targets: Sequence[str] = (),
-) -> Proposal:
-    """What makes a cluster what was compiled. Nothing is written.
-
-    Args:
-        rights: What may be done; if None, nothing is replaced, taken over or deleted.
-        job_set: The set of jobs that was compiled (`operations.job_set`): those of its jobs that
-            are not declared any more are pruned, or named.
-        targets: Limit it to these objects: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`.
-
-    Raises:
-        ClusterError: the cluster cannot be read.
-        ImpossibleError: the compilation has errors, an object has no name, a target is no object
-            of the plan, or objects wait for each other.
-    """
-    problems = [
-        problem for problem in compilation.diagnostics if problem.severity is Severity.ERROR
-    ]
-    problems = problems or [
-        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
-        for value in compilation.in_order()
-        if not value["metadata"].get("name")
-    ]
-    if problems:
-        raise ImpossibleError(problems)
-    return acyclic(proposal(compilation, cluster, rights or Rights(), job_set, several(targets)))
-
-
 class _Inventories:
     """The ApplySets of the jobs of a compilation.
 
@@ -166,32 +132,47 @@ class _Inventories:
         }
 
 
-def proposal(
+def apply_proposal(
     compilation: Compilation,
     cluster: Cluster,
-    rights: Rights,
-    job_set: JobSet | None,
-    targets: Sequence[str],
+    rights: Rights | None = None,
     *,
-    new_sets: bool = True,
+    job_set: JobSet | None = None,
+    targets: Sequence[str] = (),
 ) -> Proposal:
-    """What `apply_proposal` proposes, to look at: of any compilation, whatever waits for what.
+    """What makes a cluster what was compiled: `apply` does it, `diff` shows it.
 
     Args:
-        new_sets: Whether objects become members of inventories that do not exist yet.
+        rights: What may be done; if None, nothing is replaced, taken over or deleted.
+        job_set: The set of jobs that was compiled (`operations.job_set`): those of its jobs that
+            are not declared any more are pruned, or named.
+        targets: Limit it to these objects: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+        ImpossibleError: the compilation has errors, an object has no name, a target is no object
+            of the plan, or objects wait for each other.
     """
+    problems = [
+        problem for problem in compilation.diagnostics if problem.severity is Severity.ERROR
+    ]
+    problems = problems or [
+        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
+        for value in compilation.in_order()
+        if not value["metadata"].get("name")
+    ]
+    if problems:
+        raise ImpossibleError(problems)
+    rights, targets = rights or Rights(), several(targets)
     live = Live(cluster)
     sets = _Inventories(compilation, live)
     now = cluster.now()
     versions = {title: seen_version(sets.parents.get(title), now) for title in sets.ids if title}
-    inventories = {
-        title: applyset for title, applyset in sets.ids.items() if new_sets or title in sets.parents
-    }
     server = DryRun(cluster)
     beyond: dict[ObjectKey, Object] = {}
     seen: dict[Key, ObjectState] = {}
     proposed = plan(
-        declarations(compilation, inventories, generated=True),
+        declarations(compilation, sets.ids, generated=True),
         _once(live, sets, compilation, seen, beyond),
         rights,
         context=cluster.context or cluster.server,
@@ -200,7 +181,6 @@ def proposal(
         read_pods=partial(pods_of, cluster),
     )
     steps = [*proposed.steps]
-    problems: list[Diagnostic] = []
     if not rights.adopt:
         steps += (
             of_other_set(reference(parent), title, other)
@@ -243,18 +223,19 @@ def proposal(
     # What the ApplySets of orphans still have once the plan is done.
     removed = {step.ref for step in proposed.steps if step.action in REMOVES}
     orphaned = {job: [ref for ref in refs if ref not in removed] for job, refs in members.items()}
-    return Proposal(
-        plan=proposed,
-        rights=rights,
-        secrets={
-            reference(value): value for value in compilation.in_order() if value["kind"] == "Secret"
-        },
-        deciding={group.title: group.deciding for group in compilation.groups if group.title},
-        seen=seen,
-        remaining={**members_left(proposed), **orphaned},
-        accepted=frozenset(server.accepted),
-        versions=versions,
-        diagnostics=tuple(problems),
+    secrets = [value for value in compilation.in_order() if value["kind"] == "Secret"]
+    return acyclic(
+        Proposal(
+            plan=proposed,
+            rights=rights,
+            secrets={reference(value): value for value in secrets},
+            deciding={group.title: group.deciding for group in compilation.groups if group.title},
+            seen=seen,
+            remaining={**members_left(proposed), **orphaned},
+            accepted=frozenset(server.accepted),
+            versions=versions,
+            diagnostics=tuple(problems),
+        )
     )
 
 

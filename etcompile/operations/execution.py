@@ -141,7 +141,7 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
         for refusal in against
         if refusal.cause == "namespace"
     )
-    ours = (refusal for refusal in against if refusal.cause not in ("cluster", "namespace"))
+    ours = (refusal for refusal in against if refusal.cause not in ("rights", "namespace"))
     return (*_diagnostics(ours), *warnings)
 
 
@@ -179,7 +179,7 @@ def _diagnostics(refusals: Iterable[Refusal]) -> Iterator[Diagnostic]:
         if len(refs) > 1:
             problem = problem.replace(refusal.ref.name, "*")
         objects = listed(refs)
-        if refusal.cause in ("cluster", "namespace"):
+        if refusal.cause not in _CODES:
             words = f"{objects}: {problem}"
             yield diagnose(codes.CLUSTER_REFUSES, None, problem=words, advice=refusal.hint)
         else:

@@ -12,14 +12,16 @@ from etcompile.exitcodes import CLUSTER, CONFLICT, INPUT, REPLACEMENT
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef
 
-Cause = Literal["conflict", "replace", "cluster", "namespace", "invalid"]
-"""Somebody else's object or field; a field that cannot change; the API server or the way to it;
-a namespace in which nothing can be created; an object that the API server does not accept."""
+Cause = Literal["conflict", "replace", "cluster", "rights", "namespace", "invalid"]
+"""Somebody else's object or field; a field that cannot change; the API server or the way to it; a
+right that the user lacks; a namespace in which nothing can be created; an object that the API
+server does not accept."""
 
 _CODES: dict[Cause, int] = {
     "conflict": CONFLICT,
     "replace": REPLACEMENT,
     "cluster": CLUSTER,
+    "rights": CLUSTER,
     "namespace": CLUSTER,
     "invalid": INPUT,
 }
@@ -87,7 +89,8 @@ def refusal(ref: ObjectRef, error: ClusterError) -> Refusal:
     if error.invalid or (error.status == 403 and not may_not(error)):
         # A policy's word about the object, not one about who asks.
         return Refusal(ref, "invalid", (_short(error.message),))
-    return Refusal(ref, "cluster", (_short(str(error)),), hint=error.hint, fatal=is_fatal(error))
+    cause: Cause = "rights" if may_not(error) else "cluster"
+    return Refusal(ref, cause, (_short(str(error)),), hint=error.hint, fatal=is_fatal(error))
 
 
 def cannot_change(error: ClusterError) -> tuple[str, ...]:
@@ -101,7 +104,8 @@ def cannot_change(error: ClusterError) -> tuple[str, ...]:
 
 def may_not(error: ClusterError) -> bool:
     """Whether it is who asks that is refused, whatever the object."""
-    return error.status == 403 and bool(_MAY_NOT.search(error.message))
+    is_read = error.request.startswith("GET ")
+    return error.status == 403 and (is_read or bool(_MAY_NOT.search(error.message)))
 
 
 def is_fatal(error: ClusterError) -> bool:

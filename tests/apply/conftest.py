@@ -1,5 +1,9 @@
-"""What the tests of `apply` and `delete` share: a namespace with a node, and the command in it."""
+"""What the tests of `apply` and `delete` share: a namespace with a node, and the command in it.
 
+Each test that runs `apply` also compares it with `diff`: see `diff_agrees`.
+"""
+
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,8 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from apply.kubelet import Kubelet
+from etcompile.cli.diff import command as diff_command
 from faultproxy import WRITE, FaultProxy
 from specs import training_job
 
@@ -56,11 +62,58 @@ def start(tmp_path: Path, kubeconfig: Path) -> Iterator[Callable[..., subprocess
         one.communicate()
 
 
+_ONLY_OF_APPLY = {"--wait", "--timeout", "--drain", "--concurrency", "-o", "--output"}
+"""Options with a value that `diff` does not have, or that it reads differently."""
+
+
+def diff_agrees(diff: int, apply: subprocess.CompletedProcess[str]) -> bool:
+    """Whether the exit code of `diff` is right, judged by what `apply` did right after it."""
+    if apply.returncode == 0 and "done: nothing had to be changed" in apply.stdout:
+        return diff == 0
+    if apply.returncode == 0 and "done: " in apply.stdout:
+        return diff == 1
+    if apply.returncode in (4, 5, 7):
+        return diff in (1, 2)
+    return True  # not ready in time, the rights of one user, an interruption, wrong options
+
+
 @pytest.fixture
-def run(start) -> Run:
-    """Runs `etcompile` to its end."""
+def diff_before(tmp_path: Path, kubeconfig: Path) -> Callable[..., int | None]:
+    """Runs `diff` with the arguments of an `apply`; returns its exit code, or None for a plan."""
+
+    def exit_code(*words: str) -> int | None:
+        if any(word.startswith("--dry-run") or word.endswith(".json") for word in words):
+            return None
+        rest = iter(words)
+        arguments = []
+        for word in rest:
+            if word in _ONLY_OF_APPLY:
+                next(rest)
+            elif word not in ("-y", "--yes") and word.partition("=")[0] not in _ONLY_OF_APPLY:
+                arguments.append(word)
+        with contextlib.chdir(tmp_path):
+            done = CliRunner().invoke(diff_command, arguments, env={"KUBECONFIG": str(kubeconfig)})
+        return done.exit_code
+
+    return exit_code
+
+
+@pytest.fixture
+def run(start, diff_before) -> Run:
+    """Runs `etcompile` to its end; what it does must be what `diff` has shown."""
 
     def to_its_end(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        if arguments[0] != "apply" or environment:
+            return ended(*arguments, **environment)
+        words = [*map(str, arguments[1:])]
+        shown = diff_before(*words)
+        done = ended(*arguments)
+        if shown is not None and not diff_agrees(shown, done):
+            said = f"{done.stdout}\n{done.stderr}"
+            pytest.fail(f"diff ended with {shown}, and apply with {done.returncode}:\n{said}")
+        return done
+
+    def ended(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
         started = start(*arguments, **environment)
         try:
             out, err = started.communicate(timeout=90)

@@ -213,7 +213,7 @@ def test_a_field_is_found_where_the_server_says_it_is():
         (ClusterError("Invalid", "data: field is immutable when `immutable` is set", status=422),
          "replace", False),
         (ClusterError("Conflict", "the object has been modified", status=409), "conflict", False),
-        (ClusterError("Forbidden", 'User "x" cannot patch pods', status=403), "cluster", False),
+        (ClusterError("Forbidden", 'User "x" cannot patch pods', status=403), "rights", False),
         (ClusterError("Forbidden", "violates PodSecurity", status=403), "invalid", False),
         (ClusterError("Unauthorized", "Unauthorized", status=401), "cluster", True),
         (ClusterError("Unreachable", "refused"), "cluster", True),
