@@ -24,6 +24,7 @@ from etcompile.rollout.machine.messages import (
     Follow,
     FollowEvents,
     Interrupted,
+    Look,
     Lost,
     NotWritten,
     Outcome,
@@ -139,6 +140,8 @@ class Rollout:
                     self._tell(structs.replace(command, moment=time.time()))
                 case FollowEvents(namespace):
                     self._watches.follow_events(namespace)
+                case Look():
+                    self._watches.look()
                 case Follow(ref, step, labels):
                     try:
                         self._watches.follow(ref, labels)

@@ -99,6 +99,11 @@ class Watches:
             )
             self._start(place, informer)
 
+    def look(self) -> None:
+        """Has all that is followed listed again."""
+        for informer in self._informers.values():
+            informer.relist()
+
     def close(self) -> None:
         """Ends all watches."""
         for informer in self._informers.values():

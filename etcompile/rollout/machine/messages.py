@@ -204,6 +204,10 @@ class FollowEvents(Struct, frozen=True):
     namespace: str
 
 
+class Look(Struct, frozen=True):
+    """List all that is followed again: a watch may have gone silent."""
+
+
 class StepEvent(Struct, frozen=True):
     """A change of state of an object, for whoever looks on.
 
@@ -219,7 +223,7 @@ class StepEvent(Struct, frozen=True):
     moment: float = 0.0
 
 
-Command = Write | Follow | FollowEvents | StepEvent
+Command = Write | Follow | FollowEvents | Look | StepEvent
 
 
 # The end -----------------------------------------------------------------------------------------

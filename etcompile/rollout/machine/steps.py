@@ -34,6 +34,7 @@ from etcompile.rollout.machine.messages import (
     Interrupted,
     Key,
     Listed,
+    Look,
     Lost,
     NotWritten,
     Outcome,
@@ -54,6 +55,8 @@ _HOLD = 5.0
 _HELD = 600.0
 """Seconds until a step gives up that is held, or that waits for an object to be gone."""
 _GRACE = "terminationGracePeriodSeconds"
+_LAST_LOOK = 2.0
+"""Seconds before a wait ends in which all is listed again: a watch may have gone silent."""
 _AFTER_GRACE = 60.0
 """Seconds that an object may take to go beyond its own grace."""
 
@@ -117,8 +120,9 @@ class Machine:
         }
         self._written: list[Step] = []
         self._refusals: list[Refusal] = []
-        self._interrupted = self._timed_out = self._fatal = False
+        self._interrupted = self._timed_out = self._fatal = self._changed = False
         self._end: float | None = None
+        self._looked: set[object] = set()
         self._later = _later(plan)
         # Both follow from the states: the steps under way, and those that wait for an object.
         self._active: dict[str, Step] = {}
@@ -398,6 +402,16 @@ class Machine:
                     self._finish(step)
 
     def _tick(self) -> None:
+        soon = self._now + _LAST_LOOK
+        due: set[object] = {"the end"} if self._end is not None and soon >= self._end else set()
+        due |= self._targets.due(soon)
+        for name in self._active:
+            match self._states[name]:
+                case Waiting("gone", until=float(until)) if soon >= until:
+                    due.add(name)
+        if due - self._looked:
+            self._looked |= due
+            self._commands.append(Look())
         if self._end is not None and self._now >= self._end and not self.stopping:
             self._timed_out = True
         if self.stopping:

@@ -259,6 +259,11 @@ class Targets:
             elif hint.kind == "PersistentVolumeClaim":
                 self._look(target, READY, now)
 
+    def due(self, now: float) -> set[Key]:
+        """Return the keys of the targets whose waits have lasted long enough by then."""
+        targets = self._targets.values()
+        return {target.key for target in targets if target.over_limit(now) is not None}
+
     def tick(self, now: float) -> None:
         """Ends waits that have lasted long enough or are in vain, and reports reasons that last."""
         for target in [*self._targets.values()]:
