@@ -121,7 +121,7 @@ class Session:
             headers["Content-Type"], encoded = content, msgspec.json.encode(body)
         answer, data = self._answer(method, path, query, encoded, headers, repeats, largest=largest)
         try:
-            return msgspec.json.decode(data)
+            return msgspec.json.decode(data, type=dict)
         except (msgspec.DecodeError, UnicodeDecodeError):
             server = self.access.cluster.server
             raise ClusterError(

@@ -101,7 +101,7 @@ class Watch(Struct, eq=False, weakref=True):
             for chunk in response.read_chunked(decode_content=True):
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in filter(None, lines):
-                    event = msgspec.json.decode(line)
+                    event = msgspec.json.decode(line, type=dict)
                     value = event["object"]
                     if event["type"] == "ERROR":
                         raise status_error(value, f"GET {self.path}")

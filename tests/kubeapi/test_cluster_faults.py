@@ -251,3 +251,17 @@ def test_pages_that_need_not_be_of_one_moment_go_on_when_the_list_is_forgotten(f
     pages = faulty.pages(resource, limit=2, one_moment=False)
     names = [item["metadata"]["name"] for page in pages for item in page.items]
     assert sorted(names) == [f"map-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("body", ["null", "[]", '"text"', "1"])
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+def test_answer_that_is_no_object_is_an_error_of_the_server(faulty, proxy, method, body):
+    resource = faulty.resource("v1", "ConfigMap")
+    requests = {
+        "GET": lambda: faulty.list(resource),
+        "PATCH": lambda: faulty.server_side_apply(config_map()),
+        "DELETE": lambda: faulty.delete(resource, "seed"),
+    }
+    proxy.add("status", method=method, path="configmaps", status=200, body=body)
+    with pytest.raises(ClusterError, match="does not answer as an API server does"):
+        requests[method]()
