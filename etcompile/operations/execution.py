@@ -116,7 +116,10 @@ def execute(
                 outcome = outcome.without(parts[place + 1 :])
                 break
     finally:
-        sets.release(reachable=not any(refusal.fatal for refusal in outcome.refusals))
+        left = sets.release(reachable=not any(refusal.fatal for refusal in outcome.refusals))
+        outcome = structs.replace(
+            outcome, refusals=(*outcome.refusals, *left), changed=outcome.changed or bool(left)
+        )
         end(outcome)
     return Result(outcome.code, (*_diagnostics(outcome.refusals), *warned(cluster)), outcome)
 

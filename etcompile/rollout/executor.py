@@ -156,9 +156,12 @@ class Rollout:
 
     def _write(self, step: Step, phase: Phase) -> None:
         """Does a part of a step, in another thread, and reports what it came to."""
+        is_counted = False
         try:
             if step.ref.kind != "Namespace":  # the inventory itself may need it
                 self._sets.widen(step.job)
+                # Other actions may have changed something before they were refused.
+                is_counted = step.action in ("create", "update")
             if phase == "delete":
                 written = self._writer.delete(step.ref, step.uid)
             elif phase == "create":
@@ -166,6 +169,8 @@ class Rollout:
             else:
                 written = self._writer.update(step)
         except (ClusterError, RefusedError) as error:
+            if is_counted and not getattr(error, "uncertain", False):
+                self._sets.refused(step.job)
             self._queue.put(NotWritten(step, phase, error))
         except BaseException as error:
             self._queue.put(error)

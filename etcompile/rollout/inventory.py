@@ -16,6 +16,7 @@ import os
 import socket
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ from etcompile.plan.applysets import (
     INVENTORY_ID,
     KINDS,
     NAMESPACES,
+    ORIGIN,
     ORPHANED,
     SET,
     SOURCE,
@@ -56,6 +58,7 @@ TOOLING = "applyset.kubernetes.io/tooling"
 _TOOL = "etcompile"
 _NOTHING_YET = "1"
 """A resourceVersion that no object has: with it, a server-side apply creates or fails."""
+_MARKS = ("labels", "annotations")
 _AGAIN = "run the command again"
 SECONDS = 45.0
 """After which others may change the jobs of a process that was killed."""
@@ -155,7 +158,9 @@ class Inventories:
         self._held: dict[str, float] = {}
         """By job, until when its lease surely is ours, by the clock that nobody sets."""
         self._prior: dict[str, Object | None] = {}
-        """The parents of jobs of which nothing else was written yet, as they were."""
+        """The parents as they were before their leases were taken, by job."""
+        self._writes: Counter[str] = Counter()
+        """By job, the writes that were not refused for sure."""
         self._released = threading.Event()
         self._writing = {step.job for step in plan.steps if step.action in WRITES and step.job}
         self._coming = {
@@ -207,7 +212,8 @@ class Inventories:
         with ThreadPoolExecutor(concurrency) as pool:
             refused = [*filter(None, pool.map(take_lease, jobs))]
         if refused:
-            self.release()
+            if left := self.release():  # so something was changed
+                refused = [structs.replace(each, cause="cluster") for each in refused] + left
         else:
             threading.Thread(target=self._renew, name="etcompile-lease", daemon=True).start()
         return refused
@@ -222,7 +228,14 @@ class Inventories:
                     self._take(job)
         if steady() >= self._held.get(job, float("inf")):
             raise self._conflict(job, "the lease of the job could not be renewed", _AGAIN)
-        self._prior.pop(job, None)
+        with self._lock:
+            self._writes[job] += 1
+
+    def refused(self, job: str | None) -> None:
+        """Note that a write, for which the parent was widened, was refused."""
+        if job is not None:
+            with self._lock:
+                self._writes[job] -= 1
 
     def narrow(self, job: str, left: Iterable[ObjectRef]) -> None:
         """Lets the parent name exactly what is there, and gives the lease of the job away.
@@ -246,27 +259,36 @@ class Inventories:
                 # Nothing was to be done to this job, and somebody else does something.
             self._held.pop(job, None)
 
-    def release(self, *, reachable: bool = True) -> None:
+    def release(self, *, reachable: bool = True) -> list[Refusal]:
         """Gives all leases away; a parent that nothing followed becomes what it was.
 
         Args:
             reachable: Whether the API server answers; else the leases run out.
+
+        Returns:
+            A refusal for each parent that should have become what it was, and did not.
         """
         self._released.set()
+        left: list[Refusal] = []
         with self._lock:
             for job in [*self._held] if reachable else ():
-                prior = self._prior.get(job)
+                untouched = job in self._prior and not self._writes[job]
+                prior = self._prior[job] if untouched else None
                 try:
-                    if job in self._prior and prior is None:
+                    if untouched and prior is None:
                         self._remove(job, self._live(job))
                     else:
                         self._write(job, *_named(prior or self._live(job)), prior=prior)
                 except RefusedError:
                     pass
                 except ClusterError as error:
+                    if untouched:
+                        words = f"it was written, and could not be restored: {error.message}"
+                        left.append(Refusal(self.parent(job), "cluster", (words,), _AGAIN))
                     if is_fatal(error):
-                        return
+                        break
                 del self._held[job]
+        return left
 
     def _take(self, job: str) -> None:
         live = self._live(job)
@@ -377,6 +399,13 @@ class Inventories:
         }
         # Only its own annotations, and only of a set that is ours or given to us.
         try:
+            if live and job not in self._held:
+                # Nothing else is written, so a webhook may have made it what it is.
+                result = self._cluster.server_side_apply(
+                    value, field_manager=MANAGER, force=True, dry_run=True
+                )
+                if all(result["metadata"].get(key) == live["metadata"].get(key) for key in _MARKS):
+                    return
             self._parents[job] = self._cluster.server_side_apply(
                 value, field_manager=MANAGER, force=True
             )
@@ -400,7 +429,12 @@ class Inventories:
             return labels, {**annotations, ORPHANED: "true"}
         if ours is None or (not ours.whole and labels and not other_set(live, ours)):
             return labels, annotations
-        return {SET: ours.id}, {SOURCE: ours.source, DEFAULT_NAMESPACE: self._cluster.namespace}
+        origin = {ORIGIN: ours.origin} if ours.origin else {}
+        return {SET: ours.id}, {
+            SOURCE: ours.source,
+            DEFAULT_NAMESPACE: self._cluster.namespace,
+            **origin,
+        }
 
     def _live(self, job: str) -> Object | None:
         if job not in self._parents:

@@ -16,6 +16,7 @@ from etcompile.rollout.machine.messages import (
     Follow,
     Interrupted,
     Listed,
+    Look,
     Lost,
     NotWritten,
     Seen,
@@ -370,3 +371,58 @@ def test_unchanged_pod_that_nobody_replaces_fails_without_advice_to_restart() ->
         played.hear(Tick(), after=5)
     [unready] = played.machine.outcome().unready
     assert (unready.ref.name, unready.failed, unready.over) == ("worker-0", True, False)
+
+
+REFUSED = ClusterError("Forbidden", "a policy denies it", status=403)
+
+
+def test_refusal_while_another_pod_is_being_deleted_ends_with_6() -> None:
+    pod, config = step("replace", "a"), step("create", "b", "ConfigMap")
+    played = Played(pod, config, wait="none")
+    played.hear(going(pod))
+    played.hear(NotWritten(config, "create", REFUSED))
+    assert played.machine.outcome().code == 6
+
+
+def test_refusal_before_any_answer_ends_with_its_own_code() -> None:
+    config = step("create", "b", "ConfigMap")
+    played = Played(config, wait="none")
+    played.hear(NotWritten(config, "create", REFUSED))
+    assert played.machine.outcome().code == 7
+
+
+def test_read_that_is_denied_in_any_words_is_no_refused_input() -> None:
+    pod = step("create", "a")
+    played = Played(pod)
+    request = "GET /api/v1/namespaces/ml/pods"
+    error = ClusterError("Forbidden", "not on a Friday", status=403, request=request)
+    played.hear(Lost(ObjectRef("v1", "Pod", "ml", "(all)"), error))
+    assert played.machine.outcome().code == 6
+
+
+def looks(played: Played) -> int:
+    return sum(isinstance(command, Look) for command in played.commands)
+
+
+def test_everything_is_listed_again_before_the_time_is_up() -> None:
+    played = Played(step("create", "a"), timeout=60.0)
+    played.hear(wrote(step("create", "a")))
+    played.hear(Tick(), after=57)
+    assert looks(played) == 0
+    played.hear(Tick(), after=1)
+    played.hear(Tick(), after=1)
+    assert looks(played) == 1
+    assert not played.machine.stopping
+    played.hear(seen(step("create", "a"), READY, uid="a-2"))
+    assert played.machine.settled
+    assert played.machine.outcome().code == 0
+
+
+def test_everything_is_listed_again_before_a_deletion_is_given_up() -> None:
+    pod = step("delete", "a")
+    played = Played(pod, wait="none")
+    played.hear(going(pod, grace=30))
+    played.hear(Tick(), after=89)
+    assert looks(played) == 1
+    played.hear(Listed(("v1", "Pod", "ml"), {}))
+    assert played.machine.state(pod) == "done"

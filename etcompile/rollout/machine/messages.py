@@ -250,6 +250,7 @@ class Outcome(Struct, frozen=True):
     Args:
         deleted: Steps that were to replace an object, have deleted it, and have made no new one.
         left: The steps that were not done, each with the reason.
+        changed: Anything was written, even if no step was done.
     """
 
     done: tuple[Step, ...] = ()
@@ -259,13 +260,14 @@ class Outcome(Struct, frozen=True):
     refusals: tuple[Refusal, ...] = ()
     interrupted: bool = False
     timed_out: bool = False
+    changed: bool = False
 
     @property
     def code(self) -> int:
         """The exit code; the codes that promise that nothing was changed only if that is true."""
         if self.interrupted:
             return INTERRUPTED
-        if self.refusals and (self.done or self.deleted):
+        if self.refusals and self.changed:
             return CLUSTER
         if self.refusals:
             return min(refusal.code for refusal in self.refusals)
@@ -273,7 +275,8 @@ class Outcome(Struct, frozen=True):
 
     def after(self, first: "Outcome") -> "Outcome":
         """This one, of a plan that was done when the first was, with what the first has done."""
-        return structs.replace(self, done=(*first.done, *self.done))
+        changed = first.changed or self.changed
+        return structs.replace(self, done=(*first.done, *self.done), changed=changed)
 
     def without(self, plans: tuple[Plan, ...]) -> "Outcome":
         """This one, with plans that were not begun because of it."""

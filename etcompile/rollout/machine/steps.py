@@ -230,6 +230,7 @@ class Machine:
             refusals=(*self._refusals, *refused),
             interrupted=self._interrupted,
             timed_out=self._timed_out,
+            changed=self._changed,
         )
 
     def _why_left(self, step: Step) -> str:
@@ -326,6 +327,7 @@ class Machine:
 
     def _wrote(self, event: Wrote) -> None:
         step, written = event.step, event.written
+        self._changed = True
         if event.phase == "delete":
             if written.status != "deleting" or written.live is None:
                 self._gone(step)
