@@ -126,8 +126,9 @@ class CompilingCommand(SectionedCommand):
         with contextlib.suppress(ValueError):
             named.append(secret_mode(given.get("secret") or "").file or "")
         ctx.meta[_NAMED] = tuple(file for file in named if os.path.isabs(file))  # noqa: PTH117
-        # A command without inputs, as krm and delete are, reads no folder either.
-        inputs = given["paths"] or (".",) if "paths" in given else ("-",)
+        # A command without inputs, as krm and delete --job are, reads no folder either.
+        reads_folder = "paths" in given and not given.get("names")
+        inputs = given.get("paths") or ("." if reads_folder else "-",)
         result = ctx.meta[_META] = configured(
             ctx.meta.get(INPUTS) or inputs,
             environment=given.get("environment"),

@@ -76,7 +76,7 @@ def command(ctx: click.Context, options: _Options) -> None:
                 [(options.namespace, name) for name in options.names],
                 compilation,
                 adopt=options.adopt,
-                job_set=job_set(options.paths, options.set_name),
+                job_set=job_set(options.paths, options.set_name) if options.paths else None,
                 absent=report_absent,
             )
             for step in () if options.cluster.dry_run else proposal.plan.steps:

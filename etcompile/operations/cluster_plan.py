@@ -1,11 +1,15 @@
 """A compilation and a cluster to a proposal: what `diff` shows, and `apply` and `delete` do."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from msgspec import structs
 
 from etcompile.compiler import Compilation
+from etcompile.compiler.stored import StoredJobError
+from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
 from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.conditions import is_true
@@ -16,7 +20,15 @@ from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run
 from etcompile.operations.declarations import declarations
 from etcompile.plan import applysets
-from etcompile.plan.applysets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
+from etcompile.plan.applysets import (
+    SET,
+    SOURCE,
+    belonging,
+    of_other_set,
+    orphan_job,
+    other_repository,
+    other_set,
+)
 from etcompile.plan.owners import is_member, names_of_config, other_job
 from etcompile.plan.planner import PRUNE, plan
 from etcompile.plan.quotas import within_quotas
@@ -45,6 +57,7 @@ from etcompile.rollout.live import (
     cluster_identity,
     inventory_of,
     is_covered,
+    live_object,
     orphans,
     parents,
     pods_of,
@@ -53,6 +66,7 @@ from etcompile.rollout.machine.messages import Key, Proposal
 from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
 from etcompile.several import several
 from etcompile.status import AnotherJobError, NoSuchJobError, find_job
+from etcompile.status.job_status import is_config
 
 
 class ImpossibleError(RefusedError):
@@ -195,6 +209,12 @@ def apply_proposal(
         names += [(document.namespace, document.name or "") for document in compilation.skipped]
         jobs = {(namespace or live.namespace, name) for namespace, name in names}
         left = orphans(cluster, job_set, jobs, [live.namespace, *(where for where, _ in jobs)])
+        for orphan in left if not rights.adopt else ():
+            if origin := other_repository(orphan.inventory, job_set):
+                words = f"its job is from {origin}, another repository of the name {job_set.owner}"
+                remedy = Remedy("adopt", "--adopt takes it over")
+                steps.append(unmanaged(deletion(orphan.inventory), words, remedy))
+                left = [other for other in left if other is not orphan]
         # Those that act come first, in either part.
         steps += _orphaned(cluster, left, rights, job_set)
         steps.sort(key=lambda step: step.action in IDLE)
@@ -340,10 +360,31 @@ def _operated(
         ref = ObjectRef(resource.api_version, resource.kind, where, group.name or "")
         why = Reason(
             f"the cluster has a {resource.kind} of this name, whose operator would run the same"
-            " job: `etcompile migrate` hands it over",
-            Remedy("adopt", "delete it, or give --adopt when its operator no longer runs it"),
+            " job",
+            Remedy(
+                "adopt",
+                f"etcompile migrate --from-cluster {resource.kind}/{group.name} -n {where} says how"
+                " to hand it over; give --adopt once no operator runs it",
+            ),
         )
         yield Step("conflict", ref, (why,), job=group.title, needs="adopt")
+
+
+def _unread_keys(cluster: Cluster, title: str, values: Iterable[Any]) -> Iterator[Step]:
+    """Yield a step that names the generated key pair of a job, if the user may not read it."""
+    for config in values:
+        ssh = None
+        with suppress(StoredJobError):
+            ssh = StoredRun(config).job.credentials if is_config(config) else None
+        if ssh is not None and ssh.owned:
+            ref = ObjectRef("v1", "Secret", config["metadata"]["namespace"], ssh.secret)
+            try:
+                live_object(cluster, ref, metadata_only=True)
+            except ClusterError as error:
+                if error.status != 403:
+                    raise
+                words = "you are not allowed to read secrets: if it exists, it is left"
+                yield unmanaged(Step("unmanaged", ref, job=title), words)
 
 
 def quotas(cluster: Cluster, namespace: str) -> Sequence[Object]:
@@ -372,6 +413,8 @@ def _orphaned(
     # An apply that was killed may have deleted the members and not the inventory.
     empty = [orphan.inventory for orphan in left if not orphan.objects]
     steps = (*steps, *(deletion(inventory, EMPTY_INVENTORY) for inventory in empty))
+    for orphan in left:
+        steps += tuple(_unread_keys(cluster, orphan.title, orphan.objects))
     if rights.prune:
         refused = {"action": "unmanaged", "needs": None, "after": ()}
         return [structs.replace(step, **refused) if step.needs else step for step in steps]
@@ -429,6 +472,7 @@ def delete_proposal(
         parent = inventory_of(cluster, name, where)
         versions[title] = seen_version(parent, cluster.now())
         mine = [(title, value) for value in belongings(cluster, name, where)]
+        extra += _unread_keys(cluster, title, (value for _, value in mine))
         live += mine
         members[title] = [reference(value) for _, value in mine if is_member(value)]
         if parent is not None:

@@ -216,6 +216,7 @@ def job_set(
         f"{stem or 'jobs'}-{hashlib.sha256(text).hexdigest()[:10]}",
         ", ".join(names),
         addresses[0][0],
+        _origin(repository[1]) if repository else "",
         bool(paths) and "-" not in paths and all(place.is_dir() for place in places),
     )
 
@@ -232,6 +233,14 @@ def _address(folder: Path, repository: tuple[str, str] | None) -> tuple[str, str
         return None
     inside = os.path.relpath(folder, Path(top).resolve())
     return name, "" if inside == "." else inside
+
+
+def _origin(folder: str) -> str:
+    """Which Git repository a folder is in: its remote, or its first commit; empty if unknown."""
+    git = "git", "-C", folder
+    remote = normalised(command_output(*git, "remote", "get-url", "origin"))
+    commits = "" if remote else command_output(*git, "rev-list", "--max-parents=0", "HEAD")
+    return remote or commits.rpartition("\n")[2]
 
 
 def normalised(remote: str) -> str:

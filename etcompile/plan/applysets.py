@@ -25,6 +25,8 @@ SET = "etcompile.dev/set"
 """The label of an ApplySet's parent: the id of the set that its job is in."""
 SOURCE = "etcompile.dev/set-source"
 """Its annotation: the name of the set for people."""
+ORIGIN = "etcompile.dev/set-origin"
+"""Its annotation: the Git remote or first commit of the repository that the set is of."""
 DEFAULT_NAMESPACE = "etcompile.dev/set-default-namespace"
 """Its annotation: the namespace of jobs that named none when the set was applied."""
 ORPHANED = "etcompile.dev/orphaned"
@@ -92,6 +94,12 @@ def of_other_set(parent_ref: ObjectRef, job: str, other: str) -> Step:
     return Step("conflict", parent_ref, (why,), job=job, needs="adopt")
 
 
+def other_repository(live: Mapping[str, Any], job_set: JobSet) -> str:
+    """The repository that a job is from, if that only has the name of ours; else empty."""
+    origin = belonging(live)[1].get(ORIGIN, "")
+    return origin if job_set.origin and origin != job_set.origin else ""
+
+
 def orphan_job(live: Object, declared: Collection[tuple[str, str]]) -> tuple[str, str] | None:
     """Namespace and name of the job of an ApplySet's parent, if it is not declared any more."""
     metadata = live["metadata"]
@@ -116,7 +124,7 @@ def belonging(live: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str,
     """The labels and annotations by which a parent says which set it is in."""
     metadata = (live or {}).get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    named = (SOURCE, DEFAULT_NAMESPACE, ORPHANED)
+    named = (SOURCE, ORIGIN, DEFAULT_NAMESPACE, ORPHANED)
     return (
         {SET: labels[SET]} if SET in labels else {},
         {key: annotations[key] for key in named if key in annotations},

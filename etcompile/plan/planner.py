@@ -222,7 +222,11 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
     other = others.get(step.job or "")
     if other is None or step.action == "unchanged":
         return step
-    reason = f"its job has the name of the {other}: two such jobs cannot share a namespace"
+    kind, _, name = other.partition(" ")
+    reason = (
+        f"its job has the name of the {other}, and two such jobs cannot share a namespace: rename"
+        f" it, or first run etcompile delete --job {kind.lower()}/{name}"
+    )
     if step.action == "unmanaged":
         return unmanaged(step, reason)
     return conflict(structs.replace(step, changes=(), after=(), manifest=None), Reason(reason))

@@ -244,6 +244,7 @@ class JobSet(Struct, frozen=True):
     Args:
         source: Its name for people: `--set NAME`, or the folder.
         owner: The repository that it is of: what `source` begins with.
+        origin: The Git remote or first commit of a repository that `owner` names otherwise.
         whole: Whether all jobs of the set are compiled; else no job is an orphan.
         orphans: Its jobs in the cluster that are not declared any more.
     """
@@ -251,6 +252,7 @@ class JobSet(Struct, frozen=True):
     id: str
     source: str
     owner: str = ""
+    origin: str = ""
     whole: bool = True
     orphans: tuple[str, ...] = ()
 

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+import yaml
 
 from etcompile.operations import job_set
 from specs import training_job
@@ -167,3 +168,39 @@ def test_every_clone_of_a_repository_is_the_same_set(tmp_path, remote):
     assert found == job_set([str(second / "prod")])
     assert found != job_set([str(first)])
     assert found.source == "git.example.org/team/jobs/prod"
+
+
+def git(folder, *arguments):
+    name = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", "-C", folder, *name, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("sign", ["remote", "first commit"])
+def test_copied_repository_name_prunes_no_job_of_the_other_repository(
+    run, kubelet, objects, tmp_path, sign
+):
+    for name in ("a", "b"):
+        folder = tmp_path / name / "jobs"
+        folder.mkdir(parents=True)
+        (folder / f"{name}.yaml").write_text(
+            yaml.safe_dump(training_job("one" if name == "a" else "two", replicas=1))
+        )
+        (tmp_path / name / "etcompile.toml").write_text('repository-name = "team"\n')
+        git(folder.parent, "init", "-q")
+        if sign == "remote":
+            git(folder.parent, "remote", "add", "origin", f"git@git.example.com:{name}/jobs.git")
+        else:
+            git(folder.parent, "add", ".")
+            git(folder.parent, "commit", "-q", "-m", name)
+    assert run("apply", "a/jobs").returncode == 0
+    done = run("apply", "b/jobs", "--prune")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects) == {"one", "two"}
+    seen = run("diff", "b/jobs", "--prune")
+    assert "another repository of the name team" in seen.stdout, seen.stdout
+    assert run("apply", "a/jobs", "--prune").returncode == 0
+    assert names(objects) == {"one", "two"}
+    (tmp_path / "a" / "jobs" / "a.yaml").rename(tmp_path / "a" / "jobs" / "new.yaml")
+    adopted = run("apply", "b/jobs", "--prune", "--adopt")
+    assert adopted.returncode == 0, adopted.stdout + adopted.stderr
+    assert names(objects) == {"two"}

@@ -250,3 +250,36 @@ def test_a_program_always_reads_an_end(run, arguments, code):
     assert done.returncode == code, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])
     assert (last["event"], last["exit"]) == ("end", code)
+
+
+def test_delete_by_name_reads_no_folder(run, job, kubelet, objects, tmp_path):
+    job(replicas=1)
+    assert run("apply", "jobs").returncode == 0
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "etcompile.toml").write_text("nonsense = [")
+    done = run("delete", "--job", "mnist")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert objects() == {}
+
+
+@pytest.mark.parametrize("how", ["delete", "prune"])
+def test_key_pair_that_may_not_be_read_is_named_as_left(
+    run, as_user, write, kubelet, objects, namespace, tmp_path, how
+):
+    write(training_job(replicas=1), name="one")
+    write(training_job("other", replicas=1), name="two")
+    assert run("apply", "jobs", "--set", "team").returncode == 0
+    (tmp_path / "jobs" / "one.yaml").unlink()
+    core = ["configmaps", "pods", "services", "serviceaccounts", "events"]
+    user = as_user([{"apiGroups": [""], "resources": core, "verbs": ["*"]}])
+    if how == "delete":
+        done = user("delete", "--job", "mnist")
+        assert f"kept: Secret {namespace}/mnist (you are not allowed to" in done.stderr
+    else:
+        secret = ("--config", "secret=existing:other")
+        done = user("apply", "jobs", "--set", "team", "--prune", "--dry-run=client", *secret)
+        assert f"left alone: Secret {namespace}/mnist" in done.stdout
+        assert "you are not allowed to read secrets" in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Secret/mnist" in objects()
