@@ -8,7 +8,7 @@ import pytest
 from etcompile.diagnostics import diagnose
 from etcompile.diagnostics.redaction import redacted, shown, shown_value
 from etcompile.failures.log import failures_of, tail_of
-from etcompile.watch.core.bounds import bounded
+from etcompile.watch.core.observe import bounded
 from etcompile.watch.listeners import observed
 
 SECRETS = {

@@ -28,22 +28,20 @@ from etcompile.kubeapi.controller.work_queue import Key as JobKey
 from etcompile.kubeapi.controller.work_queue import WorkQueue
 from etcompile.model.protocol import JOB_LABEL, WATCHER
 from etcompile.watch.core.act import ActionExecutor
-from etcompile.watch.core.bounds import bounded
 from etcompile.watch.core.decide import decide
 from etcompile.watch.core.ledger import Memory
 from etcompile.watch.core.listener import Listener
 from etcompile.watch.core.logs import LogReader
 from etcompile.watch.core.metrics import Metrics, gauge
-from etcompile.watch.core.observe import Store
+from etcompile.watch.core.observe import Store, bounded
 from etcompile.watch.core.reconciler import AFTER_A_BUG, Reconciler, Result
-from etcompile.watch.core.requests import ObjectControl
 from etcompile.watch.core.view import JobView, Timeouts
 
 _log = logging.getLogger("etcompile.watch")
 
 # In seconds, unless said otherwise.
 _LONGEST_UNTIL = 86_400.0  # until a job is looked at again, whatever times are in it
-_HEAL_AFTER = 15.0  # until a job that was beyond the cap is read again, once there is room
+_HEAL_AFTER = 60.0  # until jobs that were beyond a cap are read again
 _TRIES = 5  # looks at a job that fail before `--once` gives it up
 _PAGE = 100  # objects of a list's page: with more, their JSON would be most of the memory used
 _PAGES = {"ConfigMap": 20}  # whose objects may have a megabyte each
@@ -88,7 +86,9 @@ class Watcher:
         self._stop = threading.Event()
         self._queue = WorkQueue()
         observers = [listener.observe for listener in listeners]
-        self._store = Store(self._queue.enqueue, cluster.now, observers)
+        self._store = Store(
+            self._queue.enqueue, cluster.now, observers, namespaced=choices.namespaces is not None
+        )
         self._synced_at = 0.0
         self._forbidden: set[str] = set()
         self._events = EventRecorder(
@@ -101,7 +101,10 @@ class Watcher:
         self._pool = ThreadPoolExecutor(choices.requests, thread_name_prefix="requests")
         self._memory = Memory()
         executor = ActionExecutor(
-            ObjectControl(cluster, self._store, self._may_act, self.metrics),
+            cluster,
+            self._store,
+            self._may_act,
+            self.metrics,
             self._events,
             LogReader(cluster, self._store, self._events, self._pool),
             self._pool,
@@ -204,8 +207,8 @@ class Watcher:
     def views(self) -> Iterator[tuple[JobKey, JobView]]:
         """Yield what was last known of each job, while this watcher leads."""
         for key, memory in self._memory.jobs().items() if self._may_act() else ():
-            if memory.run.view is not None:
-                yield key, memory.run.view
+            if memory.view is not None:
+                yield key, memory.view
 
     @property
     def now(self) -> float:

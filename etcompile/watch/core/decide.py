@@ -66,7 +66,6 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
     actions = (
         *decision.actions,
         *phase.orphaned(view),
-        *deletions.half_deleted(view, now),
         *deletions.released(pods, now),
     )
     facts = before.facts if before is not None else {}

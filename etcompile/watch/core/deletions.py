@@ -1,8 +1,7 @@
 """Pods that are to go, and those that should have gone and do not.
 
-A worker that the job does not have any more, the second Pod of a rank, a Pod whose deletion was
-left half done, one on a node that does not answer; and one that holds up others, which is only
-reported, because nothing can be done about it.
+A worker that the job does not have any more, the second Pod of a rank, one on a node that does not
+answer; and one that holds up others, which is only reported, because nothing can be done about it.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import Leaving, RunRecord
 from etcompile.watch.core.actions import (
     Action,
-    CreatePod,
     Decision,
     DeletePod,
     EmitEvent,
@@ -22,8 +20,6 @@ from etcompile.watch.core.actions import (
 )
 from etcompile.watch.core.hostfile import listed_hosts
 from etcompile.watch.core.placement import Placement
-from etcompile.watch.core.replicas import comes_back
-from etcompile.watch.core.view import JobView
 
 # Workers that a job does not have any more -----------------------------------------------------
 #
@@ -96,21 +92,6 @@ def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[
             yield EmitEvent("PodMakesRoom", why, pod.name, pod.uid)
 
 
-# Deletions that were begun and never finished ----------------------------------------------------
-#
-# The API server deletes a Pod that has ended in two steps, and leaves out the second when whoever
-# asked is killed in between. The Pod then keeps its name for as long as its node does not answer.
-# Another request finishes it (k8s.io/apiserver, registry/rest/delete.go, BeforeDelete).
-
-
-def half_deleted(view: JobView, now: float) -> Iterator[Action]:
-    """Yield the deletions to be asked for again, after the moment that one takes."""
-    for pod in view.pods.values():
-        if pod.half_deleted:
-            due = pod.due + view.timeouts.settle
-            yield Requeue(due) if now < due else DeletePod(pod.name, pod.uid, "HalfDeleted")
-
-
 # Nodes that do not answer ------------------------------------------------------------------------
 #
 # Such a node keeps its Pods, and with them their names, until somebody says that it is gone for
@@ -163,59 +144,47 @@ def silent_since(pod: PodState) -> float:
 #
 # While a node does not answer nobody knows whether its Pods still train, and no other Pod can have
 # their names; so the watcher waits (reference/training-operator.md 5.4). Nor can a Pod of this run
-# have a name that one of another run has: whoever began to exchange them has stopped half way.
+# have a name that another Pod has.
 
 
 def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """The record, with the Pods that hold up their replacements, and the Events about new ones."""
-    known = frozenset(record.unreachable)
-    overdue = placement.view.timeouts.start
-    blocking: list[PodState] = []
-    later: list[float] = []
-    for pod in (replica.pod for replica in placement.replicas if replica.pod is not None):
-        if pod.phase == "Unknown" or (pod.deleting and pod.due and now >= pod.due + overdue):
-            blocking.append(pod)
-        elif pod.deleting and pod.due:
-            later.append(pod.due + overdue)
+    """Return the record, with the Pods that hold up others, and the Events about new ones."""
+    view, known = placement.view, frozenset(record.unreachable)
+    overdue = view.timeouts.start
+    newest = max((pod.created for pod in placement.of_this_run), default=0.0)
+    uids: list[str] = []
+    times: list[float] = []
     actions: list[Action] = []
-    for pod in (pod for pod in blocking if pod.uid not in known):
-        force = f"kubectl delete pod {pod.name} --force --grace-period=0"
-        message = (
-            "its node does not answer, so it may still be running; it is replaced when it is gone "
-            f"(if the node is gone for good: {force})"
-        )
-        if pod.ended:
-            until = "it is not replaced until the finalizer is gone"
-            message = f"has ended, but a finalizer keeps it: {until}"
-        actions.append(EmitEvent("PodUnreachable", message, pod.name, pod.uid, warning=True))
-    pods = (placement.view.pods[replica.name] for replica in placement.replicas if replica.blocked)
-    others = [pod for pod in pods if pod.spec_hash not in ("", placement.view.spec_hash)]
-    if others:
-        newest = max(pod.created for pod in (*others, *placement.of_this_run))
-        due = max(newest, placement.view.declared_at or 0.0) + overdue
-        if now < due:
-            # Somebody may be about to exchange them.
-            later.append(due)
-            others = []
-    if any(pod.uid not in known for pod in others):
-        first = others[0]
-        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        message = (
-            f"{first.name}{more}: part of run {first.spec_hash}, not of the run in the "
-            "ConfigMap; its host is not listed, and the declared Pod is created only when it "
-            "fails; apply the job with --replace to replace it"
-        )
-        actions.append(EmitEvent("NameTaken", message, warning=True))
-    # What has failed of another run gets the Pod that is declared now, as its policy says.
-    failed = {pod.name: pod for pod in others if pod.phase == "Failed"}
     for replica in placement.replicas:
-        other, role = failed.get(replica.name), replica.role
-        if other is None or other.role != role.name or other.deleting or other.controller:
+        pod, reason = replica.pod, "PodUnreachable"
+        if replica.blocked:
+            # Somebody may be about to exchange it.
+            pod, reason = view.pods[replica.name], "NameTaken"
+            due = max(pod.created, newest, view.declared_at or 0.0) + overdue
+        elif pod is None or not (pod.phase == "Unknown" or (pod.deleting and pod.due)):
             continue
-        if role.recovery.relaunch is None and comes_back(role, "failed", other):
-            again = CreatePod(other.name, role.name, replica.index, "AnotherRun", uid=other.uid)
-            actions.append(again)
-    uids = tuple(sorted(pod.uid for pod in (*blocking, *others)))
-    if later:
-        actions.append(Requeue(min(later)))
-    return Decision(structs.replace(record, unreachable=uids), actions)
+        else:
+            due = 0.0 if pod.phase == "Unknown" else pod.due + overdue
+        if now < due:
+            times.append(due)
+            continue
+        uids.append(pod.uid)
+        if pod.uid in known:
+            continue
+        if replica.blocked:
+            message = (
+                "it is not of the run in the ConfigMap and has the name of one of its Pods, which "
+                "cannot be created; apply the job with --replace, or delete this Pod"
+            )
+        elif pod.ended:
+            message = "it has ended, but a finalizer keeps it: it is replaced when that is gone"
+        else:
+            force = f"kubectl delete pod {pod.name} --force --grace-period=0"
+            message = (
+                "its node does not answer, so it may still be running; it is replaced when it is "
+                f"gone (if the node is gone for good: {force})"
+            )
+        actions.append(EmitEvent(reason, message, pod.name, pod.uid, warning=True))
+    if times:
+        actions.append(Requeue(min(times)))
+    return Decision(structs.replace(record, unreachable=tuple(sorted(uids))), actions)

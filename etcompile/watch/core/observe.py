@@ -3,19 +3,24 @@
 Events of streams and answers to the watcher's own writes meet here, and the newer one counts, so
 that nothing is ever decided on a state from before the watcher's own last write (reference defects
 48 to 50 of et-operator.md, 50 of training-operator.md).
+
+What others write into the cluster is cut on its way in, and of a namespace no more is kept than
+two caps allow.
 """
 
 import logging
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.compiler.stored import STORED_BYTES
-from etcompile.compiler.stored_run import StoredRun, Tracking
+from etcompile.compiler.stored_run import Tracking, digest
+from etcompile.k8s.bookkeeping import LAST_APPLIED
 from etcompile.k8s.objects import Object, seconds
 from etcompile.k8s.pod_state import BatchView, PodState, batch_view, pod_state
 from etcompile.kubeapi.controller.informer import Name
@@ -28,11 +33,74 @@ from etcompile.model.protocol import (
     is_config,
     status_name,
 )
-from etcompile.model.run_record import NOTES, RunRecord
-from etcompile.watch.core.bounds import Cap
-from etcompile.watch.core.config_maps import SeenMap, job_key, slim, version_of
+from etcompile.model.run_record import KEYS, RUN
 from etcompile.watch.core.reports import say
 from etcompile.watch.core.view import UNREAD, Gone, PodLog
+
+REPLICAS = 20_000
+"""That the jobs of a namespace may declare together: more are refused before they are read."""
+_MIB = 1024 * 1024
+_MAPS = 48 * _MIB  # of the stored jobs, run records and host lists of a namespace
+_EACH = 2048  # bytes that a ConfigMap takes besides its text
+_MOST_CONTAINERS = 64  # of a Pod
+_LONGEST_TEXT = 4096
+_LONGEST_NAME = 317  # a prefix of 253 characters, a slash and a name of 63
+_NAMES = frozenset({"name", "namespace", "nodeName", "reason", "type", "uid"})
+_SMALL = 16 * 1024  # bytes of an object in which nothing need be cut
+_WHOLE = frozenset({"data", "managedFields"})
+_METADATA = frozenset(
+    {
+        *("name", "namespace", "uid", "resourceVersion", "creationTimestamp"),
+        *("labels", "annotations", "ownerReferences"),
+    }
+)
+
+
+def bounded(value: Any) -> Any:
+    """Return an object with every text in it cut, and every list of containers."""
+    return value if len(msgspec.json.encode(value)) <= _SMALL else _cut(value)
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_LONGEST_TEXT]
+    if isinstance(value, list):
+        return [_cut(inner) for inner in value[:_MOST_CONTAINERS]]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key[:_LONGEST_NAME]: inner
+        if key in _WHOLE
+        else inner[:_LONGEST_NAME]
+        if key in _NAMES and isinstance(inner, str)
+        else _cut(inner)
+        for key, inner in value.items()
+    }
+
+
+class SeenMap(Struct, frozen=True):
+    """A ConfigMap as it was last seen."""
+
+    version: int
+    value: Object  # its metadata, without what is long, and its data
+    written: float | None = None  # when, in seconds since 1970; None if it does not say
+    problem: str = ""  # why its data is not kept; empty if it is
+
+    @property
+    def metadata(self) -> Any:
+        """Its metadata."""
+        return self.value["metadata"]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.metadata["name"])
+
+    @property
+    def data(self) -> Mapping[str, str]:
+        """Its data."""
+        return self.value.get("data") or {}
+
 
 Observer = Callable[[PodState, Object, PodState | None], PodState]
 """Adds to the state of a Pod what only a listener reads of it."""
@@ -78,31 +146,12 @@ class SeenJob(Struct):
         return {slot: seen for slot, seen in maps.items() if seen is not None}
 
 
-class Case(Struct, frozen=True):
-    """A job, and what was known of it when its actions were decided."""
-
-    key: JobKey
-    run: StoredRun
-    seen: SeenJob
-    record: RunRecord | None
-
-
-RECORD_BYTES = 1024 * 1024
-"""Bytes of a run record, or of host lists: what a ConfigMap can hold."""
-_MIB = 1024 * 1024
-_STORED = 16 * _MIB  # of the stored jobs of a namespace
-_RECORDS = 32 * _MIB  # of its run records and host lists
-REPLICAS = 20_000
-"""That the jobs of a namespace may declare together: more are refused before they are read."""
-_EACH = 2048  # bytes that a ConfigMap takes besides its text
-_MOST_UNREAD = 1000  # ConfigMaps whose data is not kept, and that are reported all the same
-
-
 class Store:
     """What is known of all jobs; safe to share between threads.
 
     Args:
         changed: Is called with each job that something was seen of. It must not wait.
+        namespaced: Each namespace has a stream of its own; else one shows all of them in order.
     """
 
     def __init__(
@@ -110,19 +159,21 @@ class Store:
         changed: Callable[[JobKey], None],
         now: Callable[[], float] = time.time,
         observers: Sequence[Observer] = (),
+        *,
+        namespaced: bool = False,
     ) -> None:
         self._changed = changed
         self._now = now
         self._observers = observers
-        self._caps = {"config": Cap(_STORED), "records": Cap(_RECORDS), "replicas": Cap(REPLICAS)}
-        self._unread: set[tuple[JobKey, str]] = set()
+        self._namespaced = namespaced
+        self._caps = {"bytes": _Cap(_MAPS), "replicas": _Cap(REPLICAS)}
         self._lock = threading.Lock()
         self._jobs: dict[JobKey, SeenJob] = {}
         # Whose each Pod is: somebody may give it another label, and then it is another job's.
         self._owners: dict[Name, JobKey] = {}
         # Asked to go, and not yet seen to: an older event must not bring them back.
         self._leaving: set[str] = set()
-        self._progress: defaultdict[str, _Progress] = defaultdict(_Progress)  # by kind
+        self._reached: dict[tuple[str, str], int] = {}  # versions that each stream has shown
 
     # ---- what the reconciler reads -------------------------------------------------------------
 
@@ -152,12 +203,12 @@ class Store:
             return self._caps["replicas"].take(key[0], key, replicas)
 
     def may_read_again(self) -> bool:
-        """Return whether what was beyond a cap may be read now."""
+        """Return whether something was beyond a cap, so that it is worth a try now."""
         with self._lock:
-            healed = [cap.heal() for cap in self._caps.values()]
-            if any(healed):
-                self._unread.clear()
-            return any(healed)
+            refused = any(cap.refused for cap in self._caps.values())
+            for cap in self._caps.values():
+                cap.refused = False
+            return refused
 
     def forget_gone(self, key: JobKey, most: int) -> None:
         """Forget all but the newest Pods that have gone: who followed others has another name."""
@@ -175,7 +226,7 @@ class Store:
         if answer and not key[1]:
             return  # it is no job's, and no stream will tell when it goes
         with self._lock:
-            if not self._progress["Pod"].is_news(key[0], version, answer=answer):
+            if not self._is_news("Pod", key[0], version, answer=answer):
                 return
             news = self._forget_pod(key, name, version) if gone else self._put_pod(key, value)
         if news:
@@ -187,7 +238,7 @@ class Store:
             pod = self._pod(key, name, uid)
             if pod is not None:
                 self._leaving.add(uid)
-                pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
+                pod.view = structs.replace(pod.view, deleting=True)
 
     def saw_log(self, key: JobKey, name: str, uid: str, *, news: bool, **changes: Any) -> None:
         """Note fields of a Pod's `PodLog`: somebody reads it, or has read it."""
@@ -266,7 +317,7 @@ class Store:
             why = f"it is labelled {JOB_LABEL}={job}, but the ConfigMap of that job is {names}"
             say(logging.WARNING, key, f"the ConfigMap {name} is ignored: {why}")
         with self._lock:
-            news = self._progress["ConfigMap"].is_news(key[0], version, answer=answer)
+            news = self._is_news("ConfigMap", key[0], version, answer=answer)
             if slot is None or not news:
                 return
             seen = self._jobs.setdefault(key, SeenJob())
@@ -285,39 +336,16 @@ class Store:
                 return False  # the other name that a job's ConfigMap may have
             self._forget_map(key, seen, slot)
             return known is not None
-        reduced, size = slim(value, slot)
-        problem = ""
-        if slot != "config" and value.get("binaryData"):
-            first = min(value["binaryData"])[:50]
-            problem = f"it has binaryData ({first}), which no watcher writes"
-        elif slot != "config" and value.get("immutable"):
-            problem = "it is immutable, so no watcher can write it"
-        limit = STORED_BYTES if slot == "config" else RECORD_BYTES
-        if (length := sum(map(len, reduced["data"].values()))) > limit:
-            problem = f"it has {length // 1024} KiB; at most {limit // 1024} KiB are read"
-        cap = self._caps["config" if slot == "config" else "records"]
-        if not problem and slot == "status" and not cap.fits(key[0], (key, slot), size + _EACH):
-            # What explains a failure must not cost the job its supervision.
-            say(logging.WARNING, key, "its log of failures is not read: its namespace has too many")
-            data = {k: text for k, text in reduced["data"].items() if k not in NOTES}
-            reduced = {**reduced, "data": data}
-            size = sum(map(len, data.values()))
-        if not problem and not cap.take(key[0], (key, slot), size + _EACH):
-            what = "jobs" if slot == "config" else "records and host lists of the jobs"
-            problem = f"the {what} of its namespace have more than {cap.most // _MIB} MiB"
-        self._unread.discard((key, slot))
+        reduced, problem = _slim(value, slot), ""
+        size = len(msgspec.json.encode(reduced))
+        if slot == "config" and len(reduced["data"].get(STORED_JOB, "")) > STORED_BYTES:
+            problem = f"it is larger than {STORED_BYTES // 1024} KiB"
+        elif not self._caps["bytes"].take(key[0], (key, slot), size + _EACH):
+            problem = f"the ConfigMaps of its namespace's jobs have more than {_MAPS // _MIB} MiB"
         if problem:
-            cap.release((key, slot))
-            # By which it is reported and written.
-            known_fields = {"name", "namespace", "uid", "resourceVersion"}
-            metadata = {k: v for k, v in value["metadata"].items() if k in known_fields}
-            labels = {JOB_LABEL: key[1]} if key[1] else {}
-            reduced = {"metadata": {**metadata, "labels": labels}, "data": {}}
-            if len(self._unread) >= _MOST_UNREAD:
-                # Even what is only reported takes memory, and must not without bound.
-                self._forget_map(key, seen, slot)
-                return known is not None
-            self._unread.add((key, slot))
+            self._caps["bytes"].release((key, slot))
+            metadata = {k: v for k, v in reduced["metadata"].items() if k != "annotations"}
+            reduced = {"metadata": metadata, "data": {}}
         if known is None and slot == "config":
             seen.since = self._now()
         managers = value["metadata"].get("managedFields") or ()
@@ -326,8 +354,7 @@ class Store:
         return True
 
     def _forget_map(self, key: JobKey, seen: SeenJob, slot: str) -> None:
-        self._caps["config" if slot == "config" else "records"].release((key, slot))
-        self._unread.discard((key, slot))
+        self._caps["bytes"].release((key, slot))
         setattr(seen, slot, None)
         if slot == "config":
             self._caps["replicas"].release(key)
@@ -362,7 +389,7 @@ class Store:
         """
         changed = set()
         with self._lock:
-            self._progress[kind].advance(place, version)
+            self._is_news(kind, place or "", version)
             for key, seen in [*self._jobs.items()]:
                 if place not in (None, key[0]):
                     continue
@@ -387,29 +414,66 @@ class Store:
         if seen is not None and not (seen.maps or seen.pods or seen.batch):
             del self._jobs[key]
 
+    def _is_news(self, kind: str, namespace: str, version: int, *, answer: bool = False) -> bool:
+        """Return whether a version may be new; if it is no answer, a stream has shown it.
 
-class _Progress:
-    """How far the streams of a kind have come.
+        An answer that is not newer has nothing to add, and must not: what it shows may have
+        vanished since, which a stream shows once.
+        """
+        stream = kind, namespace if self._namespaced else ""
+        reached = self._reached.get(stream, 0)
+        if not answer:
+            self._reached[stream] = max(version, reached)
+        return not answer or version > reached
 
-    An answer that is not newer has nothing to add, and must not: what it shows may have vanished
-    since, which a stream shows once.
-    """
 
-    def __init__(self) -> None:
-        self._reached: dict[str | None, int] = {}
+class _Cap:
+    """How much of something is taken in each namespace; beyond `most`, nothing is."""
 
-    def advance(self, place: str | None, version: int) -> None:
-        """Note that a watch has shown a version in a namespace; in all of them if None."""
-        if place is None:
-            # One stream shows all namespaces, in one order: there is nothing to keep of each.
-            self._reached = {None: max(version, *self._reached.values(), 0)}
-        else:
-            place = None if None in self._reached else place
-            self._reached[place] = max(version, self._reached.get(place, 0))
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: dict[Hashable, tuple[str, int]] = {}
+        self._sums: Counter[str] = Counter()
+        self.refused = False
 
-    def is_news(self, namespace: str, version: int, *, answer: bool) -> bool:
-        """Return whether a version may be new; if it is no answer, a stream has shown it."""
-        if answer:
-            return version > max(self._reached.get(namespace, 0), self._reached.get(None, 0))
-        self.advance(namespace, version)
+    def take(self, namespace: str, owner: Hashable, size: int) -> bool:
+        """Take so much for an owner, instead of what it had; false if that is too much."""
+        self.release(owner)
+        if self._sums[namespace] + size > self._most:
+            self.refused = True
+            return False
+        self._taken[owner] = namespace, size
+        self._sums[namespace] += size
         return True
+
+    def release(self, owner: Hashable) -> None:
+        """Give back what an owner has taken, if anything."""
+        namespace, size = self._taken.pop(owner, ("", 0))
+        if size and self._sums[namespace] == size:
+            del self._sums[namespace]
+        elif size:
+            self._sums[namespace] -= size
+
+
+def job_key(value: Object) -> JobKey:
+    """Return the namespace and the job of an object; no job if its label names none."""
+    metadata = value["metadata"]
+    return metadata["namespace"], (metadata.get("labels") or {}).get(JOB_LABEL, "")
+
+
+def version_of(value: Object) -> int:
+    """Return a number that grows with every write, as Kubernetes promises since 1.35."""
+    return int(value["metadata"]["resourceVersion"])
+
+
+def _slim(value: Object, slot: str) -> Object:
+    """Return a ConfigMap without what nobody reads here."""
+    data = value.get("data") or {}
+    wanted = {"config": frozenset({STORED_JOB}), "status": KEYS}.get(slot)
+    if wanted is not None:
+        data = {key: text for key, text in data.items() if key in wanted}
+    metadata = {k: v for k, v in value["metadata"].items() if k in _METADATA}
+    if slot == "status" and RUN in data:
+        data = {**data, RUN: digest(data[RUN])}
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != LAST_APPLIED}
+    return {"metadata": {**metadata, "annotations": notes}, "data": data}

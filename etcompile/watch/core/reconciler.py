@@ -15,7 +15,7 @@ owns it. Labels and annotations are anybody's who may create a Pod (docs/securit
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.controller.backoff import backoff
 from etcompile.kubeapi.controller.events import EventRecorder
 from etcompile.kubeapi.controller.work_queue import Key as JobKey
-from etcompile.model.protocol import SPEC_HASH, STORED_JOB
+from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_record import (
     ANOTHER_RUN,
     RUN,
@@ -39,13 +39,17 @@ from etcompile.model.run_record import (
     read_record,
 )
 from etcompile.watch.core import reports
-from etcompile.watch.core.act import ActionExecutor
+from etcompile.watch.core.act import (
+    ActionExecutor,
+    BlockedError,
+    Case,
+    NotLeaderError,
+    OutdatedError,
+)
 from etcompile.watch.core.actions import Action, EmitEvent, RemoveJob, Requeue
-from etcompile.watch.core.config_maps import SeenMap
-from etcompile.watch.core.ledger import JobMemory, Memory, ReadRun, RunMemory
-from etcompile.watch.core.observe import REPLICAS, Case, SeenJob, Store
+from etcompile.watch.core.ledger import JobMemory, Memory, ReadRun
+from etcompile.watch.core.observe import REPLICAS, SeenJob, SeenMap, Store
 from etcompile.watch.core.reports import say
-from etcompile.watch.core.requests import BlockedError, NotLeaderError, OutdatedError, take_back
 from etcompile.watch.core.view import UNREAD, JobView, Timeouts, hosts_record
 
 _log = logging.getLogger("etcompile.watch")
@@ -61,8 +65,6 @@ _WHILE_TERMINATING = 60.0  # seconds until something is created again in such a 
 _UNTIL_REMOVAL_IS_ALLOWED = 3600.0
 _MOST_GONE = 100  # Pods that are remembered, besides as many as a job has replicas
 _ROUNDS = 8  # of one job in a row; then others have their turn
-Strangers = Mapping[str, tuple[PodState, str]]
-"""By UID, the Pods that carry the marks of a run and are not of it, each with the reason."""
 
 
 class Reconciler(Struct, frozen=True):
@@ -106,7 +108,7 @@ class Reconciler(Struct, frozen=True):
             if error.terminating:
                 # Every Pod of it that goes is an event, and none of them can come back.
                 due, seen = now() + _WHILE_TERMINATING, self.store.job(key)
-                memory.run.paused = seen.config_metadata.get("uid", "") if seen else "", due
+                memory.paused = seen.config_metadata.get("uid", "") if seen else "", due
                 say(logging.INFO, key, "its namespace is being deleted: nothing is created in it")
                 return due, "stopped"
             # Did the API server say no, rather than nothing or later?
@@ -125,9 +127,9 @@ class Reconciler(Struct, frozen=True):
             _log.exception("%s/%s: this is a bug", *key)
             self._blocked(key, memory, "InternalError", _BUG)
             return now() + AFTER_A_BUG, "again"
-        wait = memory.ledger.wait()
+        wait = memory.wait()
         if wait is None:
-            memory.ledger.failed_looks = 0
+            memory.failures = 0
             return again, "done"
         # What is refused is not sent before its time, and stays a failure until it was accepted.
         return now() + wait if again is None else min(again, now() + wait), "again"
@@ -136,21 +138,26 @@ class Reconciler(Struct, frozen=True):
         """Decide and act until nothing more is decided; return when to decide again."""
         for _ in range(_ROUNDS):
             seen = self.store.job(key)
-            if seen is None:
-                self._forget(key, memory, None)
+            if seen is None or seen.config is None:
+                forgotten = self.memory.forget(key)
+                if forgotten is not None and forgotten.met:
+                    say(logging.INFO, key, "no longer supervised: its ConfigMap is gone")
+                if seen is not None:
+                    self.executor.take_back(key, seen)
                 return None
-            self._report_maps(key, memory, seen)
             declared = self._declared(key, memory, seen)
             status = seen.status
             # What is written there may be of thousands of replicas, and mostly was read before.
-            shown = memory.run.view if memory.run.status is status else None
+            shown = memory.view if memory.status is status else None
             record = shown.record if shown is not None else None
             if shown is None and status is not None and (declared.run or declared.problem):
                 record = read_record(status.data)
             previous = self._previous(key, memory, seen, declared, record)
             run = (previous.run if previous is not None else None) or declared.run
-            if seen.config is None or run is None:
-                self._forget(key, memory, seen)
+            if run is None:
+                memory.view = None
+                memory.retain()
+                memory.unsupervised(UNREADABLE)
                 return None
             if status is not None and (version := newer_version(status.data)) is not None:
                 message = (
@@ -159,12 +166,9 @@ class Reconciler(Struct, frozen=True):
                     "the newer watcher, or delete this ConfigMap to start a new run"
                 )
                 self._report_record(key, memory, status, message)
-                memory.ledger.unsupervised("NewerRecord")
+                memory.unsupervised("NewerRecord")
                 return None
-            if any(config_map.problem for config_map in seen.maps.values()):
-                memory.ledger.unsupervised("ForeignConfigMap")
-                return None
-            uid, until = memory.run.paused
+            uid, until = memory.paused
             if uid == run.uid and (until is None or self.cluster.now() < until):
                 return until
             most = _MOST_GONE + sum(len(role.members) for role in run.job.roles)
@@ -172,77 +176,53 @@ class Reconciler(Struct, frozen=True):
                 self.store.forget_gone(key, most)
             case = Case(key, run, seen, record)
             self.executor.create_secrets(case)
-            strange = _strangers(run, seen)
-            for pod, why in strange.values():
-                if memory.ledger.is_news("stranger", pod.uid):
-                    message = f"is not part of the run of {key[1]}: {why}"
-                    event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
-                    reports.report(self.events, key, event, {}, pod.uid)
-            memory.run.view = self._view(case, strange, declared, since)
-            memory.run.status = status
+            memory.view, memory.status = self._view(case, declared, since), status
             if record is None and status is not None and status.data.get("record"):
                 # A new one is written.
                 message = "the run record cannot be read: the history of the run is lost"
                 self._report_record(key, memory, status, message)
-            actions = self.decide(memory.run.view, self.cluster.now())
+            actions = self.decide(memory.view, self.cluster.now())
             if _log.isEnabledFor(logging.DEBUG):
                 _log.debug("%s/%s: %s", *key, actions)
             times = [action.at for action in actions if isinstance(action, Requeue)]
-            memory.run.requeue = again = min(times, default=None)
+            memory.requeue = again = min(times, default=None)
             acted = self.executor.act(case, actions)
             if any(isinstance(action, RemoveJob) for action in actions):
-                memory.run.paused = run.uid, None
+                memory.paused = run.uid, None
             if acted:
                 continue
             if previous is not None and previous.run is None:
-                memory.ledger.unsupervised(ANOTHER_RUN)  # nobody can read any more what that was
-            elif any(pod.view.uid in strange for pod in seen.pods.values()):
-                memory.ledger.unsupervised("ForeignPod")
-            elif memory.ledger.wait() is None:
-                self._supervised(key, memory, run)
+                memory.unsupervised(ANOTHER_RUN)  # nobody can read any more what that was
+            elif memory.wait() is None and (lost := memory.supervised()) is not None:
+                first = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
+                message = f"supervised again after {lost:.1f} s" if lost else first
+                say(logging.INFO, key, message, reason="Supervised")
             return again
         # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
         raise OutdatedError
 
-    def _forget(self, key: JobKey, memory: JobMemory, seen: SeenJob | None) -> None:
-        memory.run = RunMemory()
-        memory.ledger.retain()
-        if seen is not None and seen.config is not None:
-            memory.ledger.unsupervised(UNREADABLE)
-            return
-        memory.declared = memory.previous = None
-        if memory.ledger.ended():
-            message = "no longer supervised: its ConfigMap is gone"
-            say(logging.INFO, key, message, reason="Gone")
-        if seen is None:
-            self.memory.forget(key)
-        else:
-            take_back(self.executor.control, key, seen)
-
     def _later(self, memory: JobMemory) -> float:
-        memory.ledger.failed_looks += 1
-        wait, now = backoff(memory.ledger.failed_looks), self.cluster.now()
-        if memory.run.requeue is not None:
+        memory.failures += 1
+        wait, now = backoff(memory.failures), self.cluster.now()
+        if memory.requeue is not None:
             # What the rules want to be asked at does not wait for what has failed.
-            wait = max(min(wait, memory.run.requeue - now), _FIRST_WAIT)
-            memory.run.requeue = None
+            wait = max(min(wait, memory.requeue - now), _FIRST_WAIT)
+            memory.requeue = None
         return now + wait
 
     # ---- which run -----------------------------------------------------------------------------
 
     def _declared(self, key: JobKey, memory: JobMemory, seen: SeenJob) -> ReadRun:
         """Read the job that its ConfigMap declares, once."""
-        config = seen.config
-        if config is None:
-            memory.declared = None
-            return ReadRun("", None)
-        known, version = memory.declared, f"{config.version} {config.problem}"
+        config, maps = seen.config, seen.maps.values()
+        problem = next((f"{own.name}: {own.problem}" for own in maps if own.problem), "")
+        known, version = memory.declared, f"{config.version if config else 0} {problem}"
         if known is not None and known.version == version:
             return known
-        run, problem = None, ""
+        run = None
         try:
-            if config.problem:
-                raise StoredJobError(config.problem)
+            if problem or config is None:
+                raise StoredJobError(problem)
             with self.one_at_a_time:
                 run = StoredRun(config.value, REPLICAS)
             replicas = sum(len(role.members) for role in run.job.roles)
@@ -305,12 +285,21 @@ class Reconciler(Struct, frozen=True):
             raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
         return run
 
-    def _view(self, case: Case, strange: Strangers, declared: ReadRun, since: float) -> JobView:
-        """Return what the rules are shown of a job; strangers are of no run."""
+    def _view(self, case: Case, declared: ReadRun, since: float) -> JobView:
+        """Return what the rules are shown of a job."""
         seen, run = case.seen, case.run
+        jobs = frozenset(batch_job.view.uid for batch_job in seen.batch.values())
+        roles = {role.name: role for role in run.job.roles}
 
         def of_run(pod: PodState) -> PodState:
-            return structs.replace(pod, spec_hash="") if pod.uid in strange else pod
+            """Return a Pod; one that looks like the job's and is not without its hash."""
+            if pod.spec_hash != run.spec_hash or (role := roles.get(pod.role)) is None:
+                return pod
+            if role.batch is not None:
+                is_ours = pod.controller in jobs
+            else:
+                is_ours = not pod.controller and run.names.get(pod.name, role) is role
+            return pod if is_ours else structs.replace(pod, spec_hash="")
 
         batch = next((role for role in run.job.roles if role.batch), None)
         name = batch.pod_name(batch.members[0]) if batch and batch.members else ""
@@ -347,70 +336,24 @@ class Reconciler(Struct, frozen=True):
 
     def _blocked(self, key: JobKey, memory: JobMemory, reason: str, message: str) -> None:
         """Report what keeps the watcher from supervising a job."""
-        ledger, line = memory.ledger, f"not supervised: {message}"
-        new = ledger.unsupervised(reason)
+        line = f"not supervised: {message}"
+        is_new = memory.unsupervised(reason)
         # Another number is no other refusal: replicas and quotas have many.
         text = re.sub(r"[0-9]+", "#", message) if reason == "Refused" else message
-        if ledger.is_news("failure", f"{reason} {text}"):
+        if memory.is_news("failure", f"{reason} {text}"):
             self._report(key, EmitEvent(reason, message, warning=True), line)
-        elif new:
+        elif is_new:
             say(logging.WARNING, key, line, reason=reason)
-
-    def _supervised(self, key: JobKey, memory: JobMemory, run: StoredRun) -> None:
-        """Report that a job is supervised, or is again."""
-        lost = memory.ledger.supervised()
-        if lost is None:
-            return
-        memory.ledger.resolved("failure")
-        first = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
-        message = f"supervised again after {lost:.1f} s" if lost else first
-        say(logging.INFO, key, message, reason="Supervised")
 
     def _report(self, key: JobKey, event: EmitEvent, line: str, version: str = "") -> None:
         """Report a job, by an Event about its ConfigMap and a line of the log."""
         seen = self.store.job(key)
-        if seen is None or seen.config is None:
-            say(logging.WARNING, key, line or event.message, reason=event.reason)
-        else:
-            reports.report(self.events, key, event, seen.config.metadata, version, line)
-
-    def _report_maps(self, key: JobKey, memory: JobMemory, seen: SeenJob) -> None:
-        """Report which of its ConfigMaps cannot be read or written, and why."""
-        bad = [own for own in seen.maps.values() if own.problem and own is not seen.config]
-        for config_map in bad:
-            about, message = config_map.metadata, f"cannot be read: {config_map.problem}"
-            if memory.ledger.is_news("map", f"{about.get('uid')} {message}"):
-                event = EmitEvent(UNREADABLE, message, warning=True)
-                line = f"ConfigMap {config_map.name}: {message}"
-                reports.report(self.events, key, event, about, f"{config_map.version} map", line)
-        if not bad:
-            memory.ledger.resolved("map")
+        config = seen.config_metadata if seen is not None else {}
+        reports.report(self.events, key, event, config, version, line)
 
     def _report_record(self, key: JobKey, memory: JobMemory, status: SeenMap, message: str) -> None:
         version = str(status.version)
-        if memory.ledger.is_news("record", version):
+        if memory.is_news("record", version):
             event = EmitEvent("UnreadableRecord", message, warning=True)
             line = f"ConfigMap {status.name}: {message}"
             reports.report(self.events, key, event, status.metadata, version, line)
-
-
-def _strangers(run: StoredRun, seen: SeenJob) -> Strangers:
-    jobs = frozenset(batch_job.view.uid for batch_job in seen.batch.values())
-    strange = {}
-    pods = [pod.view for pod in seen.pods.values()]
-    for pod in (*pods, *(gone.pod for gone in seen.gone.values())):
-        why, role = "", run.job.role(pod.role)
-        if not pod.spec_hash and pod.name in run.names:
-            why = f"it has lost the annotation {SPEC_HASH}"
-        elif pod.spec_hash != run.spec_hash or role is None:
-            continue
-        elif role.batch is not None:
-            if not (pod.controller and pod.controller in jobs):
-                why = f"the Job that creates the Pods of {role.name} did not create it"
-        elif pod.controller:
-            why = "another controller created it"
-        elif pod.name in run.names and run.names[pod.name].name != pod.role:
-            why = "its name is that of another role"
-        if why:
-            strange[pod.uid] = pod, why
-    return strange

@@ -11,12 +11,11 @@ import pytest
 
 from etcompile.kubeapi import ClusterError
 from etcompile.model.supervision import UNSUPERVISED, UNSUPERVISED_EVENT, epoch_line
-from etcompile.watch.core.act import ActionExecutor
+from etcompile.watch.core.act import ActionExecutor, Case
 from etcompile.watch.core.actions import EmitEvent, ReadLines
 from etcompile.watch.core.ledger import Memory
 from etcompile.watch.core.logs import LogReader
-from etcompile.watch.core.observe import Case, SeenJob, Store
-from etcompile.watch.core.requests import ObjectControl
+from etcompile.watch.core.observe import SeenJob, Store
 from etcompile.watch.core.view import PodLog
 from watch.rules.supervised import begins, failed
 
@@ -87,9 +86,8 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
     """`read()`: what is known of the log after another look at it."""
     beside: Any = AtOnce()
     stub: Any = SimpleNamespace()
-    control = ObjectControl(logs, store, lambda: True, stub)
     reader = LogReader(logs, store, events, beside)
-    executor = ActionExecutor(control, events, reader, beside, Memory())
+    executor = ActionExecutor(logs, store, lambda: True, stub, events, reader, beside, Memory())
 
     def look() -> PodLog:
         known = log()

@@ -507,29 +507,8 @@ def test_a_name_that_a_pod_of_another_run_has_is_waited_for() -> None:
     world.wait(600)
     assert world.deleted == []
     assert world.of(CreatePod) == []
-
-
-@pytest.mark.parametrize(
-    ("policy", "change", "replaced"),
-    [
-        ("Always", {}, True),
-        ("OnFailure", {}, True),
-        ("Never", {}, False),
-        ("Always", {"controller": "somebody"}, False),
-        ("Always", {"role": "launcher"}, False),
-    ],
-)
-def test_a_pod_of_another_run_that_has_failed_is_replaced_if_nobody_exchanges_it(
-    policy, change, replaced
-) -> None:
-    job = training_job()
-    worker(job)["restartPolicy"] = policy
-    world = World(job)
-    world.change("mnist-worker-1", spec_hash="another", phase="Failed", **change)
-    world.wait(50)
-    assert world.deleted == []
-    world.wait(60)
-    assert bool(world.deleted) is replaced
+    [told] = world.told("NameTaken")
+    assert told.pod == "mnist-worker-1"
 
 
 def test_of_a_pod_only_what_rules_ask_is_kept() -> None:

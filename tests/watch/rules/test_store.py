@@ -2,7 +2,7 @@
 
 import pytest
 
-from etcompile.watch.core.config_maps import change
+from etcompile.watch.core.act import change
 from etcompile.watch.core.observe import Store
 
 KEY = ("ml", "bert")
@@ -208,7 +208,7 @@ def labelled(number: int, namespace: str, size: int, key: str = "record", job: s
 
 
 def test_namespace_beyond_the_cap_does_not_cost_others_their_jobs(monkeypatch):
-    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 500_000)
+    monkeypatch.setattr("etcompile.watch.core.observe._MAPS", 500_000)
     seen = Store(lambda _key: None)
     for number in range(1, 50):
         seen.saw_map(labelled(number, "greedy", 100_000))
@@ -221,21 +221,8 @@ def test_namespace_beyond_the_cap_does_not_cost_others_their_jobs(monkeypatch):
     assert not refused.data
 
 
-def test_failures_beyond_the_cap_cost_no_job_its_record(monkeypatch):
-    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 250_000)
-    seen = Store(lambda _key: None)
-    for number in range(1, 9):
-        value = labelled(number, "ml", 100_000, "failures")
-        value["data"]["record"] = "x" * 1000
-        seen.saw_map(value)
-    statuses = [seen.job(("ml", f"j{number}")).status for number in range(1, 9)]
-    assert [one.problem for one in statuses] == [""] * 8
-    assert [len(one.data["record"]) for one in statuses] == [1000] * 8
-    assert ["failures" in one.data for one in statuses] == [True] * 2 + [False] * 6
-
-
 def test_job_beyond_the_cap_is_read_when_another_is_gone(monkeypatch):
-    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 250_000)
+    monkeypatch.setattr("etcompile.watch.core.observe._MAPS", 250_000)
     seen = Store(lambda _key: None)
     for number in (1, 2):
         seen.saw_map(labelled(number, "ml", 100_000))
@@ -244,11 +231,3 @@ def test_job_beyond_the_cap_is_read_when_another_is_gone(monkeypatch):
     seen.saw_map(labelled(4, "ml", 1, job="j1"), gone=True)
     seen.saw_map(labelled(9, "ml", 100_000, job="j3"))
     assert seen.job(("ml", "j3")).status.data
-
-
-def test_config_maps_beyond_the_cap_take_bounded_memory(monkeypatch):
-    monkeypatch.setattr("etcompile.watch.core.observe._RECORDS", 100_000)
-    seen = Store(lambda _key: None)
-    for number in range(1, 5000):
-        seen.saw_map(labelled(number, "greedy", 10))
-    assert len(seen.known()) < 1200
