@@ -262,10 +262,10 @@ def test_failed_workers_beside_a_hostile_tenant_come_back_within_5_seconds(
 
 
 def test_job_beyond_the_cap_is_supervised_when_another_is_gone(place, watching, monkeypatch):
-    monkeypatch.setattr("etcompile.watch.core.observe._STORED", 12_000)
+    monkeypatch.setattr("etcompile.watch.core.observe._MAPS", 20_000)
     monkeypatch.setattr("etcompile.watch.core.controller._HEAL_AFTER", 0.5)
     place.kubelets()
-    full = own_map(place, "full-etcompile", "full", **{"job.yaml": "#" * 7_500})
+    full = own_map(place, "full-etcompile", "full", **{"job.yaml": "#" * 15_500})
     place.cluster.create(full)
     running = watching()
     place.submit(training_job())
