@@ -498,6 +498,10 @@ def _left_out(file: str) -> str:
     add = "add apiVersion and kind"
     if file.startswith(("-", "<")):
         return add
+    from etcompile.load.placeholders import helm_template  # noqa: PLC0415 - few need it
+
+    if helm := helm_template(file):
+        return f"the file is part of a chart: render that, for example {helm} | etcompile render -"
     exclude = f"exclude = [{json.dumps(Path(file).name, ensure_ascii=False)}]"
     return f"{add}; if the file is no Kubernetes object, write {exclude} into etcompile.toml"
 

@@ -46,6 +46,13 @@ def hints_for_documents(
     return _with_hints(problems, _in_value, texts)
 
 
+def helm_template(file: str) -> str:
+    """Return the command that renders the chart of a file; empty if it is in no chart."""
+    parents = Path(file).absolute().parents
+    chart = next((folder for folder in parents if (folder / "Chart.yaml").is_file()), None)
+    return f"helm template {shlex.quote(os.path.relpath(str(chart)))}" if chart else ""
+
+
 def _in_broken_line(problem: Diagnostic) -> list[str]:
     line = (problem.location and problem.location.text) or ""
     if problem.code not in _SYNTAX:
@@ -73,18 +80,20 @@ def _with_hints(
             by_file.setdefault(problem.location.file, []).extend(names)
     read = {file: [*texts(file)] for file in by_file}
     remedies = {file: _remedy(by_file[file], read[file], file) for file in read if read[file]}
-
-    def hinted(problem: Diagnostic) -> Diagnostic:
-        remedy = remedies.get(problem.location.file) if problem.location else None
-        if remedy is None or not (names := names_of(problem)):
-            return problem
-        hint = f"{names[0]} is a placeholder of a template: {remedy}"
-        if problem.code == codes.YAML_SYNTAX and names[0].startswith("$"):
-            otherwise = "if it is a variable of the shell, put it in quotes"
-            hint = f"if {names[0]} is a placeholder of a template, {remedy}; {otherwise}"
-        return structs.replace(problem, hint=hint)
-
-    return [hinted(problem) for problem in problems] if remedies else [*problems]
+    result = []
+    for problem in problems:
+        file, names = problem.location.file if problem.location else "", names_of(problem)
+        if file in remedies and names:
+            hint = f"{names[0]} is a placeholder of a template: {remedies[file]}"
+            if problem.code == codes.YAML_SYNTAX and names[0].startswith("$"):
+                otherwise = "if it is a variable of the shell, put it in quotes"
+                hint = (
+                    f"if {names[0]} is a placeholder of a template, {remedies[file]}; {otherwise}"
+                )
+            problem = structs.replace(problem, hint=hint)  # noqa: PLW2901
+            remedies[file] = "fill it in with the others"
+        result.append(problem)
+    return result
 
 
 def _remedy(names: Sequence[str], texts: Sequence[str], file: str) -> str:
@@ -96,9 +105,8 @@ def _remedy(names: Sequence[str], texts: Sequence[str], file: str) -> str:
     in_order = [name for each, _ in words for name in each if name in known or name[0] in marks]
     every = [*dict.fromkeys([*in_order, *names])][:_MOST]
     is_file = file not in ("-", "") and not file.startswith("<")
-    parents = Path(file).absolute().parents if is_file else ()
-    chart = next((folder for folder in parents if (folder / "Chart.yaml").is_file()), None)
-    of_chart = [name for name in every if chart and name.startswith("{{")]
+    helm = helm_template(file) if is_file else ""
+    of_chart = [name for name in every if helm and name.startswith("{{")]
     variables = [name for name in every if re.fullmatch(_VARIABLE, name)]
     others = [name for name in every if name not in (*of_chart, *variables)]
     if any(re.match(_LOGIC, name) for name in others):
@@ -107,7 +115,7 @@ def _remedy(names: Sequence[str], texts: Sequence[str], file: str) -> str:
             " and compile what that writes"
         )
     source = shlex.quote(file) if is_file else "FILE"
-    steps = [f"helm template {shlex.quote(os.path.relpath(str(chart)))}"] if of_chart else []
+    steps = [helm] if of_chart else []
     if others:
         patterns = (re.sub(r"[][\\.*^$|]", r"\\\g<0>", name) for name in others)
         edits = " ".join("-e " + shlex.quote(f"s|{pattern}|VALUE|g") for pattern in patterns)

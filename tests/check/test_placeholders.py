@@ -118,13 +118,13 @@ def test_hint_fills_in_any_placeholder_and_changes_nothing_else(
     monkeypatch.chdir(tmp_path)
     file = Path("a job.yaml")
     file.write_text(filled(**{field: form}))
-    found = hints(file)
-    assert found
-    for hint in found:
+    first, *others = hints(file)
+    for hint in (first, *others):
         assert f"{form.strip(chr(39))} is a placeholder" in hint
-        name = form.strip("${}") if "envsubst" in hint else "value"
-        value = followed(hint, tmp_path, {name: GOOD[field]})
-        assert value == filled(**{field: f"'{GOOD[field]}'" if form[0] == "'" else GOOD[field]})
+    assert all(hint.endswith("fill it in with the others") for hint in others)
+    name = form.strip("${}") if "envsubst" in first else "value"
+    value = followed(first, tmp_path, {name: GOOD[field]})
+    assert value == filled(**{field: f"'{GOOD[field]}'" if form[0] == "'" else GOOD[field]})
 
 
 SCRIPT = """\
@@ -166,7 +166,7 @@ def test_hint_names_all_placeholders_of_a_file_and_spares_its_scripts(
     found = hints(file)
     assert len(found) == 3
     command = "sed -e 's|{{ size }}|VALUE|g' job.yaml | envsubst '$IMAGE $WORKERS $RATE'" + RENDER
-    assert all(command in hint for hint in found)
+    assert [command in hint for hint in found] == [True, False, False]
     values = {"size": "8", "IMAGE": "example.com/mpi:1", "WORKERS": "2", "RATE": "0.1"}
     text = followed(found[0], tmp_path, values)
     expected = SCRIPT
@@ -212,12 +212,14 @@ def test_chart_of_a_file_is_rendered_by_helm(
     file.parent.mkdir(parents=True)
     file.write_text(filled(REPLICAS="{{ .Values.workers }}", NAME="{{ .Release.Name }}"))
     monkeypatch.chdir(tmp_path)
-    for hint in hints(file):
-        assert "helm template" not in hint
-        assert "sed -e 's|{{ \\.Release\\.Name }}|VALUE|g' -e 's|{{ \\.Values\\.workers }}|" in hint
+    first, second = hints(file)
+    assert "helm template" not in first + second
+    assert "sed -e 's|{{ \\.Release\\.Name }}|VALUE|g' -e 's|{{ \\.Values\\.workers }}|" in first
     (tmp_path / "my chart" / "Chart.yaml").touch()
-    for hint in hints(file):
-        assert hint.endswith("for example helm template 'my chart'" + RENDER)
+    assert hints(file)[0].endswith("for example helm template 'my chart'" + RENDER)
+    (tmp_path / "my chart" / "values.yaml").write_text("workers: 3\n")
+    for hint in hints(tmp_path / "my chart" / "values.yaml"):
+        assert hint.endswith("render that, for example helm template 'my chart'" + RENDER)
 
 
 def test_hint_of_a_chart_renders_its_job(
