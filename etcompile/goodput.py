@@ -20,8 +20,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from etcompile.k8s import pods
-from etcompile.k8s.conditions import condition
-from etcompile.k8s.objects import Object, seconds, status_of
+from etcompile.k8s.objects import Object, condition, seconds, status_of
 from etcompile.model import Job
 from etcompile.model.protocol import RUN_STATE
 from etcompile.model.run_record import TIMELINE, Count, ReplicaKey, RunRecord, Time, read_key

@@ -18,10 +18,9 @@ from etcompile.failures.log import Failure, read_log
 from etcompile.goodput import Span, Timeline, read_timeline
 from etcompile.k8s.pod_state import BatchView, PodState
 from etcompile.model import Job, Member, Settings
-from etcompile.model.notice import read_notice
 from etcompile.model.protocol import EPOCH, STORED_JOB
 from etcompile.model.run_record import RunRecord, ranges, read_record, record_data
-from etcompile.model.supervision import epoch_line
+from etcompile.model.supervision import epoch_line, read_notice
 from etcompile.watch.core.actions import (
     Action,
     CreatePod,

@@ -9,7 +9,7 @@ from etcompile.backend.gitops import Situation, annotated
 from etcompile.backend.identity import own_labels, run_id, spec_hash
 from etcompile.backend.job_config import ends_with_run, host_line, host_names
 from etcompile.backend.job_objects import deciding, lower, lower_pods, namespace_reason, waits
-from etcompile.backend.preflight_container import with_preflight
+from etcompile.backend.pod_fields import with_preflight
 from etcompile.backend.secrets import generated
 from etcompile.backend.services import names as service_names
 from etcompile.backend.texts import TemplateError, Texts

@@ -11,7 +11,7 @@ from typing import Any
 from etcompile.backend.identity import job_labels, metadata
 from etcompile.backend.services import domain
 from etcompile.backend.texts import Texts
-from etcompile.launch.commands import discovers_hosts, launch_program
+from etcompile.launch.launchers import discovers_hosts, launch_program
 from etcompile.model import DOMAIN, HostList, Job, Role, Settings
 from etcompile.model.protocol import (
     COMPLETED_FILE,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.path import dotted
-from etcompile.launch.commands import launch_program, may_launch
+from etcompile.launch.launchers import launch_program, may_launch
 from etcompile.model import InPlace, Job, Member, Origin, Role, protocol
 from etcompile.model.supervision import SUPERVISOR_PORT
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
-from etcompile.diagnostics.privatekeys import holds_key, is_suspicious
+from etcompile.diagnostics.credentials import holds_key, is_suspicious
 from etcompile.k8s.bookkeeping import (
     ANNOTATIONS_LIMIT,
     STORED_LIMIT,

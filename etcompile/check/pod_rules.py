@@ -11,7 +11,7 @@ from typing import Any
 from etcompile.check import kubernetes
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.diagnostics.spelling import closest
-from etcompile.k8s import images
+from etcompile.k8s.names import image_problem
 from etcompile.k8s.path import containers_of, dotted, mappings_of, value_at
 from etcompile.k8s.validation import Problem, Subject, object_problems, pod_problems, templates_of
 
@@ -98,7 +98,7 @@ def check_images(source: Source, path: ValuePath) -> Iterator[PlacedDiagnostic]:
         if not isinstance(image, str) or not image or image.strip() != image:
             continue
         place = (*path, "spec", *at, "image")
-        if problem := images.reference_problem(image):
+        if problem := image_problem(image):
             facts = {"image": image, "problem": problem}
             yield place, diagnose(codes.IMAGE_NOT_PULLABLE, source.locate(place), **facts)
         elif "@" not in image:

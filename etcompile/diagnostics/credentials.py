@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a row a form
-"""Credentials in plain text, known by their form or by the name of what holds them.
+"""Find credentials and private keys in any text, by their form or the name of what holds them.
 
 The forms are those of Yelp's detect-secrets 1.5.0 (Apache-2.0; the plugins of
 https://github.com/Yelp/detect-secrets), and of Hugging Face and of GitHub's fine-grained tokens,
@@ -8,7 +8,9 @@ the issuers whether a credential is valid. The check of documents and the redact
 this module.
 """
 
+import base64
 import functools
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -248,3 +250,79 @@ def spoken_spans(text: str) -> Iterator[Span]:
             name = match.groupdict().get("name")
             if name is None or is_credential(name, match["value"]):
                 yield match.span("value")
+
+
+# Private keys -------------------------------------------------------------------------------------
+
+# Not compiled, as nearly no run uses them.
+_PRIVATE_KEY = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-\d"
+_BASE64 = r"[A-Za-z0-9+/]{16,}(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9+/]+)*"
+"""A stretch of base64, lines of it together."""
+_DEEPEST = 2
+_KEY_END = r"-{4,5} ?END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-(?:MAC|Hash):[^\n]*"
+_BASE64_LINES = (
+    r"[A-Za-z0-9+/=]{16,}(?:[ \t]*+(?:\\n)?\\?[ \t]*+\r?\n[ \t]*"
+    r"[A-Za-z0-9+/=]+(?=[ \t]*(?:[\\\"',\r\n]|\Z)))*"
+)
+"""A stretch of base64 as a file has it, lines of a quoted text together too."""
+
+
+def _in_base64(text: bytes) -> Iterator[bytes]:
+    """A text inside base64, at each of its three alignments, without the ends that vary."""
+    for before in range(3):
+        written = base64.b64encode(b"\0" * before + text)
+        start = -(-before * 8 // 6)
+        yield written[start : (before + len(text)) * 8 // 6]
+
+
+_KEY_PLAIN = (b"PRIVATE KEY", b"PuTTY-User-Key-File")
+_KEY_ENCODED = tuple(itertools.chain.from_iterable(map(_in_base64, _KEY_PLAIN)))
+_KEY_SIGNS = (
+    *_KEY_PLAIN,
+    *_KEY_ENCODED,
+    *itertools.chain.from_iterable(map(_in_base64, _KEY_ENCODED)),
+)
+"""Every text with a private key contains one of these."""
+
+
+def private_key_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where private keys are in a text; one without an end extends to the end of the text."""
+    if not is_suspicious(text.encode(errors="replace")):
+        return
+    stop = 0
+    while begin := re.compile(_PRIVATE_KEY).search(text, stop):
+        end = re.compile(_KEY_END).search(text, begin.end())
+        stop = end.end() if end else len(text)
+        yield begin.start(), stop
+    for lines in re.finditer(_BASE64_LINES, text):
+        # A part of a key is secret too, so the sign alone is enough.
+        if any(sign in lines[0].encode() for sign in _KEY_SIGNS):
+            yield lines.span()
+
+
+def holds_key(text: str, depth: int = _DEEPEST) -> bool:
+    """Whether a text contains a private key, in the clear or in base64."""
+    if not is_suspicious(text.encode(errors="replace")):
+        return False
+    if re.search(_PRIVATE_KEY, text):
+        return True
+    if not depth:
+        return False
+    return any(holds_key(decoded, depth - 1) for decoded in _decoded(text))
+
+
+def is_suspicious(text: bytes) -> bool:
+    """Whether a text may contain a private key; False for nearly every text."""
+    for sign in _KEY_SIGNS:  # noqa: SIM110 - `any` takes three times as long, and nearly all is short
+        if sign in text:
+            return True
+    return False
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """The stretches of base64 in a text, decoded from each possible start."""
+    for run in re.findall(_BASE64, text):
+        letters = "".join(run.split())
+        for start in range(4):
+            whole = letters[start : start + (len(letters) - start) // 4 * 4]
+            yield base64.b64decode(whole).decode("latin-1")

@@ -7,8 +7,12 @@ it. Whatever else shows files or objects calls this module.
 from collections.abc import Iterable
 from typing import Any
 
-from etcompile.diagnostics import privatekeys
-from etcompile.diagnostics.credentials import Span, credential_spans, spoken_spans
+from etcompile.diagnostics.credentials import (
+    Span,
+    credential_spans,
+    private_key_spans,
+    spoken_spans,
+)
 from etcompile.diagnostics.message_text import printable
 
 HIDDEN = "(hidden)"
@@ -24,7 +28,7 @@ def secret_spans(text: str, *, spoken: bool = False) -> tuple[Span, ...]:
         spoken: Whether it is the output of a program, which names credentials in more ways.
     """
     more = spoken_spans(text) if spoken else ()
-    return _merged((*privatekeys.spans(text), *credential_spans(text), *more))
+    return _merged((*private_key_spans(text), *credential_spans(text), *more))
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -44,7 +48,7 @@ def redacted(text: str, *, spoken: bool = False) -> str:
 
 def without_private_keys(text: str) -> str:
     """A text without private keys, but with its credentials."""
-    return _without(text, _merged(privatekeys.spans(text)))
+    return _without(text, _merged(private_key_spans(text)))
 
 
 def _without(text: str, spans: tuple[Span, ...]) -> str:

@@ -20,8 +20,7 @@ from etcompile.diagnostics.redaction import shown
 from etcompile.failures import causes
 from etcompile.failures.causes import OTHER_NODE_WANTED, PROBE_FAILED, Cause, cause_of, signal_of
 from etcompile.k8s import pods
-from etcompile.k8s.conditions import condition
-from etcompile.k8s.objects import Object, seconds, status_of
+from etcompile.k8s.objects import Object, condition, seconds, status_of
 from etcompile.model.protocol import OTHER_NODE, PREFLIGHT, ROLE_LABEL
 from etcompile.model.run_record import DIGITS, FAILURES, Count, Time, labelled_rank, read_key
 

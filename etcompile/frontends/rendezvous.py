@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.launch.commands import command_words
+from etcompile.launch.launchers import command_words
 from etcompile.launch.shell import whole_number
 
 _PROGRAM = "dlrover-run"

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from etcompile import data, frontends
 from etcompile.diagnostics import Diagnostic, RefusedError, codes, diagnose
-from etcompile.k8s.images import parts_of
+from etcompile.k8s.names import image_parts
 from etcompile.load import Boundary, Document, access, from_values
 from etcompile.load.sources import output_folder, sources
 from etcompile.model.settings import secret_mode
@@ -119,7 +119,7 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     changes: dict[str, Any] = {}
     for name, new in sorted(_pairs("images", values).items()):
         # `registry/x:1` is a name and a tag, `:1` a tag, `@sha256:…` a digest.
-        parts = zip(("newName", "newTag", "digest"), parts_of(new), strict=True)
+        parts = zip(("newName", "newTag", "digest"), image_parts(new), strict=True)
         entry = {field: part for field, part in parts if part}
         changes.setdefault("images", []).append({"name": name, **entry})
     if labels := _pairs("labels", values):

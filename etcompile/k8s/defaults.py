@@ -9,7 +9,7 @@ from typing import Any
 
 from etcompile import data
 from etcompile.k8s import quantity
-from etcompile.k8s.images import parts_of
+from etcompile.k8s.names import image_parts
 from etcompile.k8s.path import KeyedPath
 
 _AMOUNTS = frozenset({"capacity", "hard", "limits", "overhead", "requests"})
@@ -50,7 +50,7 @@ def default(kind: str, path: KeyedPath, around: Mapping[str, Any]) -> Any:
 
 
 def _pull_policy(container: Mapping[str, Any]) -> str:
-    name, tag, digest = parts_of(str(container.get("image", "")))
+    name, tag, digest = image_parts(str(container.get("image", "")))
     return "Always" if name and not digest and tag in ("", "latest") else "IfNotPresent"
 
 

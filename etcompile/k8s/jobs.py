@@ -7,8 +7,7 @@ has: it may try again.
 from collections.abc import Mapping
 from typing import Any
 
-from etcompile.k8s.conditions import condition, is_true
-from etcompile.k8s.objects import Object, status_of
+from etcompile.k8s.objects import Object, condition, is_true, status_of
 
 
 def has_succeeded(job: Object) -> bool:

@@ -1,4 +1,4 @@
-"""The grammars of names in Kubernetes: what objects, labels, their values and ports may be called.
+"""Check the names of objects, labels, their values, ports and container images.
 
 As in k8s.io/apimachinery, pkg/util/validation. Whoever refuses a name says what it is the name of.
 """
@@ -54,3 +54,56 @@ def is_port_name(text: str) -> bool:
         and not text.endswith("-")
         and any(map(str.isalpha, text))
     )
+
+
+# Images -------------------------------------------------------------------------------------------
+
+_HOST = (
+    r"(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+    r"(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+)
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_TAG = r"(?a)\w[\w.-]{0,127}"
+_DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_SCHEME = r"[a-z][a-z0-9+-]*://"
+_LONGEST_IMAGE = 255
+
+
+def image_parts(image: str) -> tuple[str, str, str]:
+    """The name of an image, its tag and its digest; empty where it has none."""
+    rest, _, digest = image.partition("@")
+    name, colon, tag = rest.rpartition(":")
+    return (name, tag, digest) if colon and "/" not in tag else (rest, "", digest)  # of a port
+
+
+def image_problem(image: str) -> str | None:
+    """Why no runtime can pull an image of this name."""
+    if any(map(str.isspace, image)):
+        return "it contains a blank"
+    if match := re.match(_SCHEME, image):
+        return f"it begins with '{match[0]}'"
+    name, tag, digest = image_parts(image)
+    of_digest = r"sha256:[0-9a-f]{64}" if digest.startswith("sha256:") else _DIGEST
+    if "@" in image and not re.fullmatch(of_digest, digest):
+        return f"'{digest}' is not a digest"
+    if tag and not re.fullmatch(_TAG, tag):
+        return f"'{tag}' is not a tag"
+    if image.startswith(f"{name}:") and not tag:
+        return "its tag is empty"
+    if not name:
+        return "it has no name"
+    parts = name.split("/")
+    if not all(parts):
+        return "a part of it is empty: it has a '/' too many"
+    if len(name) > _LONGEST_IMAGE:
+        return f"its name is longer than {_LONGEST_IMAGE} characters"
+    first = parts[0]
+    if len(parts) > 1 and (first == "localhost" or "." in first or ":" in first):
+        if not re.fullmatch(_HOST, first):
+            return f"'{first}' is not a registry"
+        parts = parts[1:]
+    for part in parts:
+        if not re.fullmatch(_PART, part):
+            upper = part != part.lower() and re.fullmatch(_PART, part.lower())
+            return f"'{part}' has upper-case letters" if upper else f"'{part}' is not a name"
+    return None

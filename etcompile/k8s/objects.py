@@ -218,3 +218,25 @@ def wave(value: Object) -> int:
     if kind in _IDENTITY_KINDS:
         return WAVE_IDENTITY
     return WAVE_PODS if kind in _POD_KINDS else WAVE_CONFIG
+
+
+# Conditions ---------------------------------------------------------------------------------------
+
+
+def condition(status: Object, wanted: str) -> Mapping[str, Any]:
+    """The condition of a type, whether true or not; an empty mapping if there is none."""
+    reported: Mapping[str, Any]
+    for reported in status.get("conditions") or ():
+        if reported.get("type") == wanted:
+            return reported
+    return {}
+
+
+def is_true(status: Object, wanted: str) -> bool:
+    """Whether the condition of a type is true."""
+    return condition(status, wanted).get("status") == "True"
+
+
+def is_false(status: Object, wanted: str) -> bool:
+    """Whether the condition of a type is false: neither true, nor unknown, nor missing."""
+    return condition(status, wanted).get("status") == "False"

@@ -10,7 +10,6 @@ from msgspec import Struct
 from etcompile.diagnostics.redaction import shown
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.objects import Object, is_going, seconds, status_of
-from etcompile.model.notice import Notice, read_notice
 from etcompile.model.protocol import (
     INDEX_LABEL,
     NOTICE,
@@ -23,7 +22,7 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import label_number
 from etcompile.model.schedulers import KUEUE_GROUP, KUEUE_QUEUE
-from etcompile.model.supervision import EpochLine
+from etcompile.model.supervision import EpochLine, Notice, read_notice
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""

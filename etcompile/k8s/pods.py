@@ -7,8 +7,7 @@ different readers; what is ready, has ended or was disrupted is the same for all
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.k8s.conditions import condition, is_false, is_true
-from etcompile.k8s.objects import Object, is_going, seconds, status_of
+from etcompile.k8s.objects import Object, condition, is_false, is_going, is_true, seconds, status_of
 
 ENDED = frozenset({"Succeeded", "Failed"})
 """The phases that a Pod does not leave: none of its containers runs or will run again."""

@@ -18,7 +18,7 @@ from etcompile.diagnostics import Location, Source, ValuePath
 from etcompile.k8s.path import value_at
 from etcompile.k8s.quantity import number
 from etcompile.k8s.requests import claimed, devices
-from etcompile.launch.commands import LAUNCHERS
+from etcompile.launch.launchers import LAUNCHERS
 from etcompile.launch.shell import commands, whole_number
 from etcompile.model import Job, Role, Settings
 from etcompile.model.protocol import ROLE_LABEL

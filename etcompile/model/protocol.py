@@ -43,7 +43,7 @@ EPOCH = "etcompile.dev/epoch"
 last epoch of the Pods before and the restarts counted until then."""
 NOTICE = "etcompile.dev/notice"
 """Annotation that the watcher gives a Pod which restarts in place: a signal for the commands, or
-that they are to restart (`model.notice`)."""
+that they are to restart (`model.supervision`)."""
 POD_ANNOTATIONS: Mapping[str, str] = {
     SPEC_HASH: "it says which run a Pod belongs to",
     EPOCH: "by it the watcher numbers the restarts of a run",

@@ -12,9 +12,8 @@ from etcompile.compiler.stored import StoredJobError
 from etcompile.compiler.stored_run import StoredRun
 from etcompile.diagnostics import Diagnostic, RefusedError, Severity, codes, diagnose
 from etcompile.exitcodes import CONFLICT, INPUT
-from etcompile.k8s.conditions import is_true
 from etcompile.k8s.names import is_label
-from etcompile.k8s.objects import Object, status_of
+from etcompile.k8s.objects import Object, is_true, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_identity import is_only_another_run

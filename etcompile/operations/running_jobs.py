@@ -17,7 +17,6 @@ from etcompile.diagnostics import codes
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, Object, is_going
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.notice import REMINDED, SAME, Notice, notice, read_notice
 from etcompile.model.protocol import (
     INDEX_LABEL,
     JOB_LABEL,
@@ -29,7 +28,7 @@ from etcompile.model.protocol import (
     status_name,
 )
 from etcompile.model.run_record import written_record
-from etcompile.model.supervision import first_replica
+from etcompile.model.supervision import REMINDED, SAME, Notice, first_replica, notice, read_notice
 from etcompile.operations.cluster_plan import impossible, named_job, quotas
 from etcompile.plan.owners import is_member, stranger
 from etcompile.plan.quotas import within_quotas

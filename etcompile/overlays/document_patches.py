@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
-from etcompile.k8s.images import parts_of
+from etcompile.k8s.names import image_parts
 from etcompile.k8s.objects import CONTAINERS, is_namespaced, without_nulls
 from etcompile.k8s.path import dotted, mapping_at
 from etcompile.k8s.strategic import merged
@@ -171,7 +171,7 @@ def new_image(image: str, entry: Mapping[str, Any]) -> str | None:
 
     A new tag or digest replaces both.
     """
-    name = parts_of(image)[0]
+    name = image_parts(image)[0]
     if not fnmatchcase(name, entry["name"]):
         return None
     suffix = image[len(name) :]

@@ -5,9 +5,8 @@ pure, as are the words for it.
 """
 
 from etcompile.model.run_record import ENDED
-from etcompile.status.job_names import AnotherJobError, NoSuchJobError, find_job
 from etcompile.status.job_status import statuses
-from etcompile.status.reader import Seen, follow, seen
+from etcompile.status.reader import AnotherJobError, NoSuchJobError, Seen, find_job, follow, seen
 from etcompile.status.values import JobStatus
 
 __all__ = [

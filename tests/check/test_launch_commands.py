@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.launch import commands
+from etcompile.launch import launchers as commands
 from etcompile.launch.launchers import launches
 from etcompile.launch.shell import commands as simple_commands
 from specs import errors, launcher, training_job, warnings, worker

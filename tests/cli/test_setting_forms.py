@@ -15,7 +15,7 @@ from etcompile.check.pod_rules import check_object
 from etcompile.cli.configured import ConfigurationError, configured_options
 from etcompile.compiler.choices import refusal
 from etcompile.diagnostics import codes
-from etcompile.k8s.images import reference_problem
+from etcompile.k8s.names import image_problem
 from etcompile.k8s.objects import may_have_namespace
 from etcompile.load import from_values
 from etcompile.model import SecretMode, Settings
@@ -74,7 +74,7 @@ def test_secret_mode_of_a_program_is_held_against_its_form() -> None:
     | st.from_regex(r"([a-zA]{1,3}|a\.b|\[::\])(:\d{1,3})?(/[a-z._-]{1,4}){0,2}(:[a-z.-]{0,3})?")
 )
 def test_schema_has_the_same_form_of_images_as_the_check(image: str) -> None:
-    is_right = not image or reference_problem(image) is None
+    is_right = not image or image_problem(image) is None
     assert (refusal("init_image", image or None) is None) == is_right
 
 
@@ -119,6 +119,6 @@ def test_overlay_gives_images_of_settings_valid_names_only(field: str, text: str
     result = etcompile.compile([JOB], Options(overlays=(overlay(images=[entry]),)))
     pods = [value["spec"] for value in result.objects if value["kind"] == "Pod"]
     parts = [part for pod in pods for part in (*pod["containers"], *pod.get("initContainers", ()))]
-    assert [part["image"] for part in parts if reference_problem(part["image"])] == []
+    assert [part["image"] for part in parts if image_problem(part["image"])] == []
     refused = {problem.code for problem in result.diagnostics if not result.ok}
     assert refused <= {codes.MALFORMED, codes.EMPTY}

@@ -24,7 +24,7 @@ from etcompile.check import output_rules
 from etcompile.diagnostics import credentials
 from etcompile.failures import causes
 from etcompile.frontends.dlrover import elastic_pods
-from etcompile.k8s import images, requests
+from etcompile.k8s import names, requests
 
 PACKAGE = Path(etcompile.__file__).parent
 USES = ("search", "match", "fullmatch", "sub", "split", "findall", "finditer")
@@ -89,7 +89,7 @@ BUILT = {
         Pattern(option.form, re.ASCII, "fullmatch") for option in elastic_pods._OPTIONS
     ],
     ("frontends.dlrover.elastic_pods", "master_notes"): list,  # the same
-    ("k8s.images", "reference_problem"): lambda: [Pattern(images._DIGEST, 0, "fullmatch")],
+    ("k8s.names", "image_problem"): lambda: [Pattern(names._DIGEST, 0, "fullmatch")],
     ("k8s.requests", "devices"): lambda: [
         Pattern(form, 0, "fullmatch") for form, _ in requests._DEVICES
     ],

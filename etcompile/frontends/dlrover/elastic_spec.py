@@ -13,7 +13,7 @@ from etcompile.digest import sha256
 from etcompile.frontends.annotations import ANY, NNODES, Annotations, annotations_of, matching
 from etcompile.frontends.document_parts import JobDocument
 from etcompile.frontends.notes import overwritten
-from etcompile.k8s.images import parts_of
+from etcompile.k8s.names import image_parts
 from etcompile.model import DLROVER_NEWEST, DLROVER_VERSION, Origin
 
 API_VERSION = "elastic.iml.github.io/v1alpha1"
@@ -125,7 +125,7 @@ def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:
     for name in (MASTER, "worker"):
         template = source.data["spec"]["replicaSpecs"].get(name, {}).get("template", {})
         for container in template.get("spec", {}).get("containers", ()):
-            repository, tag, _ = parts_of(str(container.get("image", "")))
+            repository, tag, _ = image_parts(str(container.get("image", "")))
             if "dlrover" in repository and (match := _IN_TAG.search(tag)):
                 major, minor = match[1].split(".")
                 return max((int(major), int(minor)), _OLDEST), []

@@ -24,7 +24,7 @@ from etcompile.frontends.dlrover.elastic_spec import (
 )
 from etcompile.frontends.notes import no_effect, overwritten, unused
 from etcompile.k8s.quantity import number
-from etcompile.launch.commands import command_words
+from etcompile.launch.launchers import command_words
 
 _SCALING = "--enable_auto_scaling"
 _SERVED = ("ps", "worker", "evaluator", "chief")

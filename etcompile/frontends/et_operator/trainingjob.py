@@ -24,7 +24,7 @@ from etcompile.frontends.notes import template_notes, unused
 from etcompile.frontends.ssh_access import SSH_PORT, ssh_port
 from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.quantity import number
-from etcompile.launch.commands import least_workers
+from etcompile.launch.launchers import least_workers
 from etcompile.model.protocol import HOSTS_PATH, config_name
 from etcompile.model.settings import SECRET_NAME
 

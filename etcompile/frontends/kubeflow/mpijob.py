@@ -11,7 +11,7 @@ from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.notes import no_such_container
 from etcompile.k8s.requests import gpus
-from etcompile.launch.commands import discovers_hosts, least_workers
+from etcompile.launch.launchers import discovers_hosts, least_workers
 from etcompile.model.protocol import config_name
 
 _KUBECTL = model.Mount("mpi-job-kubectl", KUBECTL_PATH)

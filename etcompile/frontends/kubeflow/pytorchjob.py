@@ -14,7 +14,7 @@ from etcompile.frontends.annotations import FLAG, GATED, gate_timeout
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.k8s.requests import devices
-from etcompile.launch.commands import command_words
+from etcompile.launch.launchers import command_words
 from etcompile.launch.shell import whole_number
 from etcompile.model import Bounds, Env, IndexedEnv, Origin, Port, Role, Success, Variable
 

@@ -19,7 +19,7 @@ from etcompile.frontends.kind import MPI_OPERATOR
 from etcompile.frontends.kubeflow import framework
 from etcompile.frontends.kubeflow.framework import Described, Framework, Replica, Spec
 from etcompile.frontends.ssh_access import SSH_PORT, kubeflow_ssh_keys, ssh_arguments, ssh_port
-from etcompile.launch.commands import least_workers
+from etcompile.launch.launchers import least_workers
 from etcompile.model.protocol import config_name
 
 API_VERSION = "kubeflow.org/v2beta1"

@@ -22,7 +22,7 @@ from etcompile.frontends.trainer.training_run import (
     Training,
     main_of,
 )
-from etcompile.launch.commands import least_workers
+from etcompile.launch.launchers import least_workers
 from etcompile.model import Bounds, Env, Origin, Role, Success
 
 _ANNOTATION: ValuePath = ("metadata", "annotations", NNODES)

@@ -14,8 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.k8s import jobs, pods
-from etcompile.k8s.conditions import condition
-from etcompile.k8s.objects import Object, is_going, status_of, what_keeps
+from etcompile.k8s.objects import Object, condition, is_going, status_of, what_keeps
 from etcompile.k8s.path import containers_of
 from etcompile.model.protocol import RUN_STATE
 

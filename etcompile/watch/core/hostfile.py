@@ -25,7 +25,7 @@ from functools import lru_cache
 from msgspec import structs
 
 from etcompile.backend import host_line, host_names
-from etcompile.launch.commands import discovers_hosts
+from etcompile.launch.launchers import discovers_hosts
 from etcompile.model import HostList, Job, Role
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.core.actions import Action, PatchPod, Requeue, WriteHosts

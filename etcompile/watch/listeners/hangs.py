@@ -12,8 +12,8 @@ heartbeats, and duplicates a hung agent (reference/dlrover.md 4.2; 7, defect 13)
 from collections.abc import Iterator
 
 from etcompile.failures.log import Failure, tail_of
-from etcompile.model.notice import RESTART, notice
 from etcompile.model.run_record import RunRecord
+from etcompile.model.supervision import RESTART, notice
 from etcompile.watch.core.actions import Action, DeletePod, EmitEvent, PatchPod, ReadLog, Requeue
 from etcompile.watch.core.listener import Before, Listener
 from etcompile.watch.core.placement import Placement, Replica

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from etcompile.failures.log import first_causes
 from etcompile.k8s.pod_state import PodState
-from etcompile.model.notice import read_notice
+from etcompile.model.supervision import read_notice
 from etcompile.watch.core.actions import CreatePod, DeletePod, PatchPod, ReadLog
 from specs import kubeflow_job, replicas, training_job
 from watch.rules.supervised import FIRST, begins, pytorch_job
