@@ -147,7 +147,7 @@ def _state(document: Document, job: Job) -> State:
     """
     status = document.data.get("status")
     status = status if isinstance(status, Mapping) else {}
-    # Not `k8s.objects.condition`, which reads what an API server has sent: a file may hold anything.
+    # Not `objects.condition`, which reads what an API server has sent: a file may hold anything.
     conditions = status.get("conditions")
     conditions = conditions if isinstance(conditions, list) else []
     true = {
