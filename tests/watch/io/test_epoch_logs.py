@@ -105,7 +105,7 @@ def read(logs: Logs, store: Store, events: Any) -> Any:
     return look
 
 
-def test_each_look_reads_on_from_the_last_line(logs: Logs, read: Any) -> None:
+def test_log_is_read_on_from_its_last_line(logs: Logs, read: Any) -> None:
     logs.lines = ["2026-01-01T00:00:01.5Z step 1", "2026-01-01T00:00:02.5Z step 2"]
     assert read() == PodLog(lines_until="2026-01-01T00:00:02.5Z")
     line = begins(1, 1, failed("worker-0"))
@@ -117,7 +117,7 @@ def test_each_look_reads_on_from_the_last_line(logs: Logs, read: Any) -> None:
     assert logs.asked == ["", "2026-01-01T00:00:02.5Z", "2026-01-01T00:00:04Z"]
 
 
-def test_only_the_newest_lines_are_kept(logs: Logs, read: Any) -> None:
+def test_only_the_newest_lines_of_a_log_are_stored(logs: Logs, read: Any) -> None:
     logs.lines = [
         f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z etcompile: {begins(n, n, 'x')}"
         for n in range(1, 200)
@@ -125,12 +125,12 @@ def test_only_the_newest_lines_are_kept(logs: Logs, read: Any) -> None:
     assert [epoch_line(text).epoch for _, text in read().lines] == [*range(184, 200)]
 
 
-def test_a_log_that_may_not_be_read_is_left_alone_for_a_while(logs: Logs, read: Any) -> None:
+def test_log_that_may_not_be_read_is_retried_after_minutes(logs: Logs, read: Any) -> None:
     logs.refused = True
     assert read() == PodLog(lines_due=1300.0)
 
 
-def test_a_command_without_a_supervisor_is_told_once(logs: Logs, read: Any, events: Any) -> None:
+def test_command_without_a_supervisor_is_reported_once(logs: Logs, read: Any, events: Any) -> None:
     script = (Path(__file__).parents[3] / "templates" / "supervise.sh.j2").read_text()
     [line] = re.findall("echo '(etcompile: unsupervised: .*)'", script)
     logs.lines = [f"2026-01-01T00:00:01Z {line}"]

@@ -31,7 +31,7 @@ def run(control_plane, namespace, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["failed", "succeeded", "running"])
-def test_a_job_is_run_again_and_the_watcher_looks_after_the_new_run(place, watching, run, how):
+def test_restarted_job_has_a_new_run_that_the_watcher_supervises(place, watching, run, how):
     place.kubelets()
     assert run("apply", "job.yaml").returncode == 0
     watching()

@@ -31,7 +31,7 @@ def changes(world: World) -> list[Any]:
 # Learning of epochs ----------------------------------------------------------------------------
 
 
-def test_a_run_in_which_nothing_happens_costs_a_look_at_one_log_every_ten_seconds() -> None:
+def test_undisturbed_run_costs_one_log_request_every_ten_seconds() -> None:
     world = World(pytorch_job())
     world.wait(100)
     asked = world.of(ReadLines)
@@ -42,7 +42,7 @@ def test_a_run_in_which_nothing_happens_costs_a_look_at_one_log_every_ten_second
     assert not world.of(WriteStatus)
 
 
-def test_an_epoch_is_written_down_and_nobody_is_told_anything() -> None:
+def test_epoch_is_recorded_and_no_pod_is_changed() -> None:
     world = World(pytorch_job())
     before = uids(world)
     world.now += 50
@@ -65,7 +65,7 @@ def test_an_epoch_is_written_down_and_nobody_is_told_anything() -> None:
     assert len(world.of(WriteStatus)) == writes
 
 
-def test_a_watcher_that_was_away_sees_the_newest_line_and_counts_once() -> None:
+def test_watcher_that_was_away_counts_each_epoch_once() -> None:
     world = World(pytorch_job())
     world.says(FIRST, begins(1, 1, failed("worker-1")))
     world.wait(20)
@@ -84,7 +84,7 @@ def test_a_watcher_that_was_away_sees_the_newest_line_and_counts_once() -> None:
     assert len(world.told("EpochBegins")) == 4
 
 
-def test_without_the_right_to_read_logs_termination_messages_tell() -> None:
+def test_epoch_is_read_from_termination_messages() -> None:
     world = World(pytorch_job())
     line = epoch_line("etcompile: " + begins(3, 2, "worker-0 was deleted", 0))
     assert line is not None
@@ -94,7 +94,7 @@ def test_without_the_right_to_read_logs_termination_messages_tell() -> None:
     assert world.record.epoch_reason == "worker-0 was deleted"
 
 
-def test_lines_are_found_in_the_termination_messages_of_a_pod() -> None:
+def test_termination_message_contains_the_line_of_an_epoch() -> None:
     text = "step 7\netcompile: epoch 2 begins (restarts: 1, in a row: 1): worker-3 was deleted\nx"
     ended = {"exitCode": 1, "message": text, "finishedAt": "2026-11-23T10:00:00Z"}
     status = {"name": "main", "restartCount": 1, "lastState": {"terminated": ended}}
@@ -120,11 +120,11 @@ def test_lines_are_found_in_the_termination_messages_of_a_pod() -> None:
         "etcompile: epoch \N{ARABIC-INDIC DIGIT ONE} begins (restarts: 1, in a row: 1): x",
     ],
 )
-def test_what_no_supervisor_writes_is_no_line(text: str) -> None:
+def test_text_that_no_supervisor_writes_is_no_epoch_line(text: str) -> None:
     assert epoch_line(text) is None
 
 
-def test_what_a_line_says_is_made_printable_and_short() -> None:
+def test_text_of_an_epoch_line_is_printable_and_short() -> None:
     line = epoch_line("etcompile: " + begins(1, 1, "\x1b[31m" + "x" * 2000))
     assert line is not None
     assert "\x1b" not in line.why
@@ -134,7 +134,7 @@ def test_what_a_line_says_is_made_printable_and_short() -> None:
 # Bringing back Pods ----------------------------------------------------------------------------
 
 
-def test_only_the_pod_that_is_gone_is_made_again_with_what_is_known() -> None:
+def test_deleted_pod_alone_is_recreated_with_the_epoch() -> None:
     world = World(pytorch_job())
     world.says(FIRST, begins(1, 1, failed("worker-0")))
     world.wait(20)
@@ -152,7 +152,7 @@ ORDERS = [order for size in range(2, 5) for order in itertools.permutations("deg
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="".join)
-def test_a_pod_that_was_deleted_never_counts_in_whatever_order_that_is_seen(order) -> None:
+def test_deleted_pod_never_counts_in_any_order_of_events(order) -> None:
     """d: somebody deletes it; e: its container ends; g: it is gone; l: the supervisors' line."""
     world = World(pytorch_job(limit=0))
     name = "mnist-worker-1"
@@ -177,7 +177,7 @@ def test_a_pod_that_was_deleted_never_counts_in_whatever_order_that_is_seen(orde
     assert {*world.pods} == {*world.declared}
 
 
-def test_a_pod_that_failed_by_itself_counts_once_and_comes_back() -> None:
+def test_failed_pod_counts_once_and_comes_back() -> None:
     world = World(pytorch_job(limit=1))
     world.fail("mnist-worker-1", 137)
     world.wait(30)
@@ -190,7 +190,7 @@ def test_a_pod_that_failed_by_itself_counts_once_and_comes_back() -> None:
     assert world.record.reason == "BackoffLimitExceeded"
 
 
-def test_what_the_kubelet_starts_again_is_counted_by_the_supervisors_alone() -> None:
+def test_container_that_the_kubelet_restarts_counts_as_one_epoch() -> None:
     world = World(pytorch_job(limit=2))
     world.change("mnist-worker-1", restarts=1)
     world.says(FIRST, begins(1, 1, "the container of worker-1 was killed"))
@@ -205,7 +205,7 @@ def test_what_the_kubelet_starts_again_is_counted_by_the_supervisors_alone() -> 
 # The end, and other Pods -----------------------------------------------------------------------
 
 
-def test_the_last_epoch_ends_the_run() -> None:
+def test_last_epoch_ends_the_run() -> None:
     world = World(pytorch_job(limit=2))
     why = "backoffLimit 2 is reached: worker-1 failed first: exit code 3"
     world.says(FIRST, f"epoch 2 is the last (restarts: 2, in a row: 2): {why}", ended=True)
@@ -217,7 +217,7 @@ def test_the_last_epoch_ends_the_run() -> None:
     assert not any(one.uid for one in world.of(CreatePod))
 
 
-def test_an_exit_code_that_is_not_retried_ends_the_run() -> None:
+def test_exit_code_that_is_not_retried_ends_the_run() -> None:
     world = World(pytorch_job(restart="ExitCode"))
     why = "its exit code is not retried: worker-1 failed first: exit code 1"
     world.says(
@@ -247,7 +247,7 @@ def test_new_pods_after_a_deletion_are_not_counted() -> None:
     assert (world.record.restarts, world.record.restarts_in_a_row) == (0, 0)
 
 
-def test_all_pods_are_made_anew_once_and_carry_the_epoch() -> None:
+def test_all_pods_are_recreated_once_and_get_the_epoch() -> None:
     world = World(pytorch_job())
     before = uids(world)
     for epoch in range(1, 6):
@@ -273,7 +273,7 @@ def test_all_pods_are_made_anew_once_and_carry_the_epoch() -> None:
     assert (world.record.phase, world.record.reason) == ("Failed", "RestartsInARow")
 
 
-def test_a_long_epoch_ends_the_row() -> None:
+def test_long_epoch_ends_a_series_of_restarts() -> None:
     world = World(pytorch_job())
     for epoch in range(1, 30):
         world.now += 700
@@ -295,7 +295,7 @@ def launcher(limit: int | None = None) -> World:
     return World(document)
 
 
-def test_a_launcher_reports_its_own_epochs() -> None:
+def test_launcher_reports_its_own_epochs() -> None:
     world = launcher()
     before = uids(world)
     world.says("mnist-launcher", begins(1, 1, failed("launcher-0")))
@@ -316,7 +316,7 @@ def test_a_launcher_reports_its_own_epochs() -> None:
     assert (world.record.epoch, world.record.replaced) == (2, {"launcher": 1})
 
 
-def test_a_launcher_that_needs_a_new_pod_gets_one_alone() -> None:
+def test_launcher_that_needs_a_new_pod_is_recreated_alone() -> None:
     world = launcher()
     before = uids(world)
     world.says("mnist-launcher", "epoch 5 needs new Pods (restarts: 5, in a row: 5): x", ended=True)
@@ -326,7 +326,7 @@ def test_a_launcher_that_needs_a_new_pod_gets_one_alone() -> None:
     assert world.annotated["mnist-launcher"] == "5 5"
 
 
-def test_nodes_that_may_come_and_go_are_limited_as_their_job_says_and_then_all_begin_anew() -> None:
+def test_elastic_nodes_restart_within_their_limit_and_then_all_together() -> None:
     given = runtime()
     replicated(given)["template"]["spec"]["backoffLimit"] = 2
     given["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
@@ -353,7 +353,7 @@ def test_nodes_that_may_come_and_go_are_limited_as_their_job_says_and_then_all_b
 # What it failed of -----------------------------------------------------------------------------
 
 
-def test_the_last_lines_of_who_failed_first_are_read_from_its_log() -> None:
+def test_last_lines_of_the_first_failure_are_read_from_its_log() -> None:
     world = World(pytorch_job())
     world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
     world.wait(15)
@@ -374,7 +374,7 @@ def test_the_last_lines_of_who_failed_first_are_read_from_its_log() -> None:
 
 
 @pytest.mark.parametrize("lines", [(), ("1970-01-12T13:46:40Z step 7",)])
-def test_a_log_that_does_not_tell_is_given_up(lines: tuple[str, ...]) -> None:
+def test_log_without_the_failure_is_read_once(lines: tuple[str, ...]) -> None:
     world = World(pytorch_job())
     world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
     world.wait(15)
@@ -386,7 +386,7 @@ def test_a_log_that_does_not_tell_is_given_up(lines: tuple[str, ...]) -> None:
     assert len(world.of(ReadTail)) == 1
 
 
-def test_a_container_that_was_killed_is_of_the_attempt_that_it_ended() -> None:
+def test_killed_container_belongs_to_the_attempt_that_it_ended() -> None:
     world = World(pytorch_job())
     world.now += 100
     pod = world.pods["mnist-worker-1"]
@@ -399,7 +399,7 @@ def test_a_container_that_was_killed_is_of_the_attempt_that_it_ended() -> None:
     assert kept.attempt == 0
 
 
-def test_pods_that_go_for_a_restart_are_not_heard_again() -> None:
+def test_terminating_pods_do_not_request_another_restart() -> None:
     world = World(pytorch_job())
     needs_new_pods(world, 0, 0)
     gang = world.record.gang
@@ -408,7 +408,7 @@ def test_pods_that_go_for_a_restart_are_not_heard_again() -> None:
     assert world.record.restarts == 1
 
 
-def test_the_log_of_another_pod_is_not_asked_for_what_the_one_before_failed_of() -> None:
+def test_log_of_a_new_pod_is_not_read_for_an_older_failure() -> None:
     world = World(pytorch_job())
     world.now += 50
     world.says(FIRST, begins(1, 1, failed("worker-1", 139)))

@@ -31,7 +31,7 @@ def torch(
 
 
 @pytest.mark.parametrize("how", ["failed", "deleted", "erased", "started again in place"])
-def test_a_gang_that_loses_a_member_is_made_anew_as_a_whole(how: str) -> None:
+def test_gang_that_loses_a_member_restarts_as_a_whole(how: str) -> None:
     world = torch(together=True)
     before = {pod.uid for pod in world.pods.values()}
     match how:
@@ -50,7 +50,7 @@ def test_a_gang_that_loses_a_member_is_made_anew_as_a_whole(how: str) -> None:
     assert world.record.phase == "Running"
 
 
-def test_nobody_comes_back_before_all_have_gone() -> None:
+def test_joint_restart_creates_no_pod_before_all_are_gone() -> None:
     world = torch(together=True)
     world.fail("mnist-worker-1")
     world.settle()
@@ -65,7 +65,7 @@ def test_nobody_comes_back_before_all_have_gone() -> None:
     assert {one.name for one in world.of(CreatePod)} == set(world.declared)
 
 
-def test_a_restart_is_carried_out_once_whoever_watches() -> None:
+def test_joint_restart_is_carried_out_once_by_any_number_of_watchers() -> None:
     world = torch(together=True)
     world.fail("mnist-worker-1")
     for count in range(1, 9):
@@ -82,7 +82,7 @@ def test_a_restart_is_carried_out_once_whoever_watches() -> None:
     assert len(world.deleted) == len(set(world.deleted)) == 4
 
 
-def test_a_gang_restarts_within_its_limit() -> None:
+def test_gang_restarts_within_its_limit() -> None:
     world = torch(together=True, policy="ExitCode", backoffLimit=2)
     for _ in range(2):
         world.fail("mnist-worker-1", 137)
@@ -95,7 +95,7 @@ def test_a_gang_restarts_within_its_limit() -> None:
     assert world.record.restarts == 2
 
 
-def test_peers_that_are_done_run_again_with_their_gang() -> None:
+def test_completed_replicas_run_again_with_their_gang() -> None:
     world = torch(together=True)
     world.succeed("mnist-worker-2")
     world.settle()
@@ -105,7 +105,7 @@ def test_peers_that_are_done_run_again_with_their_gang() -> None:
     assert world.pods["mnist-worker-2"].ready
 
 
-def test_a_gang_whose_members_all_vanish_at_once_restarts_once() -> None:
+def test_gang_whose_pods_all_vanish_restarts_once() -> None:
     world = torch(together=True)
     for name in [*world.pods]:
         world.vanish(name)
@@ -117,7 +117,7 @@ def test_a_gang_whose_members_all_vanish_at_once_restarts_once() -> None:
 # Done ---------------------------------------------------------------------------------------
 
 
-def test_a_replica_that_stopped_because_it_was_told_to_is_not_done() -> None:
+def test_replica_that_exits_0_on_deletion_is_not_completed() -> None:
     world = World(kubeflow_job("JAXJob", {"Worker": 3}))
     world.delete("mnist-worker-1", code=0)
     world.wait(60)
@@ -125,7 +125,7 @@ def test_a_replica_that_stopped_because_it_was_told_to_is_not_done() -> None:
     assert world.pods["mnist-worker-1"].ready
 
 
-def test_the_marker_of_the_run_before_stands_until_the_next_one_has_begun() -> None:
+def test_done_marker_stays_until_the_next_run_has_begun() -> None:
     world = World(training_job())
     world.succeed("mnist-launcher")
     world.settle()
@@ -143,7 +143,7 @@ def test_the_marker_of_the_run_before_stands_until_the_next_one_has_begun() -> N
     assert world.record.run == world.spec_hash
 
 
-def test_pods_of_another_run_mean_nothing() -> None:
+def test_pods_of_another_run_do_not_decide() -> None:
     world = World(training_job())
     world.job, world.settings = stored_job(
         training_job(slotsPerWorker=4), settings=Settings(run="two")
@@ -156,7 +156,7 @@ def test_pods_of_another_run_mean_nothing() -> None:
     assert world.deleted == []
 
 
-def test_a_marker_that_somebody_set_by_hand_ends_the_run() -> None:
+def test_done_marker_set_by_hand_ends_the_run() -> None:
     world = World(training_job())
     world.status = {"done": world.spec_hash}
     world.fail("mnist-worker-0")
@@ -176,9 +176,7 @@ CLEANED = [
 
 
 @pytest.mark.parametrize(("policy", "gone"), CLEANED)
-def test_clean_pod_policy_means_what_it_says_where_git_has_no_say(
-    policy: str, gone: set[str]
-) -> None:
+def test_clean_pod_policy_deletes_what_it_says_without_a_tool(policy: str, gone: set[str]) -> None:
     world = torch(cleanPodPolicy=policy)
     world.succeed("mnist-worker-1")
     world.succeed("mnist-master-0")
@@ -186,7 +184,7 @@ def test_clean_pod_policy_means_what_it_says_where_git_has_no_say(
     assert set(world.declared) - set(world.pods) == gone
 
 
-def test_the_marker_is_written_before_anything_is_removed() -> None:
+def test_done_marker_is_written_before_pods_are_deleted() -> None:
     world = torch(cleanPodPolicy="All")
     world.succeed("mnist-master-0")
     world.settle()
@@ -195,7 +193,7 @@ def test_the_marker_is_written_before_anything_is_removed() -> None:
 
 
 @pytest.mark.parametrize("policy", ["None", "Running", "All"])
-def test_pods_that_git_declares_are_not_removed(policy: str) -> None:
+def test_clean_pod_policy_only_ends_pods_synced_from_git(policy: str) -> None:
     world = torch(git=True, cleanPodPolicy=policy)
     world.succeed("mnist-master-0")
     world.wait(600)
@@ -206,7 +204,7 @@ def test_pods_that_git_declares_are_not_removed(policy: str) -> None:
     assert len(world.patched("end")) == len(ended)
 
 
-def test_resident_workers_that_git_declares_end_by_themselves() -> None:
+def test_resident_workers_synced_from_git_end_by_themselves() -> None:
     world = World(training_job(), git=True)
     world.succeed("mnist-launcher")
     world.wait(600)
@@ -214,7 +212,7 @@ def test_resident_workers_that_git_declares_end_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Running", "All"])
-def test_the_launcher_of_a_training_job_stays_to_be_read(policy: str) -> None:
+def test_launcher_of_a_training_job_stays_after_its_end(policy: str) -> None:
     world = World(training_job(cleanPodPolicy=policy))
     world.succeed("mnist-launcher")
     world.wait(60)
@@ -224,7 +222,7 @@ def test_the_launcher_of_a_training_job_stays_to_be_read(policy: str) -> None:
 # Time to live -------------------------------------------------------------------------------
 
 
-def test_a_run_expires_some_time_after_its_end() -> None:
+def test_run_expires_its_ttl_after_its_end() -> None:
     world = torch(ttlSecondsAfterFinished=100, policy="Never")
     world.fail("mnist-worker-0")
     world.wait(99)
@@ -235,7 +233,7 @@ def test_a_run_expires_some_time_after_its_end() -> None:
     assert world.record.phase == "Failed"
 
 
-def test_who_is_applied_after_the_end_has_the_same_time() -> None:
+def test_job_applied_after_its_end_expires_its_ttl_later() -> None:
     world = torch(ttlSecondsAfterFinished=100, policy="Never")
     world.fail("mnist-worker-0")
     world.wait(200)
@@ -253,7 +251,7 @@ def test_who_is_applied_after_the_end_has_the_same_time() -> None:
     assert world.removed
 
 
-def test_nothing_expires_that_git_would_bring_back() -> None:
+def test_job_synced_from_git_does_not_expire() -> None:
     world = torch(git=True, ttlSecondsAfterFinished=100)
     world.succeed("mnist-master-0")
     world.wait(600)
@@ -263,7 +261,7 @@ def test_nothing_expires_that_git_would_bring_back() -> None:
 # Deleted and applied again ------------------------------------------------------------------
 
 
-def test_a_job_that_is_applied_again_in_mid_run_begins_anew() -> None:
+def test_job_applied_again_during_its_run_begins_a_new_one() -> None:
     world = torch(backoffLimit=2, activeDeadlineSeconds=1000, policy="OnFailure")
     world.fail("mnist-worker-1", 137)
     world.wait(900)
@@ -278,7 +276,7 @@ def test_a_job_that_is_applied_again_in_mid_run_begins_anew() -> None:
     assert world.record.phase == "Running"
 
 
-def test_a_restart_that_was_under_way_ends_with_its_job() -> None:
+def test_joint_restart_ends_when_its_job_is_applied_again() -> None:
     world = torch(together=True)
     world.fail("mnist-worker-1")
     world.settle()
@@ -288,7 +286,7 @@ def test_a_restart_that_was_under_way_ends_with_its_job() -> None:
     assert (world.record.phase, world.record.restarts) == ("Running", 0)
 
 
-def test_a_job_that_is_applied_again_after_its_end_does_not_train_again() -> None:
+def test_job_applied_again_after_its_end_does_not_run_again() -> None:
     world = torch(policy="Never", cleanPodPolicy="None")
     world.fail("mnist-worker-0")
     world.wait(60)
@@ -299,7 +297,7 @@ def test_a_job_that_is_applied_again_after_its_end_does_not_train_again() -> Non
     assert world.told("RunBeganAnew") == []
 
 
-def test_a_run_that_goes_on_without_a_replica_from_the_start_is_running() -> None:
+def test_run_that_lost_a_replica_before_its_start_is_running() -> None:
     job = training_job(replicas=3)
     worker(job)["restartPolicy"] = "Never"
     world = World(job, start=False)
@@ -319,7 +317,7 @@ def suspended(world: World, suspend: bool, **more: Any) -> None:
     world.job, world.settings = stored_job(kubeflow_job("PyTorchJob", types, runPolicy=run))
 
 
-def test_a_suspended_job_goes_and_comes_back_with_a_new_clock() -> None:
+def test_suspended_job_resumes_with_a_new_start_time() -> None:
     world = torch()
     suspended(world, suspend=True)
     world.wait(50)
@@ -339,7 +337,7 @@ def test_a_suspended_job_goes_and_comes_back_with_a_new_clock() -> None:
     assert len(world.told("JobResumed")) == 1
 
 
-def test_a_job_suspended_by_git_is_pruned_by_its_tool() -> None:
+def test_suspended_job_synced_from_git_is_left_to_its_tool() -> None:
     world = torch(git=True)
     suspended(world, suspend=True)
     world.settle()
@@ -349,7 +347,7 @@ def test_a_job_suspended_by_git_is_pruned_by_its_tool() -> None:
     assert world.pods == {}
 
 
-def test_a_run_that_is_over_is_not_suspended() -> None:
+def test_ended_run_is_not_suspended() -> None:
     world = torch()
     world.succeed("mnist-master-0")
     world.settle()
@@ -359,7 +357,7 @@ def test_a_run_that_is_over_is_not_suspended() -> None:
     assert len(world.pods) == 4
 
 
-def test_time_suspended_does_not_count_against_the_deadline() -> None:
+def test_suspended_time_does_not_count_towards_the_deadline() -> None:
     world = torch(activeDeadlineSeconds=100)
     world.wait(90)
     suspended(world, suspend=True, activeDeadlineSeconds=100)
@@ -375,7 +373,7 @@ def test_time_suspended_does_not_count_against_the_deadline() -> None:
 # What is written down -----------------------------------------------------------------------
 
 
-def test_a_thousand_pods_that_appear_are_one_write() -> None:
+def test_thousand_new_pods_are_one_write() -> None:
     world = World(training_job(replicas=1000), start=False)
     names = world.declared
     for name in names:
@@ -388,7 +386,7 @@ def test_a_thousand_pods_that_appear_are_one_write() -> None:
     assert of_replicas(world.record, "seen") == {"launcher": "0", "worker": "0-999"}
 
 
-def test_a_pod_that_was_drained_before_all_were_there_comes_back_whoever_watches_then() -> None:
+def test_pod_drained_before_all_were_created_comes_back() -> None:
     job = training_job(replicas=3)
     worker(job)["restartPolicy"] = "OnFailure"
     world = World(job, start=False)
@@ -402,7 +400,7 @@ def test_a_pod_that_was_drained_before_all_were_there_comes_back_whoever_watches
     assert "mnist-worker-2" not in world.pods
 
 
-def test_pods_that_nobody_creates_are_told_of_once() -> None:
+def test_pods_that_are_never_created_are_reported_once() -> None:
     world = World(training_job(), start=False)
     world.create("mnist-worker-0")
     world.wait(50)
@@ -418,7 +416,7 @@ def test_pods_that_nobody_creates_are_told_of_once() -> None:
     assert (world.record.phase, world.record.reason) == ("Running", "")
 
 
-def test_pods_whose_images_cannot_be_pulled_are_not_running_and_are_told_of() -> None:
+def test_pods_whose_images_cannot_be_pulled_are_reported_as_pending() -> None:
     world = World(training_job(), start=False)
     world.sync()
     for name in world.declared:
@@ -435,9 +433,7 @@ def test_pods_whose_images_cannot_be_pulled_are_not_running_and_are_told_of() ->
 
 
 @pytest.mark.parametrize(("gang", "told"), [("none", 1), ("volcano", 0)])
-def test_pods_that_find_no_node_are_told_of_but_not_in_the_queue_of_a_gang(
-    gang: str, told: int
-) -> None:
+def test_unschedulable_pods_are_reported_unless_a_gang_queues(gang: str, told: int) -> None:
     world = World(training_job(), start=False, settings=Settings(gang=gang))
     world.sync()
     for name in world.declared:
@@ -449,9 +445,7 @@ def test_pods_that_find_no_node_are_told_of_but_not_in_the_queue_of_a_gang(
 
 
 @pytest.mark.parametrize(("gang", "told"), [("none", 1), ("volcano", 0)])
-def test_a_run_that_was_preempted_and_waits_for_its_turn_is_not_running(
-    gang: str, told: int
-) -> None:
+def test_preempted_run_is_pending(gang: str, told: int) -> None:
     world = World(training_job(), settings=Settings(gang=gang))
     assert world.record.phase == "Running"
     for name in world.declared:
@@ -468,7 +462,7 @@ def test_a_run_that_was_preempted_and_waits_for_its_turn_is_not_running(
 
 
 @pytest.mark.parametrize("how", ["unknown", "late", "kept"])
-def test_a_pod_that_cannot_go_is_told_of_once_and_waited_for(how: str) -> None:
+def test_pod_that_cannot_terminate_is_reported_once_and_awaited(how: str) -> None:
     world = torch()
     change: dict[str, Any] = {"deleting": True, "due": START + 30, "disrupted": True}
     if how == "unknown":
@@ -487,7 +481,7 @@ def test_a_pod_that_cannot_go_is_told_of_once_and_waited_for(how: str) -> None:
     assert not world.record.ended
 
 
-def test_a_pod_that_vanished_while_nobody_watched_comes_back() -> None:
+def test_pod_that_vanished_without_a_watcher_comes_back() -> None:
     job = training_job()
     worker(job)["restartPolicy"] = "OnFailure"
     world = World(job)
@@ -499,7 +493,7 @@ def test_a_pod_that_vanished_while_nobody_watched_comes_back() -> None:
     assert world.pods["mnist-worker-1"].ready
 
 
-def test_a_name_that_a_pod_of_another_run_has_is_waited_for() -> None:
+def test_name_held_by_a_pod_of_another_run_is_awaited() -> None:
     job = training_job()
     worker(job)["restartPolicy"] = "Always"
     world = World(job)
@@ -511,7 +505,7 @@ def test_a_name_that_a_pod_of_another_run_has_is_waited_for() -> None:
     assert told.pod == "mnist-worker-1"
 
 
-def test_of_a_pod_only_what_rules_ask_is_kept() -> None:
+def test_pod_state_has_only_what_rules_read() -> None:
     pod = {
         "metadata": {
             "name": "mnist-worker-3",
@@ -548,12 +542,12 @@ def test_of_a_pod_only_what_rules_ask_is_kept() -> None:
     )
 
 
-def test_a_pod_that_has_only_just_been_created_can_be_seen() -> None:
+def test_pod_without_a_status_is_pending() -> None:
     view = observed({"metadata": {"name": "x", "uid": "u"}})
     assert (view.phase, view.ready, view.index, view.role) == ("Pending", False, None, "")
 
 
-def test_pods_of_a_kubernetes_job_are_not_the_watchers_to_make() -> None:
+def test_pods_of_a_kubernetes_job_are_not_created_by_the_watcher() -> None:
     world = World(mpi_job(version="v2beta1"))
     assert all("launcher" not in name for name in world.pods)
     world.wait(600)
