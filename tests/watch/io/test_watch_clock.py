@@ -3,23 +3,9 @@
 import time
 
 import pytest
-from watched import Place, eventually
+from watched import eventually
 
-from specs import dlrover_type, elastic_job, kubeflow_job
-
-QUIET = 3.0
-"""Seconds in which whatever would go wrong does."""
-
-
-def named(index: int) -> str:
-    return f"mnist-edljob-worker-{index}"
-
-
-def elastic(place: Place) -> dict:
-    command = ["dlrover-run", "--nnodes=2:4", "train.py"]
-    value = elastic_job({"worker": dlrover_type(3, command=command)})
-    value["metadata"]["namespace"] = place.namespace
-    return value
+from specs import kubeflow_job
 
 
 @pytest.fixture
@@ -31,28 +17,6 @@ def clock_is_ahead(monkeypatch):
         monkeypatch.setattr(time, "time", lambda: real() + seconds)
 
     return skew
-
-
-def on_a_node(value: dict) -> None:
-    if value["kind"] == "Pod":
-        value["spec"]["nodeName"] = "node-1"
-
-
-def test_worker_with_grace_time_left_is_not_followed_by_a_fast_clock(
-    place, watching, clock_is_ahead
-):
-    clock_is_ahead(45)
-    watching()
-    place.kubelets()
-    place.submit(elastic(place), marks=on_a_node)
-    eventually(lambda: len(place.ready()) == 3)
-    # Its kubelet has 30 seconds, and by this machine's clock they are over.
-    place.cluster.delete(place.cluster.resource("v1", "Pod"), named(1))
-    assert place.pod(named(1))["metadata"]["deletionTimestamp"]
-    time.sleep(QUIET)
-    assert named(4) not in place.pods(), "two Pods of one rank"
-    place.cluster.delete(place.cluster.resource("v1", "Pod"), named(1), grace=0)
-    eventually(lambda: named(4) in place.ready())
 
 
 def limited(name: str, seconds: int) -> dict:

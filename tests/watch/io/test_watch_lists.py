@@ -11,23 +11,18 @@ import random
 import re
 import threading
 import time
-from typing import Any
 
 import pytest
 from watched import QUICK, eventually, is_ready, maps, training_job
 
-from etcompile.integrations.watcher_manifests import NAME
 from etcompile.kubeapi import ClusterError
 from etcompile.watch.core.view import ANCHOR
-from world import mpi_job
 
 SCALINGS = int(os.environ.get("ETCOMPILE_SCALINGS", "8"))
 PAUSE = 0.02
 """Seconds between two samples."""
 LEAVES = 2.0
 """Seconds within which a host that is gone leaves the list (docs/recovery.md)."""
-QUIET = 1.5
-"""Seconds in which whatever would still be written is: longer than each wait of these watchers."""
 
 
 def begun(place, workers: int) -> None:
@@ -174,82 +169,3 @@ def test_sampled_list_is_whole_and_has_no_dead_host_but_the_anchor(place, watchi
     print(
         f"{worst[False]:.2f} s, anchors {worst[True]:.2f} s; slowest answer {samples.slowest:.2f} s"
     )
-
-
-# The touch that makes a kubelet look ------------------------------------------------------------
-
-
-def elastic(kind: str, workers: int) -> dict[str, Any]:
-    """A job `bert` of so many workers, whose launcher reads a list."""
-    if kind == "TrainingJob":
-        return training_job(workers=workers)
-    job = mpi_job(version=kind)
-    job["metadata"]["name"] = "bert"
-    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
-    return job
-
-
-def started(place, kind: str, workers: int) -> None:
-    """The launcher starts when all workers are Ready: its first list is the one from Git."""
-    place.kubelets()
-    launchers = []
-    for value in place.compiled(elastic(kind, workers)):
-        if (value["kind"], value["metadata"]["name"]) == ("Pod", "bert-launcher"):
-            launchers.append(value)
-        else:
-            place.cluster.create(value)
-    eventually(lambda: len(place.ready()) == workers)
-    time.sleep(QUIET)
-    for value in launchers or [launcher_pod(place)]:
-        place.cluster.create(value)
-    eventually(lambda: listed(place) == workers)
-    time.sleep(QUIET)
-
-
-def launcher_pod(place) -> dict[str, Any]:
-    """The Pod that the Job controller creates for a launcher that is a Job."""
-    job = place.cluster.get(place.cluster.resource("batch/v1", "Job"), "bert-launcher")
-    template = job["spec"]["template"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "controller": True}
-    owner.update({key: job["metadata"][key] for key in ("name", "uid")})
-    metadata = {**template["metadata"], "name": "bert-launcher-x1", "ownerReferences": [owner]}
-    metadata["namespace"] = place.namespace
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-
-
-def touches(place) -> list[str]:
-    """The value of each touch of the launcher so far."""
-    return [
-        event["requestObject"]["metadata"]["annotations"]["etcompile.dev/touched"]
-        for event in place.plane.writes(place.namespace)
-        if NAME in event["user"]["username"]
-        and (event["verb"], event["objectRef"]["resource"]) == ("patch", "pods")
-        and event["objectRef"]["name"].startswith("bert-launcher")
-    ]
-
-
-def listed(place) -> int:
-    """How many hosts the live list has."""
-    data = place.data("bert-etcompile-hosts")
-    return len((data.get("hostfile") or data.get("hosts") or "").splitlines())
-
-
-@pytest.mark.parametrize("kind", ["TrainingJob", "v2beta1"])
-def test_launcher_is_touched_once_for_each_list(place, watching, kind):
-    running = watching(leads=False)
-    started(place, kind, 3)
-    begun_with = len(touches(place))
-    for changes, workers in enumerate([4, 2], start=1):
-        applied(place, elastic(kind, workers))
-        eventually(lambda: listed(place) == workers)  # noqa: B023 - called at once
-        eventually(lambda: len(touches(place)) == begun_with + changes)  # noqa: B023
-        time.sleep(QUIET)
-        applied(place, elastic(kind, workers))  # nothing changes
-        time.sleep(QUIET)
-        assert len(touches(place)) == begun_with + changes
-    running.stop()
-    watching()
-    time.sleep(QUIET)
-    values = touches(place)
-    assert len(values) == begun_with + 2, "nothing changed while no watcher was there"
-    assert len(set(values)) == len(values) == 3, "one touch at the start, then one a list"

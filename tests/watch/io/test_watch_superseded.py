@@ -69,7 +69,7 @@ def test_old_run_is_supervised_to_its_end_if_apply_could_not_replace_pods(place,
 
 def test_pods_that_somebody_replaces_one_by_one_are_not_recreated(place, watching):
     # As long as nobody could take the exchange for a refused one, however slow this machine is.
-    watching(timeouts=structs.replace(QUICK, verdict=12.0))
+    watching(timeouts=structs.replace(QUICK, verdict=300.0))
     begun(place)
     declare(place, job(IMAGE))
     objects = [one for one in place.compiled(job(IMAGE)) if one["kind"] == "Pod"]
