@@ -73,9 +73,14 @@ class Seen(Struct):
         for version, kind in _KINDS if self.job is None else (*_KINDS, ("v1", "Event")):
             labels = JOB_LABEL if self.job is None else f"{JOB_LABEL}={self.job}"
             resource = cluster.resource(version, kind)
-            listing = cluster.list(
-                resource, self.namespace, labels="" if kind == "Event" else labels
-            )
+            try:
+                listing = cluster.list(
+                    resource, self.namespace, labels="" if kind == "Event" else labels
+                )
+            except ClusterError as error:
+                if error.status != 403 or self.needs(kind):
+                    raise
+                continue
             for value in listing.items:
                 self.take_in("ADDED", value)
             # The watcher's ConfigMaps need not carry a label: all are watched, and others skipped.
@@ -97,7 +102,7 @@ class Seen(Struct):
             if self.job is not None:
                 resource, own = cluster.resource("v1", "Service"), f"{JOB_LABEL}={self.job}"
                 found = cluster.list(resource, self.namespace, labels=own, metadata_only=True)
-                self.services = frozenset(one["metadata"]["name"] for one in found.items)
+                self.services = frozenset(service["metadata"]["name"] for service in found.items)
         leases = cluster.resource("coordination.k8s.io/v1", "Lease")
         self.watchers = None
         for where in (None, self.namespace):  # wherever this user may look
@@ -106,6 +111,13 @@ class Seen(Struct):
                 # In one namespace alone, none does not mean that there is none.
                 self.watchers = watchers(items, cluster.now()) or ({} if where is None else None)
                 break
+
+    def needs(self, kind: str) -> bool:
+        """Whether the state of these jobs is unknown without the objects of a kind."""
+        if kind != "Job":
+            return kind != "Event"
+        jobs = (its.job for its in jobs_among(self.objects.values()))
+        return any(role.batch for job in jobs if job is not None for role in job.roles)
 
     def take_in(self, change: str, value: LiveObject) -> None:
         """Takes in a change of an object, if it is of these jobs."""
@@ -164,7 +176,7 @@ def follow(cluster: Cluster, view: Seen) -> Iterator[Seen]:
             changes.put(partial(view.retain, resource.kind, uids))
 
         def failed(error: ClusterError) -> bool:
-            if not error.expired:
+            if not error.expired and (error.status != 403 or view.needs(resource.kind)):
                 changes.put(partial(_raise, error))
             return error.expired
 
