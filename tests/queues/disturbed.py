@@ -62,6 +62,8 @@ class QueuedJob:
     Args:
         gang: Its gang scheduler.
         heals: Argo CD creates again what is missing.
+        cpus: What its queue may use.
+        flavor: Of its queue.
     """
 
     def __init__(
@@ -72,6 +74,8 @@ class QueuedJob:
         *,
         gang: str = "kueue",
         heals: bool = False,
+        cpus: int = 12,
+        flavor: str = "any",
     ) -> None:
         self.queues = queues
         self.plane = queues.plane
@@ -81,7 +85,7 @@ class QueuedJob:
             labels["kueue.x-k8s.io/queue-name"] = "research"
             labels["kueue.x-k8s.io/priority-class"] = "low"
         document["metadata"].pop("namespace", None)
-        self.namespace = queues.namespace(12)
+        self.namespace = queues.namespace(cpus, flavor)
         settings = Settings(gang=gang, run="one", profiles=("argocd",) if heals else ())
         options = Options(namespace=self.namespace, settings=settings)
         compilation = etcompile.compile([document], options)

@@ -36,11 +36,14 @@ _KINDS = {
     "clusterqueues": "ClusterQueue",
     "localqueues": "LocalQueue",
     "resourceflavors": "ResourceFlavor",
+    "topologies": "Topology",
     "workloadpriorityclasses": "WorkloadPriorityClass",
 }
 
 NODES = 4
 """With four CPUs each (stages.yaml)."""
+RACK = "example.org/rack"
+"""The label of a node's rack; two nodes are in each."""
 
 
 class Stoppable(Protocol):
@@ -122,7 +125,9 @@ class Queues:
     def add_node(self, name: str) -> None:
         """A node, or one that comes back."""
         with contextlib.suppress(urllib.error.HTTPError):
-            metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+            rack = f"rack-{int(name.rpartition('-')[2]) // 2}" if name[-1].isdigit() else "none"
+            labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", RACK: rack}
+            metadata = {"name": name, "labels": labels}
             self.plane.ask("POST", "/api/v1/nodes", {"metadata": metadata})
         self.run(
             name,
@@ -159,7 +164,7 @@ class Queues:
 
     # ---- queues ----------------------------------------------------------------------------------
 
-    def namespace(self, cpus: int) -> str:
+    def namespace(self, cpus: int, flavor: str = "any") -> str:
         """A namespace with a queue called `research` that may use so many CPUs."""
         name = f"queue-{next(self._numbers)}"
         self.plane.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
@@ -167,7 +172,7 @@ class Queues:
         patiently(lambda: self.plane.ask("GET", account))
         quotas = {"cpu": str(cpus), "memory": "64Gi", "ephemeral-storage": "1Ti"}
         resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
-        flavors = [{"name": "any", "resources": resources}]
+        flavors = [{"name": flavor, "resources": resources}]
         groups = [{"coveredResources": [*quotas], "flavors": flavors}]
         preemption = {"withinClusterQueue": "LowerPriority"}
         selector = {"matchLabels": {"kubernetes.io/metadata.name": name}}
@@ -225,6 +230,10 @@ class Queues:
         for number in range(NODES):
             self.add_node(f"node-{number}")
         self._create("resourceflavors", {"metadata": {"name": "any"}, "spec": {}})
+        levels = [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]
+        self._create("topologies", {"metadata": {"name": "racks"}, "spec": {"levels": levels}})
+        racks = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "racks"}
+        self._create("resourceflavors", {"metadata": {"name": "racks"}, "spec": racks})
         for name, value in (("high", 1000), ("low", 10)):
             self._create("workloadpriorityclasses", {"metadata": {"name": name}, "value": value})
 
