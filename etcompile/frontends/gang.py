@@ -17,6 +17,7 @@ from etcompile.frontends.annotations import (
     one_of,
     whole,
 )
+from etcompile.k8s.names import is_key
 from etcompile.k8s.path import mapping_at
 from etcompile.k8s.quantity import number
 from etcompile.model import Gang, GangOperator, Origin
@@ -37,6 +38,11 @@ BEYOND_POLICY: Annotations = {
     f"{_PREFIX}on-timeout": one_of("fail", "best-effort", field="on_timeout"),
     f"{_PREFIX}queue-priority": matching(_NAME, "a name", "queue_priority"),
     f"{_PREFIX}extra-queue-priority": matching(_NAME, "a name", "extra_queue_priority"),
+    f"{_PREFIX}topology": Annotation(
+        lambda text: text if is_key(text) else None,
+        "the key of a label of nodes, such as topology.kubernetes.io/zone",
+        "topology_label",
+    ),
 }
 """The annotations of a kind with a `schedulingPolicy`: what that has no field for."""
 ANNOTATIONS: Annotations = {

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.annotations import OF_EVERY_JOB, Annotations, check_annotations, recovered
@@ -109,6 +109,12 @@ class Kind(Struct, frozen=True):
         value, notes = self.lower(source)
         if isinstance(value, Job):
             value, more = recovered(value, source)
+            ranges = (
+                role.bounds and role.bounds.quorum != len(role.members) for role in value.roles
+            )
+            least, size = value.gang.minimum, sum(len(role.members) for role in value.roles)
+            rigid = not any(ranges) and (least is None or least >= size)
+            value = structs.replace(value, gang=structs.replace(value.gang, rigid=rigid))
             notes = [*notes, *more]
         return value, notes
 

@@ -678,6 +678,8 @@ class Gang(Struct, frozen=True):
         minimum: How many Pods must fit before any starts; None leaves it to the roles.
         min_resources: What must be free before any starts; None adds up what the Pods request.
         topology: How far apart its Pods may be in the network, in Volcano's own words.
+        topology_label: The label of nodes that all its Pods' nodes must have the same value of.
+        rigid: The run as declared has no Pods beyond the minimum, whatever scaling adds.
     """
 
     minimum: int | None = None
@@ -687,6 +689,8 @@ class Gang(Struct, frozen=True):
     timeout: int | None = None
     on_timeout: Literal["fail", "best-effort"] | None = None
     topology: Mapping[str, Any] | None = None
+    topology_label: str | None = None
+    rigid: bool = False
     queue_priority: str | None = None
     extra_queue_priority: str | None = None
     labels: Labels = field(default_factory=dict)

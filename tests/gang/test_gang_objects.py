@@ -9,9 +9,19 @@ from typing import Any
 
 import pytest
 
-from etcompile import Compilation, Settings
+import etcompile
+from etcompile import Compilation, Options, Settings
 from etcompile.model import GANGS
-from specs import by_name, compiled, kubeflow_job, replicas, scale_in, scale_out, training_job
+from specs import (
+    by_name,
+    compiled,
+    kubeflow_job,
+    mpi_job,
+    replicas,
+    scale_in,
+    scale_out,
+    training_job,
+)
 
 SCHEDULERS = GANGS[1:]
 QUEUES = {"yunikorn": "root.research"}
@@ -167,6 +177,61 @@ def test_kubernetes_itself_is_told_as_its_version_wants(version: str, api: str, 
     assert spec["schedulingGroup"] == {"podGroupName": "ej-r7"}
     # 1.36 refuses it unless another feature gate is on.
     assert value["spec"].get("priorityClassName") == (None if version == "1.36" else "train-high")
+    # It has Pods beyond the minimum, of which the scheduler may preempt one.
+    assert "disruptionMode" not in value["spec"]
+
+
+@pytest.mark.parametrize(
+    ("types", "elastic", "mode"),
+    [
+        ({"Master": 1, "Worker": 3}, None, {"all": {}}),
+        ({"Worker": 3}, {"minReplicas": 2, "maxReplicas": 5}, None),
+        ({"Worker": 3}, {"minReplicas": 3, "maxReplicas": 5}, None),
+    ],
+)
+def test_only_a_gang_without_elastic_pods_is_disrupted_as_a_whole(
+    types: dict[str, int], elastic: dict[str, int] | None, mode: dict[str, Any] | None
+) -> None:
+    job = kubeflow_job("PyTorchJob", types, **({"elasticPolicy": elastic} if elastic else {}))
+    made = ganged("native", job, kubernetes_version="1.37")
+    assert group(made)["spec"].get("disruptionMode") == mode
+
+
+def test_scaling_does_not_change_the_immutable_disruption_mode() -> None:
+    job = training_job()
+    [launcher] = job["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"]
+    launcher["command"] = ["mpirun", "-np", "2", "train"]
+    for intents in ([], [scale_out("more", 2)]):
+        made = ganged("native", job, *intents, kubernetes_version="1.37")
+        assert group(made)["spec"]["disruptionMode"] == {"all": {}}
+
+
+@pytest.mark.parametrize(
+    ("gang", "version", "code"),
+    [
+        ("native", "1.35", "ET2087"),
+        ("native", "1.36", None),
+        ("native", "1.37", None),
+        ("kueue", "1.37", None),
+        ("volcano", "1.37", "ET2092"),
+        ("kai", "1.37", "ET2092"),
+    ],
+)
+def test_a_gang_is_placed_by_a_label_of_nodes_or_the_label_is_reported(
+    gang: str, version: str, code: str | None
+) -> None:
+    label = "topology.kubernetes.io/zone"
+    job = kubeflow_job("PyTorchJob", {"Worker": 2})
+    job["metadata"]["annotations"] = {"etcompile.dev/gang-topology": label}
+    settings = Settings(gang=gang, run="r7", kubernetes_version=version)
+    made = etcompile.compile([job], Options(namespace="ml", settings=settings))
+    reported = [one.code for one in made.diagnostics if one.code != "ET2083"]
+    assert reported == ([code] if code else [])
+    if gang == "native" and not code:
+        assert group(made)["spec"]["schedulingConstraints"] == {"topology": [{"key": label}]}
+    if gang == "kueue":
+        notes = by_name(made)["Pod", "mnist-r7-worker-1"]["metadata"]["annotations"]
+        assert notes["kueue.x-k8s.io/podset-required-topology"] == label
 
 
 def test_yunikorn_is_told_all_by_each_pod() -> None:

@@ -38,6 +38,7 @@ _TITLES = {
     "min_resources": "minResources",
     "timeout": "timeout",
     "topology": "network topology",
+    "topology_label": "topology",
     "on_timeout": "on-timeout",
     "queue_priority": "queue-priority",
     "extra_queue_priority": "extra-queue-priority",

@@ -61,8 +61,11 @@ def _membership(group: Group, place: Place) -> Membership:
     if place.leads:
         # The run ends with this Pod; without this its quota is held by those that only served.
         annotations[f"{_PREFIX}/retriable-in-group"] = "false"
+    of_job, label = group.intent.annotations, group.intent.topology_label
+    if label and of_job.keys().isdisjoint(_TOPOLOGY):
+        of_job = {**of_job, _TOPOLOGY[0]: label}
     has_topology = not own.keys().isdisjoint(_TOPOLOGY)
-    for key, value in group.intent.annotations.items():
+    for key, value in of_job.items():
         is_read = key in _OF_PODS or key.startswith(f"{_PROVISIONING}/")
         if is_read and key not in own and not (has_topology and key in _TOPOLOGY):
             annotations[key] = value

@@ -39,9 +39,14 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     api = _APIS.get(group.minor, _APIS[max(_APIS)])
     gang = {"gang": {"minCount": group.minimum}}
     spec: dict[str, Any] = {"schedulingPolicy": gang}
+    if label := group.intent.topology_label:
+        spec["schedulingConstraints"] = {"topology": [{"key": label}]}
+    # Before, both are refused unless another feature gate is on.
     if group.minor >= _BETA and group.priority_class:
-        # Before, it is refused unless another feature gate is on.
         spec["priorityClassName"] = group.priority_class
+    if group.minor >= _BETA and group.intent.rigid:
+        # The default lets the scheduler preempt one Pod, without which the others cannot go on.
+        spec["disruptionMode"] = {"all": {}}
     if group.minor == _WORKLOADS:
         spec = {"podGroups": [{"name": _ONLY, "policy": gang}]}
     return [
@@ -61,6 +66,11 @@ def _problems(group: Group) -> Iterator[Diagnostic]:
         problem = f"Kubernetes {version} has no gangs of its own, 1.{_WORKLOADS} is the first"
         advice = "choose another gang scheduler, or set a later kubernetes-version"
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
+    if group.minor == _WORKLOADS and group.intent.topology_label:
+        problem = f"Kubernetes 1.{_WORKLOADS} places no gang by a label of its nodes"
+        advice = f"set kubernetes-version to 1.{_GROUPS} or later, or remove the annotation"
+        at = group.intent.origins["topology_label"].locate()
+        yield diagnose(codes.GANG_NATIVE, at, problem=problem, advice=advice)
     classes = {spec.get("priorityClassName") for _, spec in pod_specs(group.objects)}
     if group.minor >= _BETA and classes and classes != {group.priority_class}:
         names = " and ".join(sorted(str(name or "none") for name in classes))
@@ -75,6 +85,8 @@ def _needs(group: Group) -> Iterator[str]:
         yield "feature gate GenericWorkload"
     else:
         yield "feature gates GenericWorkload and GangScheduling"
+    if group.intent.topology_label:
+        yield "feature gate TopologyAwareWorkloadScheduling"
     api = _APIS.get(group.minor, _APIS[max(_APIS)])
     yield f"API scheduling.k8s.io/{api} switched on (--runtime-config)"
 

@@ -11,6 +11,7 @@ from typing import Any
 from etcompile.backend.gang.group import Group, Place
 from etcompile.backend.gang.scheduler import (
     NO_TOPOLOGY,
+    NO_TOPOLOGY_LABEL,
     NOT_QUEUED,
     Membership,
     Scheduler,
@@ -115,7 +116,7 @@ SCHEDULERS = {
         needs=_volcano_needs,
         scheduler_name=SCHEDULER_NAMES["volcano"],
         default_queue="default",
-        unused={**NOT_QUEUED, "on_timeout": "it goes on waiting"},
+        unused={**NOT_QUEUED, **NO_TOPOLOGY_LABEL, "on_timeout": "it goes on waiting"},
         roles=True,
         uniform_roles=True,
     ),
@@ -135,6 +136,7 @@ SCHEDULERS = {
         unused={
             **NOT_QUEUED,
             **NO_TOPOLOGY,
+            **NO_TOPOLOGY_LABEL,
             "queue": "it has no queues",
             "on_timeout": "it lets the Pods go and tries again",
         },
@@ -153,6 +155,11 @@ SCHEDULERS = {
         scheduler_name=SCHEDULER_NAMES["koordinator"],
         default_queue="default",
         queue_form=(lambda name: bool(name) and is_label_value(name), "the value of a label"),
-        unused={**NOT_QUEUED, **NO_TOPOLOGY, "on_timeout": "it lets the Pods go and tries again"},
+        unused={
+            **NOT_QUEUED,
+            **NO_TOPOLOGY,
+            **NO_TOPOLOGY_LABEL,
+            "on_timeout": "it lets the Pods go and tries again",
+        },
     ),
 }

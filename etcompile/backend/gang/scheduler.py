@@ -30,6 +30,8 @@ NOT_QUEUED = {
 
 NO_TOPOLOGY = {"topology": "only Volcano keeps Pods within a tier of its network"}
 """Why this field of `Gang` says nothing to others than Volcano."""
+NO_TOPOLOGY_LABEL = {"topology_label": "only Kueue and Kubernetes itself place Pods by it"}
+"""Why this field of `Gang` says nothing to others than these two."""
 
 
 class Membership(Struct, frozen=True):
