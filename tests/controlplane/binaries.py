@@ -1,7 +1,7 @@
 """Where etcd and kube-apiserver are: a folder of the user's, a cache, or built here, once.
 
-`go.mod` beside this file says what is built; the cache folder carries a digest of it, so that
-another version is another folder.
+`go.mod` beside this file says what is built, or that in `v137` with ETCOMPILE_KUBERNETES=1.37; the
+cache folder carries a digest of it, so that another version is another folder.
 """
 
 import fcntl
@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 MODULE = Path(__file__).parent
+if os.environ.get("ETCOMPILE_KUBERNETES") == "1.37":
+    MODULE /= "v137"
 NEEDED = ("etcd", "kube-apiserver")
 _BUILT = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -65,7 +67,8 @@ def version() -> str:
 def cache() -> Path:
     """The folder of what was built from this go.mod."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    sums = b"".join((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
+    files = [MODULE / name for name in ("go.mod", "go.sum")]
+    sums = b"".join(file.read_bytes() for file in files if file.exists())
     digest = hashlib.sha256(sums).hexdigest()[:8]
     return Path(base, "etcompile", "controlplane", f"{version()}-{digest}")
 
@@ -97,12 +100,16 @@ def _build(go: str, folder: Path) -> None:
     stamp = "k8s.io/component-base/version.git"
     flags = {"Version": f"v{version()}", "Major": major, "Minor": minor, "TreeState": "clean"}
     linked = " ".join(f"-X {stamp}{key}={value}" for key, value in flags.items())
+    source, more = MODULE, []
+    if not (MODULE / "go.sum").exists():
+        source, more = fresh, ["-mod=mod"]
+        shutil.copy(MODULE / "go.mod", fresh)
     done = subprocess.run(
         [
-            *(go, "build", "-trimpath", "-ldflags", f"-s -w {linked}", "-o", f"{fresh}/"),
+            *(go, "build", *more, "-trimpath", "-ldflags", f"-s -w {linked}", "-o", f"{fresh}/"),
             *_BUILT.values(),
         ],
-        cwd=MODULE,
+        cwd=source,
         # What the machine sets for its own builds (-mod=vendor ...) is not for this one.
         env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
         capture_output=True,
