@@ -27,7 +27,11 @@ _CODES: dict[Cause, int] = {
 }
 
 _FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
-_IMMUTABLE = re.compile(r"field is immutable|may not change fields other than|is immutable when")
+_IMMUTABLE = re.compile(
+    r"field is immutable|may not change fields other than|is immutable when"
+    # The port of another field manager stays, and has the name of the new one.
+    r"|spec\.ports\[\d+\]\.(name|nodePort): Duplicate value"
+)
 _MAY_NOT = re.compile(r'User "[^"]*" cannot ')
 _NO_DRY_RUN = re.compile(r"does not support dry.?run")
 _NO_ACCOUNT_YET = re.compile(

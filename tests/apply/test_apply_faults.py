@@ -146,3 +146,12 @@ def test_a_server_that_does_not_answer_is_exit_6_and_the_next_run_goes_on(
         if event["responseStatus"]["code"] == 201
     ]
     assert len(made) == len(set(made))
+
+
+def test_watch_that_has_gone_silent_does_not_decide(run, job, kubelet, proxy, through):
+    """Its connection stays open, and nothing comes: the Pods have long been ready."""
+    proxy.add("lag", path="watch=true", times=99, seconds=600.0)
+    job(replicas=1)
+    done = run("apply", "jobs", "--timeout", "20s", KUBECONFIG=str(through))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Pod mnist-worker-0  ready" in done.stdout

@@ -386,3 +386,36 @@ def test_apply_that_is_denied_after_its_first_write_ends_with_6(
     assert "not for real" in done.stdout + done.stderr
     assert "create Pod" in done.stdout.split("not done:")[1]
     assert writes() != []
+
+
+@pytest.mark.parametrize("who", ["kubectl made it", "kubectl edited it"])
+def test_service_port_of_another_manager_needs_a_replacement(
+    run, write, control_plane, namespace, who
+):
+    """Its port stays beside the new one, and two ports cannot have one name."""
+    path = f"/api/v1/namespaces/{namespace}/services"
+    ports = [{"name": "http", "port": 80, "protocol": "TCP"}]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": ports},
+    }
+    wanted = {**service, "spec": {**service["spec"], "ports": [{**ports[0], "port": 81}]}}
+    write(wanted)
+    if who == "kubectl made it":
+        control_plane.ask("POST", f"{path}?fieldManager=kubectl", service)
+        options = ("--adopt",)
+    else:
+        assert run("apply", "jobs").returncode == 0
+        change = {"spec": {"ports": ports}}
+        control_plane.ask("PATCH", f"{path}/web?fieldManager=kubectl", change, MERGE)
+        options = ()
+    refused = run("apply", "jobs", *options)
+    assert refused.returncode == 5, refused.stdout + refused.stderr
+    assert "--replace deletes and recreates it" in refused.stderr
+    done = run("apply", "jobs", *options, "--replace")
+    assert done.returncode == 0, done.stdout + done.stderr
+    live = control_plane.ask("GET", f"{path}/web")
+    assert [port["port"] for port in live["spec"]["ports"]] == [81]
+    assert run("diff", "jobs").returncode == 0
