@@ -55,9 +55,8 @@ from etcompile.watch.core.actions import (
 from etcompile.watch.core.hostfile import succeeded
 from etcompile.watch.core.ledger import Memory, Request
 from etcompile.watch.core.logs import LogReader
-from etcompile.watch.core.metrics import Metrics
 from etcompile.watch.core.observe import SeenJob, SeenMap, Store
-from etcompile.watch.core.reports import say
+from etcompile.watch.core.reports import Metrics, say
 from etcompile.watch.core.view import ANCHOR
 
 _CONFIG_MAP = ("v1", "ConfigMap")

@@ -32,9 +32,9 @@ from etcompile.watch.core.decide import decide
 from etcompile.watch.core.ledger import Memory
 from etcompile.watch.core.listener import Listener
 from etcompile.watch.core.logs import LogReader
-from etcompile.watch.core.metrics import Metrics, gauge
 from etcompile.watch.core.observe import Store, bounded
 from etcompile.watch.core.reconciler import AFTER_A_BUG, Reconciler, Result
+from etcompile.watch.core.reports import Metrics, gauge
 from etcompile.watch.core.view import JobView, Timeouts
 
 _log = logging.getLogger("etcompile.watch")

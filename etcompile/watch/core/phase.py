@@ -10,7 +10,6 @@ from msgspec import structs
 
 from etcompile.model.run_record import (
     ANOTHER_RUN,
-    NOTHING,
     UNREADABLE,
     ReplicaKey,
     ReplicaRecord,
@@ -160,16 +159,14 @@ def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -
         before = RunRecord(record.run, config=record.config)
     if quiet or record.phase == "Running":
         return record != before
-    known = structs.replace(
-        record, replicas=before.replicas, started=before.started, numbers=before.numbers
-    )
-    return known != before or _but_seen(record) != _but_seen(before)
+    return _but_seen(record) != _but_seen(before)
 
 
-def _but_seen(record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
-    """Return what else is written down of replicas than that they were seen."""
-    records = {key: structs.replace(own, seen=False) for key, own in record.every_replica()}
-    return {key: own for key, own in records.items() if own != NOTHING}
+def _but_seen(record: RunRecord) -> RunRecord:
+    """Return what else is written down than which Pods were seen."""
+    replicas = {key: structs.replace(own, seen=False) for key, own in record.every_replica()}
+    record = structs.replace(record, replicas={}, started=None, numbers={})
+    return record.with_replicas(replicas)
 
 
 # A run that does not start, or not again ---------------------------------------------------------
@@ -187,64 +184,51 @@ _BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerErr
 def held_up(state: RunState) -> Decision:
     """Write down what a run waits for that does not start, or not again; report it if new."""
     placement, record, view = state.placement, state.record, state.view
-    if record.phase == "Restarting":
-        return _restart_held_up(state)
-    at_work = _is_at_work(placement)
+    restarting, at_work = record.phase == "Restarting", _is_at_work(placement)
     again = record.phase == "Running" and not at_work
-    if not (again or record.phase == "Pending"):
+    if not (restarting or again or record.phase == "Pending"):
         return Decision(record)
-    waiting = []
-    if not at_work:
-        pods = [replica.pod for replica in state.those("there", "returning")]
-        waiting = [
-            (pod.name, pod.waiting)
-            for pod in (*pods, *placement.batch)
-            if pod is not None and pod.waiting
-        ]
+    pods = [replica.pod for replica in state.those("there", "returning")]
+    waiting = [
+        (pod.name, pod.waiting)
+        for pod in ((*pods, *placement.batch) if not (at_work or restarting) else ())
+        if pod is not None and pod.waiting
+    ]
     sure = [pod for pod in waiting if pod[1].reason not in _BY_THE_SCHEDULER]
-    missing = [] if again else [replica.name for replica in state.those("awaited")]
-    patient = view.settings.gang != "none"
+    # Replicas come back only when all Pods of the attempt before are gone.
+    gang = frozenset(record.gang) if restarting else frozenset()
+    going = [pod.name for pod in placement.of_this_run if pod.uid in gang]
+    absent = state.those("returning" if restarting else "awaited") if not again else []
+    missing = [replica.name for replica in absent if replica.pod is None]
     declared = max(view.config_created, view.declared_at or 0.0)
     newest = max((pod.created for pod in placement.of_this_run), default=record.started or declared)
-    due = newest + state.timeouts.start
-    if not (sure or missing or waiting) or (not sure and state.now < due):
-        return Decision(record, (Requeue(due),) if missing or waiting else ())
-    if missing and not sure:
-        reason = "PodsMissing"
+    due = max(newest, record.restarted_at if restarting else 0.0) + state.timeouts.start
+    if not (waiting or going or missing):
+        return Decision(record)
+    if not sure and state.now < due:
+        return Decision(record, (Requeue(due),))
+    patient = view.settings.gang != "none" and not restarting
+    if restarting:
+        what = f"{_first_of(going)} to be gone" if going else f"{_first_of(missing)} to be created"
+        reason, event = _WAITING, f"the restart waits for {what}"
+        message = f"{record.message}; {event}"
+    elif missing and not sure:
         went = "they were never created, or were deleted while no watcher was running"
-        message = f"missing: {_first_of(missing)}; {went}. Apply the job again"
+        reason, event = "PodsMissing", f"missing: {_first_of(missing)}; {went}. Apply the job again"
+        message = event
     elif patient and not (sure or again):
         return Decision(record)
     else:
         name, why = (sure or waiting)[0]
-        reason, message = why.reason, f"no Pod is running: {name}: {why}"
+        reason, event = why.reason, f"no Pod is running: {name}: {why}"
+        message = event
     if reason == record.reason:
         return Decision(record)
-    record = structs.replace(record, phase="Pending", reason=reason, message=message)
+    phase = record.phase if restarting else "Pending"
+    record = structs.replace(record, phase=phase, reason=reason, message=message)
     if patient and not sure and not missing:
         return Decision(record)  # whose turn it is not in a queue waits by design
-    return Decision(record, (EmitEvent("JobNotStarting", message, warning=True),))
-
-
-def _restart_held_up(state: RunState) -> Decision:
-    """Write down once what a restart of all Pods waits for after a while."""
-    record, placement = state.record, state.placement
-    if record.reason == _WAITING:
-        return Decision(record)
-    # Replicas come back only when all Pods of the attempt before are gone.
-    gang = frozenset(record.gang)
-    going = [pod.name for pod in placement.of_this_run if pod.uid in gang]
-    newest = max((pod.created for pod in placement.of_this_run), default=0.0)
-    due = max(record.restarted_at, newest) + state.timeouts.start
-    if state.now < due:
-        return Decision(record, (Requeue(due),))
-    missing = [replica.name for replica in state.those("returning") if replica.pod is None]
-    what = f"{_first_of(going)} to be gone" if going else f"{_first_of(missing)} to be created"
-    if not going and not missing:
-        return Decision(record)
-    message = f"{record.message}; the restart waits for {what}"
-    event = EmitEvent("JobNotStarting", f"the restart waits for {what}", warning=True)
-    return Decision(structs.replace(record, reason=_WAITING, message=message), (event,))
+    return Decision(record, (EmitEvent("JobNotStarting", event, warning=True),))
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -312,24 +296,24 @@ _ANOTHER_RUN = (
     "the ConfigMap describes another run than the Pods are of: the watcher keeps managing the run "
     "of the Pods; apply the job with --replace to replace them, or apply its previous version"
 )
+_UNREADABLE = (
+    "the watcher keeps managing the run as it was before, because the ConfigMap cannot be read; "
+    "apply the job again"
+)
 
 
 def superseded(view: JobView, decision: Decision, now: float) -> Decision:
     """Add to the decision what `status` says of such a run."""
-    record, reason, message = decision.record, ANOTHER_RUN, _ANOTHER_RUN
+    record, due = decision.record, (view.declared_at or 0.0) + view.timeouts.verdict
     if not view.superseded:
-        if record.reason not in (ANOTHER_RUN, UNREADABLE):
-            return decision
-        return Decision(structs.replace(record, reason="", message=""), decision.actions)
-    due = (view.declared_at or 0.0) + view.timeouts.verdict
+        if record.reason in (ANOTHER_RUN, UNREADABLE):
+            record = structs.replace(record, reason="", message="")
+        return Decision(record, decision.actions)
     if now < due:
         return Decision(record, (*decision.actions, Requeue(due)))
+    reason, message = ANOTHER_RUN, _ANOTHER_RUN
     if view.unreadable:
-        reason = UNREADABLE
-        message = (
-            f"the ConfigMap cannot be read: {view.unreadable}; the watcher keeps managing the "
-            "run as it was before; apply the job again"
-        )
+        reason, message = UNREADABLE, f"{_UNREADABLE}: {view.unreadable}"
     if record.phase != "Running" or (record.reason, record.message) == (reason, message):
         return decision
     record = structs.replace(record, reason=reason, message=message)

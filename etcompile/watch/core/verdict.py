@@ -22,14 +22,7 @@ from etcompile.model import Relaunch, Role
 from etcompile.model.run_completion import Completion, Decider, Outcome, completion
 from etcompile.model.run_record import RunRecord
 from etcompile.model.supervision import first_replica
-from etcompile.watch.core.actions import (
-    Action,
-    Decision,
-    DeletePod,
-    EmitEvent,
-    PatchPod,
-    Requeue,
-)
+from etcompile.watch.core.actions import Action, Decision, DeletePod, EmitEvent, PatchPod, Requeue
 from etcompile.watch.core.followers import spends_budget
 from etcompile.watch.core.listener import End
 from etcompile.watch.core.placement import Placement, Replica, State, counts_failures

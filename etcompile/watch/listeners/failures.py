@@ -23,7 +23,7 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.pod_state import PodState
 from etcompile.model.run_record import FAILURES, RunRecord
 from etcompile.watch.core.actions import Count, Note, ReadTail
-from etcompile.watch.core.deletions import silent_since
+from etcompile.watch.core.decide import silent_since
 from etcompile.watch.core.listener import Listener, Outcome
 from etcompile.watch.core.view import JobView
 

@@ -1,7 +1,7 @@
 """What the watcher counts, as Prometheus reads it."""
 
 from etcompile.failures.causes import names
-from etcompile.watch.core.metrics import Metrics, gauge
+from etcompile.watch.core.reports import Metrics, gauge
 from etcompile.watch.listeners import failures
 
 
