@@ -85,7 +85,7 @@ def command(ctx: click.Context, options: _Options) -> None:
                 session.unreported = findings  # a form for machines is one document, at the end
         where = structs.replace(options.cluster, context=context)
         with where.connect(namespace, notice=session.shown.repeat) as cluster:
-            rights = options.rights.rights()
+            rights = structs.replace(options.rights.rights(), drain=options.drain)
             if isinstance(declared, Plan):
                 proposal = saved_proposal(declared, cluster, file or "", rights)
             else:

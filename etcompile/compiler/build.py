@@ -55,6 +55,7 @@ class JobObjects(Struct, frozen=True):
         needs: What must be in the cluster for the job's gang, in words.
         run: The ID of the run that its Pods are; None if they have none.
         elastic: The fewest replicas of each of its roles that scales.
+        listed: The roles whose Pods are on a host list that changes.
     """
 
     name: str | None
@@ -68,6 +69,7 @@ class JobObjects(Struct, frozen=True):
     origin: Origin | None = None
     run: str | None = None
     elastic: Mapping[str, int] = {}
+    listed: frozenset[str] = frozenset()
 
     @property
     def title(self) -> str | None:
@@ -206,6 +208,7 @@ def job_objects(
         job.origin,
         job.run_id,
         {role.name: role.bounds.minimum for role in job.roles if role.bounds},
+        frozenset(role for hosts in job.host_lists if hosts.live for role in hosts.roles),
     )
     located = []
     for problem in problems:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s.listkeys import owned_key
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, seconds
 
 Fields = Mapping[str, Any]
 Others = tuple[tuple[str, Fields], ...]
@@ -46,6 +46,19 @@ def ownership(live: Object, manager: str) -> Ownership:
         elif entry.get("operation") == "Apply":
             ours = fields
     return Ownership(ours, tuple(others), bool(entries))
+
+
+def last_written(live: Object, step: str) -> float:
+    """Return when a field, or one below it, was last changed (seconds since 1970), or 0."""
+    entries = live["metadata"].get("managedFields") or ()
+    return max(
+        (
+            seconds(entry.get("time")) or 0.0
+            for entry in entries
+            if below(entry.get("fieldsV1"), step)
+        ),
+        default=0.0,
+    )
 
 
 def below(fields: Fields | None, step: str) -> Fields | None:

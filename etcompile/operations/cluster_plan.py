@@ -15,7 +15,7 @@ from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.names import is_label
 from etcompile.k8s.objects import Object, is_true, status_of
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.protocol import STORED_JOB
+from etcompile.model.protocol import STORED_JOB, hosts_name
 from etcompile.model.run_identity import is_only_another_run
 from etcompile.operations.declarations import declarations
 from etcompile.plan import applysets
@@ -29,7 +29,7 @@ from etcompile.plan.applysets import (
     other_set,
 )
 from etcompile.plan.owners import is_member, names_of_config, other_job
-from etcompile.plan.planner import PRUNE, plan
+from etcompile.plan.planner import PRUNE, Watched, plan
 from etcompile.plan.quotas import within_quotas
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.schedule import ring
@@ -128,6 +128,7 @@ class _Inventories:
     Attributes:
         ids: Their ids by job, also of those that are still to be created.
         parents: By job, the parents of those that exist.
+        watched: By job, what a watcher has written.
     """
 
     def __init__(self, compilation: Compilation, live: Live) -> None:
@@ -136,8 +137,15 @@ class _Inventories:
             for group in compilation.groups
             if group.name
         }
+        hosts = {
+            group.title: structs.replace(refs[group.title], name=hosts_name(group.name))
+            for group in compilation.groups
+            if group.name and group.listed
+        }
         self.ids = {title: applysets.applyset_id(ref) for title, ref in refs.items()}
-        existing = {reference(parent).key: parent for parent in live.get([*refs.values()])}
+        maps = live.get([*refs.values(), *hosts.values()])
+        existing = {reference(value).key: value for value in maps}
+        self.watched = {title: Watched(hosts=existing.get(ref.key)) for title, ref in hosts.items()}
         self.parents = {
             title: existing[ref.key]
             for title, ref in refs.items()
@@ -192,6 +200,8 @@ def apply_proposal(
         namespace=cluster.namespace,
         ask=server.ask,
         read_pods=partial(pods_of, cluster),
+        watched=sets.watched,
+        now=now,
     )
     steps = [*proposed.steps]
     if not rights.adopt:

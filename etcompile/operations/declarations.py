@@ -47,6 +47,7 @@ def declarations(
             objects=(*group.generated, *group.objects) if generated else group.objects,
             waits=group.waits,
             origin=", ".join(group.sources) or None,
+            listed=group.listed,
             inventory=(inventories or {}).get(group.title),
             create_only=frozenset(reference(value).key for value in group.generated),
         )

@@ -8,6 +8,8 @@ ConfigMap is deleted at once, and the Pods of another job that name it cannot st
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec import structs
+
 from etcompile.k8s import pods
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at
@@ -70,7 +72,7 @@ def held(
             if names:
                 reason = Reason(_reason(names, is_replaced=is_replaced))
                 step = conflict(step, *step.why, reason)
-        result.append(Draft(step, draft.value))
+        result.append(structs.replace(draft, step=step))
     return result
 
 

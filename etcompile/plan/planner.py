@@ -5,22 +5,23 @@ What is declared, what exists, whose it is, and what the API server accepts deci
 rules are tried in order, and the first that applies decides. `schedule` says what waits for what.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct, structs
 
 from etcompile.k8s import pods
-from etcompile.k8s.managedfields import Ownership, ownership
+from etcompile.k8s.managedfields import Ownership, last_written, ownership
 from etcompile.k8s.objects import Object, is_going, what_keeps
-from etcompile.k8s.path import keyed, overlap
-from etcompile.model.protocol import JOB_LABEL, MANAGER
+from etcompile.k8s.path import keyed, mapping_at, overlap
+from etcompile.model.protocol import JOB_LABEL, MANAGER, ROLE_LABEL, is_config
 from etcompile.plan import owners
 from etcompile.plan.applysets import INVENTORY_ID, PART_OF
 from etcompile.plan.comparison import NOBODY, compared
 from etcompile.plan.field_values import ABSENT, Raw
 from etcompile.plan.ignore_differences import as_live
 from etcompile.plan.mounts import ReadPods, held
-from etcompile.plan.schedule import Draft, in_turn, ordered
+from etcompile.plan.schedule import DRAIN, Draft, host_names, hosts_in, in_turn, ordered
 from etcompile.plan.scope import Rights, is_named
 from etcompile.plan.step import (
     IDLE,
@@ -47,8 +48,22 @@ from etcompile.plan.updates import Change, changes
 
 PRUNE = Remedy("prune", "--prune deletes it")
 """What to do about an object that is left because nothing says to delete it."""
+_IS_GOING = (Reason("it is being deleted already"),)
 _REPLACE = Remedy("replace", "--replace deletes and recreates it")
 _ADOPT = Remedy("adopt", "--adopt takes it over")
+
+
+class Watched(Struct, frozen=True):
+    """What a watcher has written about a job.
+
+    Args:
+        hosts: The ConfigMap of the live host lists.
+    """
+
+    hosts: Object | None = None
+
+
+_UNWATCHED: Mapping[str | None, Watched] = {}
 
 
 class Difference(Struct, frozen=True):
@@ -100,6 +115,8 @@ def plan(
     namespace: str = "default",
     ask: Ask | None = None,
     read_pods: ReadPods | None = None,
+    watched: Mapping[str | None, Watched] = _UNWATCHED,
+    now: float = 0.0,
 ) -> Plan:
     """The plan that makes live objects what is desired.
 
@@ -108,6 +125,8 @@ def plan(
             members of the inventories.
         ask: Asks the API server which differences it would change; None without a cluster.
         read_pods: Reads the Pods that may use what is destroyed; None without a cluster.
+        watched: By job, what a watcher has written.
+        now: The time by the API server's clock, in seconds since 1970.
 
     Returns:
         The plan. Steps that wait for each other in a ring (`schedule.ring`) are in no order.
@@ -119,7 +138,11 @@ def plan(
         for value in group.objects:
             wanted[reference(value).key_in(namespace)] = (value, group)
     inventories = frozenset(group.inventory for group in groups if group.inventory)
-    matches, left, unready, others = _matched(wanted, live, rights, namespace, inventories, ask)
+    matches, left, unready, others, lists = _matched(
+        wanted, live, rights, namespace, inventories, ask
+    )
+    drain = DRAIN if rights.drain is None else rights.drain
+    listed = {group.job: group.listed for group in groups}
     titles = {group.inventory: group.job for group in groups if group.inventory}
     drafts: list[Draft] = []
     for key, (value, group) in wanted.items():
@@ -134,7 +157,12 @@ def plan(
         name, where = (metadata.get("labels") or {}).get(JOB_LABEL), metadata.get("namespace")
         labelled = f"{where}/{name}" if where and name else name
         job = titles.get(owners.inventory(value) or "") or labelled or None
-        drafts.append(Draft(_of_another(structs.replace(step, job=job), others), value))
+        since = None
+        if mapping_at(value, ("metadata", "labels")).get(ROLE_LABEL) in listed.get(job, ()):
+            hosts = watched.get(job, Watched()).hosts
+            since = _unlisted(value, lists.get(job, 0.0), hosts, now, drain)
+        step = _of_another(structs.replace(step, job=job), others)
+        drafts.append(Draft(step, value, since))
     idle = [draft for draft in drafts if draft.step.action in IDLE]
     late = [draft for draft in idle if draft.step.ref.key_in(namespace) in unready]
     drafts = [draft for draft in drafts if draft.step.action not in IDLE]
@@ -142,7 +170,7 @@ def plan(
         jobs = {key: group.job for key, (_, group) in wanted.items()}
         drafts = held(drafts, read_pods, namespace, jobs)
     waits = {group.job: group.waits for group in groups}
-    acting = in_turn(ordered(drafts, waits, late)) if drafts else []
+    acting = in_turn(ordered(drafts, waits, late, math.ceil(drain))) if drafts else []
     steps = (*acting, *(draft.step for draft in idle))
     return Plan(steps, against, context, namespace if against == "cluster" else None)
 
@@ -154,14 +182,21 @@ def _matched(
     namespace: str,
     inventories: frozenset[str],
     ask: Ask | None,
-) -> tuple[dict[ObjectKey, list[Step]], list[Object], set[ObjectKey], dict[str, str]]:
+) -> tuple[
+    dict[ObjectKey, list[Step]],
+    list[Object],
+    set[ObjectKey],
+    dict[str, str],
+    dict[str | None, float],
+]:
     """The steps of objects that are declared and exist, and the objects that only exist.
 
     Returns:
-        Both, the keys of the Pods that are as they should be and not Ready, and by job the job of
-        another kind that has its name already.
+        Both, the keys of the Pods that are as they should be and not Ready, by job the job of
+        another kind that has its name already, and when its host lists were last written.
     """
     others: dict[str, str] = {}
+    lists: dict[str | None, float] = {}
     unready: set[ObjectKey] = set()
     matches: dict[ObjectKey, list[Step]] = {}
     differences: dict[ObjectKey, Difference] = {}
@@ -184,6 +219,8 @@ def _matched(
             continue
         desired, group = wanted[key]
         ref = reference(desired)
+        if group.listed and is_config(desired["metadata"]):
+            lists[group.job] = last_written(value, "data")
         if ref.key in group.create_only and not is_going(value):
             # It is left as it is, but must have what it exists for.
             step, missing = unchanged(value, ref), owners.missing_keys(desired, value)
@@ -210,7 +247,24 @@ def _matched(
     answers = ask(seemings) if ask is not None and seemings else [None] * len(seemings)
     for (key, seeming), answer in zip(differences.items(), answers, strict=True):
         matches[key] = [resolved(seeming, answer, rights, inventories)]
-    return matches, list(left.values()), unready, others
+    return matches, list(left.values()), unready, others, lists
+
+
+def _unlisted(
+    pod: Object, since: float, hosts: Object | None, now: float, drain: float
+) -> float | None:
+    """Since when no host list names a Pod, in seconds since 1970; None if it has drained.
+
+    Args:
+        since: When the list from the files was last written, 0 if unknown.
+        hosts: The list that a watcher keeps.
+    """
+    if hosts is not None:
+        named = set().union(*map(hosts_in, (hosts.get("data") or {}).values()))
+        is_named = not named.isdisjoint(host_names(pod))
+        since = now if is_named else max(since, last_written(hosts, "data"))
+    since += since > 0  # times of managed fields are cut to the second
+    return since if since and now < since + drain else None
 
 
 def _of_another(step: Step, others: Mapping[str, str]) -> Step:
@@ -347,7 +401,9 @@ def left_over(live: Object, rights: Rights, inventories: Collection[str]) -> Ste
     if owners.inventory(live) not in inventories:
         return unmanaged(step, "it is not in the inventory")
     if is_going(live):
-        return unmanaged(step, "it is being deleted already")
+        if rights.prune and step.ref.kind == "Pod":  # what it needs is deleted after it
+            return structs.replace(step, action="wait", until="gone", why=_IS_GOING)
+        return unmanaged(step, str(_IS_GOING[0]))
     if tool := owners.tracker(live):
         return unmanaged(step, f"{tool} manages it")
     if owner := owners.owner(live):

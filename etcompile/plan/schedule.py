@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from msgspec import Struct, structs
 
-from etcompile.k8s.objects import FOREMOST_KINDS, Object, wave
+from etcompile.k8s.objects import FOREMOST_KINDS, Object, timestamp, wave
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.needs import graph
 from etcompile.plan.step import IDLE, MAKES, REMOVES, Action, Declared, Reason, Step
@@ -34,16 +34,22 @@ _After = dict[str, list[str]]
 
 
 class Draft(Struct, frozen=True):
-    """A step, and the object that it is about: as it is desired, or else as it is."""
+    """A step, and the object that it is about: as it is desired, or else as it is.
+
+    Args:
+        unlisted: Of a Pod that still drains: since when no host list names it.
+    """
 
     step: Step
     value: Object
+    unlisted: float | None = None
 
 
 def ordered(
     drafts: Sequence[Draft],
     waits: Mapping[str | None, Mapping[str, tuple[str, ...]]],
     unready: Iterable[Draft] = (),
+    drain: int = DRAIN,
 ) -> list[Step]:
     """The steps with their order, and the steps that only wait.
 
@@ -51,6 +57,7 @@ def ordered(
         waits: By job, the names of Pods that wait, each with those of the Pods it waits for.
         unready: Pods with nothing to do that are not Ready: an earlier rollout may have ended
             between a worker and the host list.
+        drain: Seconds between the host list and the deletion of a Pod.
     """
     late: dict[str | None, list[Draft]] = defaultdict(list)
     for draft in unready:
@@ -62,7 +69,7 @@ def ordered(
     waiting: dict[str, Step] = {}
     raised: dict[str, int] = {}
     for job, inside in by_job.items():
-        training = _Training(inside, waits.get(job, {}), late.get(job, ()))
+        training = _Training(inside, waits.get(job, {}), late.get(job, ()), drain)
         for step in training.waiting(after):
             waiting.setdefault(step.id, step)
         # Host lists come as late as the Pods that they wait for.
@@ -96,9 +103,10 @@ def ordered(
     return steps
 
 
-def drains(seconds: float) -> str:
+def drains(seconds: float, since: float | None = None) -> str:
     """Why a Pod that is to be deleted is waited for, and for how long."""
-    return f"it was removed from the host list, and drains for at most {seconds:g} s"
+    at = f" at {timestamp(since)}" if since is not None else ""
+    return f"it was removed from the host list{at}, and drains for at most {seconds:g} s"
 
 
 class _Training:
@@ -109,19 +117,23 @@ class _Training:
         drafts: Sequence[Draft],
         waits: Mapping[str, tuple[str, ...]],
         unready: Sequence[Draft],
+        drain: int,
     ) -> None:
         self.waits = waits
+        self.drain = drain
         self.unready = unready
         pods = [draft for draft in drafts if _is_core(draft.step, "Pod")]
         jobs = [draft for draft in drafts if draft.step.ref.kind == "Job"]
         self.applied = [pod for pod in pods if pod.step.action in MAKES]
         # A launcher may be a Job, which creates its Pods.
         self.runs = [*self.applied, *(job for job in jobs if job.step.action in _CREATING)]
-        self.gone = [run for run in (*pods, *jobs) if run.step.action == "delete"]
+        self.gone = [
+            run for run in (*pods, *jobs) if run.step.action == "delete" or run.step.until == "gone"
+        ]
         self.services = {
             draft.step.ref.name: draft.step for draft in drafts if _is_core(draft.step, "Service")
         }
-        hosts = {name for draft in (*pods, *unready) for name in _hosts(draft)}
+        hosts = {name for draft in (*pods, *unready) for name in host_names(draft.value)}
         self.lists: dict[str, tuple[Draft, set[str], set[str]]] = {}
         for draft in drafts:
             if draft.step.ref.kind == "ConfigMap" and draft.step.action in ("update", "adopt"):
@@ -132,16 +144,16 @@ class _Training:
     def waiting(self, after: _After) -> Iterator[Step]:
         """Writes what waits for what into `after`, and yields the steps that only wait."""
         for pod in self.applied:
-            for host in _hosts(pod):
+            for host in host_names(pod.value):
                 service = self.services.get(host)
                 if service and service.action in _CREATING and pod.step.action in _CREATING:
                     after[pod.step.id].append(service.id)
         # Service, Pod, Ready, then the host list.
         for name, (_, added, _) in self.lists.items():
             for pod in (*self.applied, *self.unready):
-                idle = pod.step.action in IDLE
-                if (idle or pod.step.action in _CREATING) and not added.isdisjoint(_hosts(pod)):
-                    ready = _ready(pod.step, after=() if idle else (pod.step.id,))
+                starts = pod.step.action in _CREATING | IDLE
+                if starts and not added.isdisjoint(host_names(pod.value)):
+                    ready = _ready(pod.step)
                     after[name].append(ready.id)
                     yield ready
         yield from self._scale_in(after)
@@ -159,17 +171,18 @@ class _Training:
             lists = tuple(
                 name
                 for name, (_, _, removed) in self.lists.items()
-                if not removed.isdisjoint(_hosts(pod))
+                if not removed.isdisjoint(host_names(pod.value))
             )
-            if lists:
-                why, own = (Reason(drains(DRAIN)),), {"job": pod.step.job, "uid": pod.step.uid}
-                wait = Step("wait", pod.step.ref, why, until="drained", limit=DRAIN)
-                drained = structs.replace(wait, after=lists, **own)
+            if pod.step.action == "delete" and (lists or pod.unlisted is not None):
+                since = None if lists else pod.unlisted
+                why, own = drains(self.drain, since), {"job": pod.step.job, "uid": pod.step.uid}
+                wait = Step("wait", pod.step.ref, (Reason(why),), until="drained", after=lists)
+                drained = structs.replace(wait, limit=self.drain, since=since, **own)
                 after[pod.step.id].append(drained.id)
                 yield drained
             if pod.step.id not in launchers:
                 after[pod.step.id] += launchers
-            for host in _hosts(pod):
+            for host in host_names(pod.value):
                 service = self.services.get(host)
                 if service and service.action == "delete":
                     after[service.id].append(pod.step.id)
@@ -180,17 +193,17 @@ class _Training:
         A new one need not wait for that: its own gate does.
         """
         runs = {run.step.ref.name: run.step for run in self.runs}
+        idle = {draft.step.ref.name: draft.step for draft in self.unready}
         for name, workers in self.waits.items():
             if (launcher := runs.get(name)) is None:
                 continue
             for worker in workers:
-                if (step := runs.get(worker)) is None:
-                    continue
-                if launcher.action == "replace" and step.action in _CREATING:
-                    ready = _ready(step, after=(step.id,))
+                step = runs.get(worker) or idle.get(worker)
+                if launcher.action == "replace" and step and step.action in _CREATING | IDLE:
+                    ready = _ready(step)
                     after[launcher.id].append(ready.id)
                     yield ready
-                else:
+                elif step and worker in runs:
                     after[launcher.id].append(step.id)
             if launcher.action == "replace":
                 after[launcher.id] += self.lists
@@ -200,32 +213,32 @@ def _is_core(step: Step, kind: str) -> bool:
     return step.ref.kind == kind and not step.ref.group
 
 
-def _ready(pod: Step, after: tuple[str, ...]) -> Step:
+def _ready(pod: Step) -> Step:
     why = (Reason("it must be Ready before the host list names it"),)
+    after = () if pod.action in IDLE else (pod.id,)
     return Step("wait", pod.ref, why, after=after, job=pod.job, until="ready", limit=READY)
 
 
-def _hosts(pod: Draft) -> tuple[str, ...]:
+def host_names(pod: Object) -> tuple[str, ...]:
     """The names by which others may know a Pod."""
-    own = pod.step.ref.name
-    host = (pod.value.get("spec") or {}).get("hostname")
+    own, host = pod["metadata"]["name"], (pod.get("spec") or {}).get("hostname")
     return (own, host) if isinstance(host, str) and host != own else (own,)
+
+
+def hosts_in(text: object) -> set[str]:
+    """The first word of each line, which is a host, without port and domain."""
+    lines = text.splitlines() if isinstance(text, str) else ()
+    words = (line.split(maxsplit=1)[0] for line in lines if line.strip())
+    return {word.partition(":")[0].partition(".")[0] for word in words}
 
 
 def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
     """The hosts that a change of a ConfigMap adds to its host lists, and those that it drops."""
-
-    def listed(text: object) -> set[str]:
-        # The first word of each line is a host, without port and domain.
-        lines = text.splitlines() if isinstance(text, str) else ()
-        words = (line.split(maxsplit=1)[0] for line in lines if line.strip())
-        return {word.partition(":")[0].partition(".")[0] for word in words} & hosts
-
     added: set[str] = set()
     removed: set[str] = set()
     for change in step.changes:
         if change.steps[:1] == ("data",) and len(change.steps) > 1:
-            before, after = listed(change.before), listed(change.after)
+            before, after = hosts_in(change.before) & hosts, hosts_in(change.after) & hosts
             added |= after - before
             removed |= before - after
     return added - removed, removed - added

@@ -21,6 +21,8 @@ class Rights(Struct, frozen=True):
             ApplySet.
         prune: Delete what is in an inventory and no longer declared.
         take_ownership: Managers whose fields may be changed; `*` for any.
+        drain: Seconds between removing a worker from the host list and deleting its Pod; None for
+            the default.
         whole: Live objects are declarations too, such as those of a folder: all of their fields
             count, and what is not declared any more is deleted.
     """
@@ -32,6 +34,7 @@ class Rights(Struct, frozen=True):
     take_ownership: frozenset[str] = frozenset()
     ignored: tuple[Ignored, ...] = ()
     whole: bool = False
+    drain: float | None = None
 
     def __post_init__(self) -> None:
         gather(self, "replace_data", "take_ownership", kind=frozenset)

@@ -116,6 +116,7 @@ class Declared(Struct, frozen=True):
         waits: The names of Pods (or of the Jobs that create them) that wait, each with those of
             the Pods it waits for.
         origin: Where they come from, for people: `jobs/bert.yaml`.
+        listed: The roles whose Pods are on a host list that changes.
         create_only: The keys (`ObjectRef.key`) of objects that are created if they do not exist
             and otherwise left as they are, such as a generated key pair.
     """
@@ -125,6 +126,7 @@ class Declared(Struct, frozen=True):
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: str | None = None
     inventory: str | None = None
+    listed: frozenset[str] = frozenset()
     create_only: frozenset[ObjectKey] = frozenset()
 
 
@@ -181,6 +183,7 @@ class Step(Struct, frozen=True, dict=True, omit_defaults=True, rename="camel"):
             those of lower waves, deletions for those of higher ones (`etcompile.plan.schedule`).
         needs: The option without which this step is refused; None if nothing is missing.
         limit: Seconds after which a `wait` ends; None leaves that to whoever waits.
+        since: When these seconds began, in seconds since 1970; None if they begin with the step.
         manifest: What is to be applied, for create, adopt, update and replace. None for a Secret
             with values: no plan contains these.
         origin: Where the object is declared: `jobs/bert.yaml`.
@@ -198,6 +201,7 @@ class Step(Struct, frozen=True, dict=True, omit_defaults=True, rename="camel"):
     needs: Need | None = None
     until: Until | None = None
     limit: int | None = None
+    since: float | None = None
     uid: str | None = None
     resource_version: str | None = None
     manifest: Object | None = None

@@ -72,7 +72,12 @@ class Rollout:
         self._remaining = members_left(part) if remaining is None else remaining
         self._queue: queue.SimpleQueue[Event | BaseException] = queue.SimpleQueue()
         self._machine = Machine(
-            part, choices, cluster.namespace, seen=proposal.seen, deciding=proposal.deciding
+            part,
+            choices,
+            cluster.namespace,
+            seen=proposal.seen,
+            deciding=proposal.deciding,
+            ahead=cluster.now() - time.monotonic(),
         )
         self._watches = Watches(cluster, part, self._queue.put)
         self._writer = writer

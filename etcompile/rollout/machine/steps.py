@@ -101,7 +101,11 @@ StepState = Literal["queued", "done"] | Writing | Waiting | Failed
 
 
 class Machine:
-    """A plan while it is done; times are seconds of one clock, whichever."""
+    """A plan while it is done; times are seconds of one clock, whichever.
+
+    Args:
+        ahead: How much the API server's clock, in seconds since 1970, is ahead of that one.
+    """
 
     def __init__(
         self,
@@ -111,8 +115,10 @@ class Machine:
         *,
         seen: Mapping[Key, ObjectState] | None = None,
         deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
+        ahead: float = 0.0,
     ) -> None:
         self._plan = plan
+        self._ahead = ahead
         self._choices = choices
         self._turns = Schedule(plan.steps)
         self._states: dict[str, StepState] = {
@@ -294,10 +300,11 @@ class Machine:
         if step.until == "drained":
             limit = self._choices.drain
             if limit is None:
-                limit = float(step.limit or DRAIN)
+                limit = float(DRAIN if step.limit is None else step.limit)
             else:
-                reasons = (drains(limit),)
-            state = Waiting("drained", key, step.uid, self._now + limit)
+                reasons = (drains(limit, step.since),)
+            begun = self._now if step.since is None else step.since - self._ahead
+            state = Waiting("drained", key, step.uid, begun + limit)
         elif step.until == "gone":
             state = Waiting("gone", key, step.uid, self._now + (step.limit or _HELD))
         else:
