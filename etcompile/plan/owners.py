@@ -14,7 +14,7 @@ from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object
 from etcompile.k8s.path import mapping_at
 from etcompile.model.keypair import has_key_pair, key_pair_of
-from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB, config_names
+from etcompile.model.protocol import JOB_LABEL, MANAGER, SPEC_HASH, STORED_JOB, config_names
 from etcompile.plan.applysets import PART_OF
 from etcompile.plan.step import Reason, Step, conflict, unmanaged
 
@@ -110,6 +110,12 @@ def inventory(live: Object) -> str | None:
     """The id of the ApplySet that the object is a member of."""
     applyset: str | None = mapping_at(live, ("metadata", "labels")).get(PART_OF)
     return applyset
+
+
+def run(value: Object) -> str:
+    """Return the spec hash of the run that a Pod, or a Job's Pods, are of; empty if unknown."""
+    pod = mapping_at(value, ("spec", "template")) or value
+    return str(mapping_at(pod, ("metadata", "annotations")).get(SPEC_HASH) or "")
 
 
 def managers(live: Object) -> frozenset[str]:

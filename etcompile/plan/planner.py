@@ -134,15 +134,17 @@ def plan(
     rights = rights or Rights()
     groups = list(desired)
     wanted: dict[ObjectKey, tuple[Object, Declared]] = {}
+    runs: dict[tuple[str | None, str], frozenset[str]] = {}
     for group in groups:
         for value in group.objects:
             wanted[reference(value).key_in(namespace)] = (value, group)
+            if group.listed and value["kind"] == "Pod":
+                runs[group.job, owners.run(value)] = group.listed
     inventories = frozenset(group.inventory for group in groups if group.inventory)
     matches, left, unready, others, lists = _matched(
         wanted, live, rights, namespace, inventories, ask
     )
     drain = DRAIN if rights.drain is None else rights.drain
-    listed = {group.job: group.listed for group in groups}
     titles = {group.inventory: group.job for group in groups if group.inventory}
     drafts: list[Draft] = []
     for key, (value, group) in wanted.items():
@@ -158,7 +160,8 @@ def plan(
         labelled = f"{where}/{name}" if where and name else name
         job = titles.get(owners.inventory(value) or "") or labelled or None
         since = None
-        if mapping_at(value, ("metadata", "labels")).get(ROLE_LABEL) in listed.get(job, ()):
+        role = mapping_at(value, ("metadata", "labels")).get(ROLE_LABEL)
+        if role in runs.get((job, owners.run(value)), ()):
             hosts = watched.get(job, Watched()).hosts
             since = _unlisted(value, lists.get(job, 0.0), hosts, now, drain)
         step = _of_another(structs.replace(step, job=job), others)
