@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from apply.kubelet import ready
 from etcompile.kubeapi import connect
 from specs import kubeflow_job
 
@@ -23,8 +24,11 @@ ARGUMENTS = {
     "apply": ("jobs", "--set", "team", "--timeout", "60s"),
     "apply --prune": ("jobs", "--set", "team", "--timeout", "60s"),
     "restart": ("mnist", "--timeout", "60s"),
+    "checkpoint": ("mnist",),
     "delete": ("--job", "mnist"),
 }
+
+SUPERVISED = {"etcompile.dev/restart": "in-place", "etcompile.dev/checkpoint-signal": "USR1"}
 
 Right = tuple[str, str]
 """A resource and a verb."""
@@ -99,7 +103,9 @@ def await_right(config: Path, namespace: str, right: Right) -> None:
 
 def document(name: str) -> dict[str, Any]:
     found = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1})
-    found["metadata"]["name"] = name
+    found["metadata"] = {"name": name, "annotations": SUPERVISED}
+    for role in found["spec"]["pytorchReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["command"] = ["python", "train.py"]
     return found
 
 
@@ -108,6 +114,8 @@ def test_command_does_with_these_rights_and_not_with_one_less(
     run, write, kubelet, user, writes, namespace, control_plane, tmp_path, command
 ) -> None:
     needed = TABLE[command]
+    main = {"name": "pytorch", "image": "i", "imageID": "", "restartCount": 0, "ready": True}
+    kubelet.let("*", ready(containerStatuses=[{**main, "state": {"running": {}}}]))
     write(document("mnist"), name="a")
     write(document("old"), name="old")
     applied = run("apply", "jobs", "--set", "team")
