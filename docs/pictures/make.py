@@ -9,6 +9,7 @@ show is computed of objects, as they compute it of those that they have read.
 """
 
 import argparse
+import io
 import json
 import os
 import re
@@ -16,16 +17,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "docs" / "site")]
 
 from contents import listed
+from msgspec import structs
 from pages import MERMAID, diagram_file
 from playwright.sync_api import Browser, sync_playwright
 from rich.console import Console
@@ -35,7 +39,14 @@ from rich.text import Text
 import etcompile
 from capacity.clusters import gpu_cluster
 from etcompile.capacity.snapshot import to_document
+from etcompile.cli import progress
+from etcompile.cli.progress import Lines
 from etcompile.emit import to_yaml
+from etcompile.operations.declarations import compared
+from etcompile.plan.presentation import text as text_of_plan
+from etcompile.plan.step import Plan
+from etcompile.rollout.machine.messages import Choices, StepEvent, Tick, Write, Written, Wrote
+from etcompile.rollout.machine.steps import Machine
 from etcompile.status import statuses
 from etcompile.status.explanation_text import explanation_page
 from etcompile.status.text import job_text
@@ -45,6 +56,8 @@ SOURCES = Path(__file__).resolve().parent / "sources"
 """Pictures that somebody has drawn by hand."""
 MERMAID_VERSION = "11.17.2"
 _EXAMPLE = ROOT / "examples" / "pytorchjob" / "elastic" / "job.yaml"
+_ELASTIC = ROOT / "examples" / "trainingjob" / "elastic-mnist" / "job.yaml"
+_GENERATED: dict[str, Any] = {"metadata": {}}
 _TRAINJOB = ROOT / "examples" / "trainjob" / "torch" / "job.yaml"
 _WAITS = "elastic-mnist-worker-1"
 """The Pod that finds no node."""
@@ -97,6 +110,7 @@ def main() -> None:
         old.unlink()
     draw_overview(folder)
     draw_status(folder)
+    draw_rollout(folder)
     with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=_flags())
         draw_capacity(folder, Path(work))
@@ -155,6 +169,73 @@ def draw_status(folder: Path) -> None:
     _draw_terminal(job_text(job, NOW, color=True), folder, "status")
 
 
+def draw_rollout(folder: Path) -> None:
+    """Draws what `diff` and `apply` write of a new job: its plan, a wait, and a failure."""
+    with tempfile.TemporaryDirectory() as work:
+        job = Path(work, "job.yaml")
+        text = _ELASTIC.read_text("utf-8").replace("maxReplicas: 9", "maxReplicas: 64")
+        job.write_text(text.replace(" replicas: 2\n", " replicas: 64\n", 1), "utf-8")
+        compilation = etcompile.compile([str(job)])
+        assert compilation.ok, compilation.diagnostics
+        empty = Path(work, "empty")
+        empty.mkdir()
+        proposed = compared(compilation, str(empty), [str(job)], etcompile.Options())
+    proposed = structs.replace(proposed, against="cluster", context="prod")
+    lines = "\n".join(text_of_plan(proposed, to_yaml, color=True))
+    _draw_terminal(f"$ etcompile diff job.yaml\n{lines}\n", folder, "diff")
+    with mock.patch.multiple(progress, _TICK=1e9, time=mock.Mock(monotonic=lambda: 0.0)):
+        draw_waits(proposed, folder)
+
+
+def draw_waits(proposed: Plan, folder: Path) -> None:
+    """Draws a rollout of which some Pods wait, and one of which some have failed."""
+    full = [f"elastic-mnist-worker-{number}" for number in range(60, 64)]
+    states = dict.fromkeys(full, _unschedulable())
+    waits = rollout_text(proposed, states, seconds=150)
+    _draw_terminal(f"$ etcompile apply job.yaml\n{waits}", folder, "apply")
+    container = {"name": "mnist", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    states[full[0]] = {"phase": "Pending", "containerStatuses": [container]}
+    failed = rollout_text(proposed, states, seconds=900)
+    _draw_terminal(f"$ etcompile apply job.yaml\n{failed}", folder, "failed")
+
+
+def rollout_text(proposed: Plan, states: dict[str, dict[str, Any]], *, seconds: int) -> str:
+    """What `apply` has written after some seconds of a rollout.
+
+    Args:
+        proposed: Its plan.
+        states: The status of Pods that are not running, by name.
+        seconds: 900 is the time limit.
+    """
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    lines = Lines(stream, quiet=False, color=True)
+    lines.begin(proposed)
+    machine = Machine(proposed, Choices(timeout=900.0), "ml")
+    queue = deque(machine.begin(0.0))
+    for now in range(seconds + 1):
+        while queue:
+            match queue.popleft():
+                case StepEvent() as event:
+                    lines.tell(event)
+                case Write(step, phase):
+                    name, manifest = step.ref.name, dict(step.manifest or _GENERATED)
+                    if step.ref.kind == "Pod":
+                        manifest["status"] = states.get(name, _running())
+                    manifest["metadata"] = {**manifest["metadata"], "uid": name}
+                    queue.extend(
+                        machine.advance(Wrote(step, phase, Written("created", manifest)), now)
+                    )
+        queue.extend(machine.advance(Tick(), now))
+    if machine.stopping:
+        lines.end(machine.outcome())
+    else:
+        lines.show(seconds)
+        lines.conclude()
+    value = stream.buffer
+    assert isinstance(value, io.BytesIO)
+    return value.getvalue().decode()
+
+
 def draw_capacity(folder: Path, work: Path) -> None:
     """Draws what `etcompile check --capacity` writes of jobs that wait, and that never fit."""
     (work / "capacity.yaml").write_text(to_yaml(to_document(gpu_cluster())), "utf-8")
@@ -187,9 +268,7 @@ def _draw_terminal(words: str, folder: Path, name: str) -> None:
 
 def live_objects() -> list[dict[str, Any]]:
     """The objects of a job as a cluster has them of which one Pod finds no node."""
-    compilation = etcompile.compile(
-        [str(ROOT / "examples" / "trainingjob" / "elastic-mnist" / "job.yaml")]
-    )
+    compilation = etcompile.compile([str(_ELASTIC)])
     assert compilation.ok, compilation.diagnostics
     created = datetime(2026, 11, 23, 7, 10, tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = []

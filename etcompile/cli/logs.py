@@ -11,6 +11,7 @@ from etcompile.cli.options import JOB, LIVE_NAMESPACE, Connection, ReportOptions
 from etcompile.cli.reporting import write
 from etcompile.diagnostics import Diagnostic, RefusedError
 from etcompile.exitcodes import CLUSTER, REFUSED
+from etcompile.k8s import pods as pod_status
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL
 
 if TYPE_CHECKING:
@@ -48,9 +49,12 @@ def command(ctx: click.Context, options: _Options) -> None:
 
     Credentials are hidden, and control characters are replaced.
 
-    Exit codes: 0 done, 2 no such job or rank, 6 the cluster cannot be reached or refuses.
+    Exit codes: 0 done, 2 no such job or rank, or none of its Pods has started, 6 the cluster cannot
+    be reached or refuses.
     """
     from etcompile.status import seen
+    from etcompile.status.replicas import labelled_replica
+    from etcompile.status.text import reason_lines
 
     with options.connection.connect(options.namespace, connections=_MOST) as cluster:
         view = seen(cluster, options.job, cluster.namespace)
@@ -66,9 +70,29 @@ def command(ctx: click.Context, options: _Options) -> None:
             which = "" if options.rank is None else f" of rank {options.rank}"
             click.echo(f"{options.job} has no Pod{which}", err=True)
             ctx.exit(REFUSED)
-        problems = _shown(cluster, pods, options)
+        idle = [pod for pod in pods if not _has_started(pod, _container(pod, options))]
+        for line in reason_lines([labelled_replica(pod) for pod in idle]):
+            click.echo(f"not started yet: {line}", err=True)
+        if len(idle) == len(pods):
+            ctx.exit(REFUSED)
+        problems = _shown(cluster, [pod for pod in pods if pod not in idle], options)
     if problems:  # as with kubectl: what the other Pods wrote is shown all the same
         raise RefusedError(problems, CLUSTER)
+
+
+def _has_started(pod: Mapping[str, Any], container: str) -> bool:
+    """Return whether a container of a Pod has run, so that there may be a log."""
+    statuses = (*pod_status.init_containers(pod), *pod_status.containers(pod))
+    for status in statuses:
+        if status.get("name") == container:
+            ended = pod_status.terminated(status) or pod_status.terminated_before(status)
+            return bool(ended) or pod_status.is_running(status)
+    return pod_status.phase(pod) != "Pending"
+
+
+def _container(pod: Mapping[str, Any], options: _Options) -> str:
+    name: str = options.container or pod["spec"]["containers"][0]["name"]
+    return name
 
 
 def rank_of(pod: Mapping[str, Any]) -> int | None:
@@ -93,7 +117,7 @@ def _shown(
 
     def show(pod: Mapping[str, Any]) -> None:
         name = pod["metadata"]["name"]
-        container = options.container or pod["spec"]["containers"][0]["name"]
+        container = _container(pod, options)
         where = pod["metadata"]["namespace"]
         try:
             for line in cluster.log(name, container, where, tail=tail, follow=options.follow):

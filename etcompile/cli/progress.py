@@ -7,17 +7,22 @@ import contextlib
 import json
 import re
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import Any, TextIO
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TextIO
 
 from etcompile.diagnostics import Diagnostic, Severity
 from etcompile.diagnostics.redaction import shown, shown_value
 from etcompile.exitcodes import INTERRUPTED
 from etcompile.naming import natural
-from etcompile.plan.groups import listed, side, summary
-from etcompile.plan.step import ObjectRef, Plan
+from etcompile.plan.groups import family, listed, side, summary
+from etcompile.plan.step import IDLE, ObjectRef, Plan
 from etcompile.rollout import Outcome, StepEvent
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 _COLOURS = {
     "created": "32",
@@ -41,6 +46,11 @@ _PARTICIPLES = {
     "delete": "deleted",
     "release": "released",
 }
+_UNDER_WAY = ("deleting", "held", "running", "waiting")
+"""Statuses after which something is waited for."""
+_SOON, _BEAT, _TICK = 1.0, 30.0, 0.25
+"""Seconds until a wait or a failure of some of a family is written; until all else is, and between
+two lines about what is waited for; between two looks at that."""
 _USED = re.compile(r"used: [^:]*(?=, limited: )")
 
 
@@ -128,34 +138,128 @@ def _object(ref: ObjectRef) -> dict[str, str]:
     return value | ({"namespace": ref.namespace} if ref.namespace else {})
 
 
+_Line = tuple[object, ...]
+"""What a line is about: family, action, status and reason without names; or a failed request."""
+
+
 class Lines:
-    """A line for each change of state, and at the end what is not ready and why."""
+    """Lines for people: objects of one family that reach the same state are one line.
+
+    It is written when the whole family is there, at the latest after `_BEAT` seconds. What some of
+    a family wait for is written after `_SOON` seconds. A last line says how long that takes: on a
+    terminal it changes in place, elsewhere it is written every `_BEAT` seconds.
+    """
 
     def __init__(self, stream: TextIO, *, quiet: bool, color: bool) -> None:
         self._stream = stream
         self._quiet = quiet
         self._color = color
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._sizes: Counter[_Line] = Counter()
+        """By family and action, how many objects the plan acts on."""
+        self._reached: Counter[_Line] = Counter()
+        self._total = self._done = 0
+        self._pending: dict[_Line, list[tuple[ObjectRef, str]]] = {}
+        self._due: dict[_Line, float] = {}
+        self._waits: dict[ObjectRef, tuple[float, str]] = {}
+        """What is waited for, since when and why; the oldest first."""
+        self._begun = self._said = time.monotonic()
+        self._ended = threading.Event()
+        self._live: Live | None = None
+        threading.Thread(target=self._beat, name="etcompile-progress", daemon=True).start()
 
     def begin(self, plan: Plan) -> None:
         """Says what there is to do."""
-        if not self._quiet:
-            self._write(f"{side(plan)}: {summary(plan)}")
+        acting = [step for step in plan.steps if step.action not in IDLE]
+        each = {(family(s.ref), action, s.ref) for s in acting for action in (s.action, "wait")}
+        self._sizes.update((kind, action) for kind, action, _ in each)
+        if self._quiet:
+            return
+        self._write(f"{side(plan)}: {summary(plan)}")
+        self._total = sum(step.action != "wait" for step in acting)
+        if self._stream.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(file=self._stream, no_color=not self._color, markup=False)
+            live = Live(console=console, auto_refresh=False, transient=True)
+            live.start()
+            console.show_cursor()  # a second signal ends the process at once
+            self._live = live
 
     def tell(self, event: StepEvent) -> None:
-        """Writes a line such as `Pod ml/bert-worker-0  waiting: cannot be scheduled: …`."""
-        if not self._quiet or event.status == "failed":
-            status = self._painted(event.status, _COLOURS.get(event.status, ""))
-            reason = f": {shown(event.reason)}" if event.reason else ""
-            self._write(f"{event.ref}  {status}{reason}")
+        """Notes a change of state, for a line such as `Pod ml/w-0 … 9 (10 Pods)  ready`."""
+        if self._quiet and event.status != "failed":
+            return
+        ref, state = event.ref, (family(event.ref), event.action, event.status)
+        with self._lock:
+            self._done += event.status in _PARTICIPLES.values()
+            since, _ = self._waits.get(ref, (time.monotonic(), ""))
+            if event.status in _UNDER_WAY:
+                self._waits[ref] = since, event.reason
+            else:
+                self._waits.pop(ref, None)
+            soon = event.status in (*_UNDER_WAY, "failed")
+            line = (*state, _pattern(ref, event.reason))
+            self._add(line, ref, event.reason, _SOON if soon else _BEAT)
+            self._reached[state] += 1
+            if self._reached[state] >= self._sizes[state[:2]]:
+                self._reached[state] = 0
+                self._flush([line for line in self._pending if line[:3] == state])
 
     def repeat(self, notice: str) -> None:
-        """Says that a request is sent again; called from any thread."""
+        """Notes that a request is sent again; called from any thread."""
         if not self._quiet:
-            self._write(self._painted(notice, "33"))
+            problem = notice.partition(": ")[2].rpartition(", trying again")[0]
+            with self._lock:
+                self._add((problem,), ObjectRef("", "", "", ""), notice, _SOON)
+
+    def _add(self, line: _Line, ref: ObjectRef, reason: str, patience: float) -> None:
+        self._pending.setdefault(line, []).append((ref, reason))
+        self._due.setdefault(line, time.monotonic() + patience)
+
+    def _flush(self, lines: Iterable[_Line]) -> None:
+        """Writes lines that are pending; the next like one of them comes a while later."""
+        for line in lines:
+            self._due[line] = time.monotonic() + _BEAT
+            group = self._pending.pop(line)
+            if len(line) == 1:
+                words = f"{line[0]}: {len(group)} requests are sent again, the last: "
+                words = f"{words if len(group) > 1 else ''}{group[-1][1]}"
+                self._write(self._painted(words, "33"))
+            else:
+                status = self._painted(f"{line[2]}", _COLOURS.get(f"{line[2]}", ""))
+                self._write(_words(group, f"  {status}"))
+
+    def _beat(self) -> None:
+        while not self._ended.wait(_TICK):
+            self.show(time.monotonic())
+
+    def show(self, now: float) -> None:
+        """Writes what is due at a time of the monotonic clock."""
+        with self._lock, contextlib.suppress(OSError):
+            self._flush([line for line in self._pending if now >= self._due[line]])
+            if self._live is not None:
+                from rich.text import Text
+
+                words = Text(self._waiting(now), "dim", no_wrap=True, overflow="ellipsis")
+                self._live.update(words, refresh=True)
+            elif self._total and now - self._said >= _BEAT:
+                self._write(self._waiting(now))
+
+    def _waiting(self, now: float) -> str:
+        """Return how much is done, and what has been waited for longest, and how long."""
+        done = f"{self._done:,} of {self._total:,} done"
+        for first, (since, why) in self._waits.items():
+            pattern = _pattern(first, why)
+            waits = [(ref, reason) for ref, (_, reason) in self._waits.items()]
+            same = [(ref, reason) for ref, reason in waits if _pattern(ref, reason) == pattern]
+            return f"{done}, waiting {_elapsed(now - since)} for {_words(same)}"
+        return f"{done} after {_elapsed(now - self._begun)}"
 
     def end(self, outcome: Outcome) -> None:
         """Says how the rollout ended, and lists what is not as it should be."""
+        self._close()
         stopped = outcome.interrupted or outcome.timed_out
         good = not (outcome.left or outcome.unready or outcome.refusals or stopped)
         if good and self._quiet:
@@ -187,8 +291,17 @@ class Lines:
             where = f" -n {namespace}" if namespace else ""
             self._write(f"to run it again: etcompile restart {name}{where}")
 
-    def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
-        """Says nothing: people read the diagnostics."""
+    def conclude(self, *_: object) -> None:
+        """Ends the lines where nothing was begun; people read the diagnostics."""
+        self._close()
+
+    def _close(self) -> None:
+        self._ended.set()
+        with self._lock, contextlib.suppress(OSError):
+            self._flush([*self._pending])
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
 
     def _list(self, title: str, objects: Iterable[tuple[ObjectRef, str, str, str]]) -> None:
         """Writes objects and why, each different reason once, with those that it holds for.
@@ -198,16 +311,11 @@ class Lines:
         """
         groups: dict[tuple[str, str, str], list[tuple[ObjectRef, str]]] = {}
         for ref, before, after, reason in objects:
-            words = _USED.sub("used: *", reason.replace(ref.name, "*"))
-            groups.setdefault((before, after, words), []).append((ref, reason))
+            groups.setdefault((before, after, _pattern(ref, reason)), []).append((ref, reason))
         if groups:
             self._write(self._painted(f"{title}:", "1"))
         for (before, after, _), group in groups.items():
-            ref, reason = group[0]
-            if len(group) > 1:
-                reason = reason.replace(ref.name, "*")
-            names = listed(ref for ref, _ in group)
-            self._write(self._painted(f"  {before}{names}{after}: {reason}", ""))
+            self._write(self._painted(f"  {before}{_words(group, after)}", ""))
 
     def _painted(self, words: str, style: str) -> str:
         words = shown(words, keep="\n\t")
@@ -215,6 +323,29 @@ class Lines:
 
     def _write(self, line: str) -> None:
         with self._lock, contextlib.suppress(OSError):
+            self._said = time.monotonic()
+            if self._live is not None:
+                from rich.text import Text
+
+                self._live.console.print(Text.from_ansi(line), soft_wrap=True)
+                return
             # As bytes: a terminal of another encoding still gets what a file would.
             self._stream.buffer.write(f"{line}\n".encode(errors="replace"))
             self._stream.flush()
+
+
+def _pattern(ref: ObjectRef, reason: str) -> str:
+    """Return a reason as other objects have it too: without the name, and what a quota counts."""
+    return _USED.sub("used: *", reason.replace(ref.name, "*"))
+
+
+def _words(group: Sequence[tuple[ObjectRef, str]], status: str = "") -> str:
+    """Return the objects of a group in few words, and the reason that they share."""
+    refs = dict.fromkeys(ref for ref, _ in group)
+    (ref, reason), *_ = group
+    reason = shown(reason.replace(ref.name, "*") if len(refs) > 1 else reason)
+    return f"{listed(refs)}{status}" + (f": {reason}" if reason else "")
+
+
+def _elapsed(seconds: float) -> timedelta:
+    return timedelta(seconds=round(seconds))

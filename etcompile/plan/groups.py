@@ -102,6 +102,11 @@ def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
     ]
 
 
+def family(ref: ObjectRef) -> tuple[str, str, str, str]:
+    """Return what the objects have in common whose names differ in their last number."""
+    return ref.group, ref.kind, ref.namespace, split(ref.name)[0]
+
+
 def listed(refs: Iterable[ObjectRef]) -> str:
     """Objects in few words, with how many they are: `Pod nlp/bert-worker-0 … 99 (100 Pods)`."""
     several = list(refs)
@@ -109,9 +114,9 @@ def listed(refs: Iterable[ObjectRef]) -> str:
         return str(several[0])
     groups: dict[tuple[str, ...], list[ObjectRef]] = {}
     for ref in several:
-        stem, number = split(ref.name)
-        alone = "" if number is None else stem
-        groups.setdefault((ref.group, ref.kind, ref.namespace, alone), []).append(ref)
+        *kind, stem = family(ref)
+        alone = "" if split(ref.name)[1] is None else stem
+        groups.setdefault((*kind, alone), []).append(ref)
     words: list[str] = []
     for group in groups.values():
         numbered = split(group[0].name)[1] is not None

@@ -18,11 +18,10 @@ those of the waits (`denied`).
 
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -320,10 +319,13 @@ def refusals(
     frees = any(step.action in DESTROYS and step.ref.kind in _WORKLOADS for step in plan.steps)
     quotas = dry_run and not frees
 
-    def tried(step: Step, *, posted: bool = False) -> Refusal | None:
+    def tried(step: Step, way: _Way) -> Refusal | None:
         if step.ref.namespace in coming or (step.ref.group, step.ref.kind) in kinds:
             return None  # the API server knows its namespace, or its kind, only later
         try:
+            if way == "delete":
+                writer.delete(step.ref, step.uid, dry_run=True)
+                return None
             body: Object = writer.body(step)
             spec = body.get("spec") or {}
             # No Pod of an account that is not there is admitted, in a dry run neither: one whose
@@ -331,97 +333,67 @@ def refusals(
             if _makes(step, "Pod") and (step.ref.namespace, spec.get(_ACCOUNT)) in accounts:
                 others = {key: value for key, value in spec.items() if key != _ACCOUNT}
                 body = {**body, "spec": others}
-            is_there = step.action == "replace" or step.ref in going
-            if is_there:
-                body = _under_another_name(body)
-            return _tried(cluster, step, writer, body, posted=posted or is_there, quotas=quotas)
+            if wants_key_pair(body):
+                body = with_placeholders(body)
+            if step.action == "replace" or step.ref in going:
+                cluster.create(_under_another_name(body), dry_run=True)
+            elif way == "post":
+                cluster.create(body, dry_run=True)
+            else:
+                pinned = {**body["metadata"], **({"uid": step.uid} if step.uid else {})}
+                cluster.server_side_apply({**body, "metadata": pinned}, dry_run=True)
         except RefusedError as error:
             return error.refusal
-
-    def tried_deletion(step: Step) -> Refusal | None:
-        try:
-            writer.delete(step.ref, step.uid, dry_run=True)
         except ClusterError as error:
-            return None if no_dry_run(error) else refusal(step.ref, error)
+            if no_dry_run(error):
+                return None
+            if way == "delete":
+                return refusal(step.ref, error)
+            if error.over_quota:
+                return full(step.ref, error) if quotas else None
+            if may_pass(error) or error.already_exists:
+                return None  # an object that is there meanwhile is judged at the write
+            if of_namespace(error):
+                where = step.ref.namespace or cluster.namespace
+                return refusal(structs.replace(step.ref, namespace=where), error)
+            if writer.may_take(error) or writer.shared(step, body, error) is not None:
+                return None
+            return refusal(step.ref, error)
         return None
 
-    chosen, others, deletions = _representatives(plan, proposal.accepted, cluster, every=dry_run)
+    trials = zip(*_trials(plan, proposal.accepted, cluster, every=dry_run), strict=True)
     with ThreadPoolExecutor(concurrency) as pool:
-        results = [
-            *pool.map(tried, chosen),
-            *pool.map(partial(tried, posted=True), others),
-            *pool.map(tried_deletion, deletions),
-        ]
-    problems = [refused for refused in results if refused]
+        problems = [*filter(None, pool.map(tried, *trials))]
     fatal = [refused for refused in problems if refused.fatal]
     return fatal[:1] or list(dict.fromkeys(problems))
 
 
-def _representatives(
-    plan: Plan, accepted: Collection[ObjectRef], cluster: Cluster, *, every: bool
-) -> tuple[list[Step], list[Step], list[Step]]:
-    """Return the writes to try, more creations like one of these, and the deletions to try.
+_Way = Literal["write", "post", "delete"]
+"""How a step is tried: by the request of the write, by a POST, or by its deletion."""
 
-    Args:
-        every: Try all, whatever policies the cluster has.
-    """
+
+def _trials(
+    plan: Plan, accepted: Collection[ObjectRef], cluster: Cluster, *, every: bool
+) -> Iterator[tuple[Step, _Way]]:
+    """Yield what to try: of replicas of a role those that admission may tell apart, or every."""
     policies = Policies(cluster)
-    chosen: list[Step] = []
-    others: list[Step] = []
-    creations: dict[object, list[Step]] = {}
-    deletions: dict[object, list[Step]] = {}
+    groups: dict[tuple[object, ...], list[Step]] = {}
     for step in plan.steps:
+        ref = step.ref
         if step.action == "create":
             labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
-            like = _likeness(step.ref, step.job, labels)
-            creations.setdefault(like, []).append(step)
+            groups.setdefault(("CREATE", _likeness(ref, step.job, labels)), []).append(step)
         elif step.action == "replace" or (
-            step.action in ("update", "adopt", "release") and step.ref not in accepted
+            step.action in ("update", "adopt", "release") and ref not in accepted
         ):
-            chosen.append(step)
+            yield step, "write"
         if step.action in DESTROYS:
-            kind = step.job, step.ref.api_version, step.ref.kind, step.ref.namespace
-            deletions.setdefault(kind, []).append(step)
-    for first, *more in creations.values():
-        chosen.append(first)
-        tests = policies.tests(first.ref, "CREATE") if more and not every else ()
-        if every or any(map(_DISTINGUISHES.search, tests)):
-            others += more
-        elif UNKNOWN in tests:
-            others.append(more[-1])  # the last of a role has the longest name
-    removed: list[Step] = []
-    for first, *more in deletions.values():
-        removed.append(first)
-        if more and (every or policies.tests(first.ref, "DELETE")):
-            removed += more
-    return chosen, others, removed
-
-
-def _tried(
-    cluster: Cluster, step: Step, writer: Writer, body: Object, *, posted: bool, quotas: bool
-) -> Refusal | None:
-    """What the API server has against a step, tried by POST or by the request of the write."""
-    if wants_key_pair(body):
-        body = with_placeholders(body)
-    metadata = body["metadata"]
-    try:
-        if posted:
-            cluster.create(body, dry_run=True)
-        else:
-            pinned = {"uid": step.uid} if step.uid else {}
-            cluster.server_side_apply({**body, "metadata": {**metadata, **pinned}}, dry_run=True)
-    except ClusterError as error:
-        if error.over_quota:
-            return full(step.ref, error) if quotas else None
-        if may_pass(error) or no_dry_run(error) or error.already_exists:
-            return None  # an object that is there meanwhile is judged at the write
-        if of_namespace(error):
-            where = step.ref.namespace or cluster.namespace
-            return refusal(structs.replace(step.ref, namespace=where), error)
-        if writer.may_take(error) or writer.shared(step, body, error) is not None:
-            return None
-        return refusal(step.ref, error)
-    return None
+            group = "DELETE", step.job, ref.api_version, ref.kind, ref.namespace
+            groups.setdefault(group, []).append(step)
+    for (operation, *_), (first, *more) in groups.items():
+        yield first, "write" if operation == "CREATE" else "delete"
+        for step in more if every or not more else policies.suspects(more, str(operation)):
+            yield step, "post" if operation == "CREATE" else "delete"
 
 
 def _makes(step: Step, kind: str) -> bool:
@@ -462,22 +434,25 @@ class Policies:
         self._cluster = cluster
         self._rules: Sequence[tuple[Mapping[str, Any], str]] | None = None
 
-    def tests(self, ref: ObjectRef, operation: str) -> set[str]:
-        """Return what is tested, as text, when an object of this kind is written."""
+    def suspects(self, steps: Sequence[Step], operation: str) -> Sequence[Step]:
+        """Return those of steps of one kind that may be refused though one like them is not."""
         if self._rules is None:
             with ThreadPoolExecutor(len(_POLICIES)) as pool:
                 self._rules = [*chain.from_iterable(pool.map(self._read, _POLICIES))]
-        resource = self._cluster.resource(ref.api_version, ref.kind).plural
+        ref = steps[0].ref
         about = (
             ("apiGroups", {"*", ref.group}),
-            ("resources", {"*", "*/*", resource}),
+            ("resources", {"*", "*/*", self._cluster.resource(ref.api_version, ref.kind).plural}),
             ("operations", {"*", operation}),
         )
-        return {
+        tests = [
             test
             for rule, test in self._rules
             if all(rule.get(key) is None or not known.isdisjoint(rule[key]) for key, known in about)
-        }
+        ]
+        if any(map(_DISTINGUISHES.search, tests)) or (tests and operation == "DELETE"):
+            return steps
+        return steps[-1:] if UNKNOWN in tests else ()  # the last of a role has the longest name
 
     def _read(self, kind: str) -> list[tuple[Mapping[str, Any], str]]:
         try:

@@ -40,6 +40,6 @@ def test_the_script_draws_them_again(tmp_path: Path, browser, require) -> None:
     name = "photographed.json"
     assert (tmp_path / name).read_text() == (PICTURES / name).read_text(), "draw them again"
     # What etcompile draws by itself does not.
-    for name in ("overview", "status"):
+    for name in ("overview", "status", "diff", "apply", "failed"):
         for file in (f"{name}-light.svg", f"{name}-dark.svg"):
             assert (tmp_path / file).read_text() == (PICTURES / file).read_text(), file

@@ -1,0 +1,70 @@
+"""What a person sees of a rollout on a real API server, and of a job that has not started."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+from apply.kubelet import unschedulable, waiting
+
+
+def test_apply_of_many_objects_is_a_line_for_each_kind(run, job, kubelet):
+    job(replicas=40)
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if "(40 Pods)  created" in line], done.stdout
+    assert [line for line in lines if "(40 Pods)  ready" in line], done.stdout
+    assert len(lines) < 15, done.stdout
+
+
+def test_failing_requests_are_one_line_with_a_count(run, job, kubelet, proxy, through):
+    job(replicas=20)
+    proxy.add("status", method="PATCH", path=r"/pods/(?!.*dryRun)", times=12, status=500)
+    done = run("apply", "jobs", KUBECONFIG=str(through))
+    assert done.returncode == 0, done.stderr
+    repeated = [line for line in done.stdout.splitlines() if "trying again in" in line]
+    assert len(repeated) <= 3, done.stdout
+    assert any(re.match(r"500 \w+: \d+ requests are sent again", line) for line in repeated)
+
+
+def test_terminal_shows_what_apply_waits_for_in_one_line_that_changes(
+    job, kubelet, kubeconfig, tmp_path
+):
+    job(replicas=3)
+    kubelet.let("mnist-worker-1", unschedulable("0/3 nodes are available"))
+    ours, theirs = pty.openpty()
+    words = ("apply", "jobs", "--timeout", "5s")
+    command = [sys.executable, "-m", "etcompile", *words]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm", "COLUMNS": "200"}
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=theirs, stderr=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+    assert process.wait(60) == 3
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
+    live = re.findall(r"done, waiting [\d:]+ for Pod \S+ ?\S*: [^\r]*", text)
+    assert any("mnist-worker-1: cannot be scheduled: 0/3 nodes" in line for line in live), text
+    assert text.count("cannot be scheduled") - len(live) == 2, (
+        text
+    )  # once above it, once at the end
+    assert shown.rstrip().endswith(b"0/3 nodes are available")  # nothing is left of that line
+
+
+def test_logs_say_why_no_container_has_started(run, job, kubelet):
+    job(replicas=2)
+    kubelet.let("*", unschedulable("0/3 nodes are available"))
+    kubelet.let("mnist-launcher", waiting("ContainerCreating"))
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    done = run("logs", "mnist")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for name in ("mnist-launcher", "mnist-worker-0", "mnist-worker-1"):
+        assert re.search(rf"^not started yet: .*{name}.*: Pending: ", done.stderr, re.MULTILINE)
