@@ -143,27 +143,27 @@ def dry_runs(control_plane, namespace):
 ONE_EACH = ["patch mnist-launcher", "patch mnist-worker-0"]
 
 
-def test_without_policies_one_pod_of_a_role_is_tried(run, job, kubelet, dry_runs):
+def test_without_policies_one_pod_of_a_role_is_tried(run, job, kubelet, kubeconfig, dry_runs):
     job(replicas=8)
-    done = run("apply", "jobs", "--wait", "none")
+    done = run("apply", "jobs", "--wait", "none", KUBECONFIG=str(kubeconfig))
     assert done.returncode == 0, done.stderr
     assert sorted(dry_runs()) == ONE_EACH
 
 
 def test_policy_that_reads_no_name_needs_one_dry_run_of_a_role(
-    run, job, kubelet, control_plane, namespace, dry_runs
+    run, job, kubelet, kubeconfig, control_plane, namespace, dry_runs
 ):
     latest = "object.spec.containers.all(c, !c.image.endsWith(':latest'))"
     remove = deny(control_plane, namespace, latest, "pin the image")
     job(replicas=8)
-    done = run("apply", "jobs", "--wait", "none")
+    done = run("apply", "jobs", "--wait", "none", KUBECONFIG=str(kubeconfig))
     remove()
     assert done.returncode == 0, done.stderr
     assert sorted(dry_runs()) == ONE_EACH
 
 
 def test_first_and_last_pod_are_tried_if_a_webhook_sees_pods(
-    run, job, kubelet, control_plane, namespace, dry_runs
+    run, job, kubelet, kubeconfig, control_plane, namespace, dry_runs
 ):
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
@@ -177,7 +177,7 @@ def test_first_and_last_pod_are_tried_if_a_webhook_sees_pods(
     }
     control_plane.ask("POST", path, {"metadata": {"name": namespace}, "webhooks": [webhook]})
     job(replicas=8)
-    done = run("apply", "jobs", "--wait", "none")
+    done = run("apply", "jobs", "--wait", "none", KUBECONFIG=str(kubeconfig))
     control_plane.ask("DELETE", f"{path}/{namespace}")
     assert done.returncode == 0, done.stderr
     assert sorted(dry_runs()) == ["create pods", *ONE_EACH]
