@@ -16,7 +16,6 @@ from specs import (
     by_name,
     compiled,
     kubeflow_job,
-    mpi_job,
     replicas,
     scale_in,
     scale_out,

@@ -90,7 +90,7 @@ def with_follower(
     if role.pod_name(declared) in view.pods or not (view.git_managed or is_new):
         # None that a replica ever had, or that Git may yet give: scaling gives numbers up to the
         # most that the role may have. A plan that moves a replica may give a higher one all the
-        # same: its former Pod goes then (`deletions.duplicates`).
+        # same: its former Pod goes then (`decide.duplicates`).
         numbers = [pod.index for pod in view.pods.values() if pod.role == role.name and pod.index]
         numbers += [member.index for member in role.members if member.index]
         least = (role.bounds.maximum if role.bounds else None) or len(role.members)
