@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 
 from etcompile.backend.job_config import ends_with_run
 from etcompile.backend.job_objects import waits
-from etcompile.k8s.bookkeeping import is_copied
+from etcompile.k8s.bookkeeping import ANNOTATIONS_LIMIT, copied_annotations
 from etcompile.k8s.objects import Object, wave
 from etcompile.model import Job, Profile
 
@@ -150,7 +150,7 @@ def _argocd(value: Object, wave: int, situation: Situation) -> dict[str, str]:
 
 def _must_not_be_copied(value: Object) -> bool:
     """Whether an object is too large for the copy of it that a tool would keep in an annotation."""
-    return value["kind"] not in _SMALL and not is_copied(value)
+    return value["kind"] not in _SMALL and copied_annotations(value) > ANNOTATIONS_LIMIT
 
 
 def _flux(value: Object, _wave: int, situation: Situation) -> dict[str, str]:

@@ -11,8 +11,9 @@ The parameters of a command are the fields of a frozen struct:
 
 What the type of a field says is not repeated: a `bool` is a flag, a tuple is an option that may be
 repeated, a `Literal` is a choice, and what is not `| None` and has no default is required. A
-`setting` may stand in `etcompile.toml` too, and is checked there as on the command line. A field
-that is a struct is a group of options that several commands take.
+`setting` may stand in `etcompile.toml` too, and is checked there as on the command line; its help
+is the description in `schemas/configuration.json`. A field that is a struct is a group of options
+that several commands take.
 """
 
 import functools
@@ -22,10 +23,11 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
 from click.core import ParameterSource
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import FieldInfo, fields
 
 from etcompile._version import IS_RELEASE, __version__
+from etcompile.data import folder
 
 _SECTIONS = {
     "Input": "--namespace --overlay --runtimes --set --beside --allow-empty --job",
@@ -307,10 +309,21 @@ def _parameter(field: FieldInfo, declaration: Declaration) -> click.Parameter:
     words = declaration.words
     if not any(word.startswith("--") for word in words):
         words = (*words, f"--{field.name.replace('_', '-')}")
+    if issubclass(declaration.cls, Setting):
+        key = max(words, key=len).removeprefix("--")
+        attributes.setdefault("help", _setting_schemas()[key]["description"])
     default = attributes.get("default")
     attributes["required"] = "default" not in attributes
     attributes["show_default"] = default not in (None, "", (), False)
     return declaration.cls([*words, field.name], **attributes)
+
+
+@functools.cache
+def _setting_schemas() -> Mapping[str, Any]:
+    """The schema of each setting, which editors read, too."""
+    schema = json.decode((folder("schemas") / "configuration.json").read_bytes())
+    properties: Mapping[str, Any] = schema["$defs"]["settings"]["properties"]
+    return properties
 
 
 def _type_attributes(kind: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from etcompile.cli import completion
 from etcompile.cli.command_line import Paths, argument, converted, option, setting
 from etcompile.diagnostics.output import Format
 from etcompile.k8s.names import is_label
-from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
+from etcompile.model import GANGS, PROFILES, Profile, SecretMode, Settings
 from etcompile.model.settings import Services, secret_mode
 
 if TYPE_CHECKING:
@@ -110,19 +110,12 @@ def _patterns(values: tuple[str, ...]) -> tuple[str, ...]:
 PATHS = argument("PATH...", cls=Paths, type=click.Path())
 OPTIONAL_PATHS = argument("[PATH...]", cls=Paths, required=False, type=click.Path())
 JOB = argument("JOB")
-IGNORE = setting(
-    metavar="CODE",
-    callback=converted(_codes),
-    shell_complete=completion.codes,
-    help="Do not report this warning, such as ET2040, or several, separated by commas. May be"
-    " repeated. In a file, write # etcompile: ignore[ET2040] on the line.",
-)
+IGNORE = setting(metavar="CODE", callback=converted(_codes), shell_complete=completion.codes)
 KUBERNETES_VERSION = setting(
     default=_DEFAULTS.kubernetes_version,
     metavar="V",
     hidden=True,
     callback=converted(_minor_version),
-    help="Kubernetes version of the cluster.",
 )
 LIVE_NAMESPACE = option("-n", metavar="NS", help="Namespace.  [default: that of the context]")
 SET_NAME = option(
@@ -139,20 +132,10 @@ class ReportOptions(Struct, frozen=True, kw_only=True):
     `ignore` and `strict` are options of the commands that have warnings to report.
     """
 
-    form: Format = setting(
-        "--output-format",
-        default="text",
-        per_call=True,
-        help="Format of errors and warnings: for people, for scripts, for code scanners, for the"
-        " log of a GitHub workflow, or for reviewdog. check writes all formats but text to standard"
-        " output. Everything else goes to standard error.",
-    )
+    form: Format = setting("--output-format", default="text", per_call=True)
     ignore: tuple[str, ...] = ()
-    color: Literal["auto", "always", "never"] = setting(
-        default="auto",
-        help="Colour the output. auto colours on a terminal, unless NO_COLOR is set.",
-    )
-    quiet: bool = setting("-q", per_call=True, help="Report errors only.")
+    color: Literal["auto", "always", "never"] = setting(default="auto")
+    quiet: bool = setting("-q", per_call=True)
     strict: bool = False
 
 
@@ -160,124 +143,54 @@ class SettingOptions(ReportOptions, frozen=True, kw_only=True):
     """How to compile."""
 
     namespace: str | None = setting(
-        "-n",
-        metavar="NS",
-        per_call=True,
-        callback=converted(namespace_name),
-        help="Namespace of the jobs that do not name one.",
+        "-n", metavar="NS", per_call=True, callback=converted(namespace_name)
     )
     overlays: tuple[str, ...] = setting(
-        "--overlay",
-        metavar="FILE",
-        is_file=True,
-        per_call=True,
-        shell_complete=completion.overlays,
-        help="Apply an overlay: a file, or dev, prod, resilient or spot. May be repeated; applied"
-        " in that order.",
+        "--overlay", metavar="FILE", is_file=True, per_call=True, shell_complete=completion.overlays
     )
-    runtimes: tuple[str, ...] = setting(
-        metavar="PATH",
-        is_file=True,
-        type=click.Path(),
-        help="File or folder of TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may"
-        " name. May be repeated. Runtimes among the inputs override them, and they override"
-        " those that Trainer ships.",
-    )
+    runtimes: tuple[str, ...] = setting(metavar="PATH", is_file=True, type=click.Path())
     kubernetes_version: str = KUBERNETES_VERSION
     secret: SecretMode = setting(
-        default=str(_DEFAULTS.secret),
-        metavar="MODE",
-        callback=converted(secret_mode),
-        help="Where the ssh key pair comes from: runtime (apply or the watcher creates a Secret in"
-        " the cluster), existing:NAME (a Secret that you created), external[:STORE/PATH] (External"
-        " Secrets), csi:NAME (mounted from a vault), or encrypted in the output:"
-        " sealed:[SCOPE:]CERT.pem (Sealed Secrets), sops:age1... (SOPS).",
+        default=str(_DEFAULTS.secret), metavar="MODE", callback=converted(secret_mode)
     )
-    services: Services = setting(
-        default=_DEFAULTS.services,
-        hidden=True,
-        help="Create one headless Service per worker, or one per job.",
-    )
+    services: Services = setting(default=_DEFAULTS.services, hidden=True)
     templates: Path | None = setting(
         metavar="DIR",
         hidden=True,
         is_file=True,
         danger="a template is a program",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Folder of templates that replace the built-in ones of the same name.",
     )
-    init_image: str | None = setting(
-        metavar="IMAGE",
-        hidden=True,
-        callback=_text("init_image"),
-        help="Image of init containers.  [default: the image of the job]",
-    )
+    init_image: str | None = setting(metavar="IMAGE", hidden=True, callback=_text("init_image"))
     kubectl_image: str | None = setting(
         default=_DEFAULTS.kubectl_image,
         metavar="IMAGE",
         hidden=True,
         callback=_text("kubectl_image"),
-        help="Image that provides kubectl to a launcher that starts its workers with kubectl exec."
-        " '' if the image of the launcher has kubectl.",
     )
     cluster_domain: str = setting(
         default=_DEFAULTS.cluster_domain,
         metavar="DOMAIN",
         hidden=True,
         callback=_text("cluster_domain", lambda domain: domain.strip(".")),
-        help="DNS domain of the cluster.",
     )
-    profiles: tuple[Profile, ...] = setting(
-        "--profile",
-        callback=converted(_profiles),
-        help="Add the annotations that a GitOps tool needs. May be repeated.  [default: plain]",
-    )
-    gang: str = setting(
-        default=_DEFAULTS.gang,
-        type=click.Choice(GANGS),
-        help="Gang scheduler of the cluster, which starts all Pods of a job or none of them.",
-    )
+    profiles: tuple[Profile, ...] = setting("--profile", callback=converted(_profiles))
+    gang: str = setting(default=_DEFAULTS.gang, type=click.Choice(GANGS))
     gang_scheduler: str | None = setting(
-        metavar="NAME",
-        hidden=True,
-        callback=_text("gang_scheduler"),
-        help="schedulerName of the gang scheduler.  [default: the one of its installation guide]",
+        metavar="NAME", hidden=True, callback=_text("gang_scheduler")
     )
-    run: str | None = setting(
-        metavar="ID|auto",
-        callback=_text("run"),
-        help="ID of the run, for jobs without the annotation etcompile.dev/run. Their Pods are"
-        " named JOB-ID-worker-0. auto derives the ID from the spec.",
-    )
-    allow_plain_secrets: bool = setting(
-        hidden=True,
-        danger="it lets Secrets pass",
-        help="Accept Secrets with plain data among the inputs.",
-    )
-    allow_empty: bool = setting(
-        help="Accept inputs that contain no object, as after the last job was removed."
-    )
-    ignore_managed_by: bool = setting(
-        hidden=True, help="Also compile jobs whose managedBy names another controller."
-    )
-    skip_managed_by: bool = setting(
-        hidden=True, help="Leave out jobs that managedBy gives to MultiKueue, each with a warning."
-    )
+    run: str | None = setting(metavar="ID|auto", callback=_text("run"))
+    allow_plain_secrets: bool = setting(hidden=True, danger="it lets Secrets pass")
+    allow_empty: bool = setting()
+    ignore_managed_by: bool = setting(hidden=True)
+    skip_managed_by: bool = setting(hidden=True)
     dlrover_version: str | None = setting(
-        metavar="VERSION",
-        hidden=True,
-        callback=converted(_dlrover_version),
-        help="Version of DLRover in the images of ElasticJobs."
-        "  [default: the tag of the image, else {}.{}]".format(*DLROVER_NEWEST),
+        metavar="VERSION", hidden=True, callback=converted(_dlrover_version)
     )
     exclude: tuple[str, ...] = setting(
-        metavar="PATTERN",
-        hidden=True,
-        callback=converted(_patterns),
-        help="Files of folders that are not read, as in .gitignore, seen from the folder of the"
-        " configuration file.",
+        metavar="PATTERN", hidden=True, callback=converted(_patterns)
     )
-    strict: bool = setting(help="Treat warnings as errors.")
+    strict: bool = setting()
     ignore: tuple[str, ...] = IGNORE
     environment: str | None = option(
         metavar="NAME", help="Environment in the configuration file whose settings apply."
@@ -301,41 +214,25 @@ class CompileOptions(SettingOptions, frozen=True, kw_only=True):
 class LayoutOptions(Struct, frozen=True, kw_only=True):
     """What the output folder of `render` looks like."""
 
-    split: bool = setting(per_call=True, help="With -d: write one file per object.")
-    layout: Literal["jobs", "staged"] = setting(
-        default="jobs",
-        per_call=True,
-        help="With -d: one folder per job, or staged: separate folders prereqs/ and pods/ for"
-        " Flux.",
-    )
+    split: bool = setting(per_call=True)
+    layout: Literal["jobs", "staged"] = setting(default="jobs", per_call=True)
 
 
 class CapacityOptions(Struct, frozen=True, kw_only=True):
     """Which cluster the jobs must fit, and what its resources cost."""
 
     capacity: str | None = setting(
-        metavar="FILE|cluster[:CONTEXT]",
-        is_file=True,
-        type=click.Path(),
-        help="Also report whether each job fits a cluster: the one of which etcompile capacity"
-        " snapshot wrote FILE, or the one of the context in the kubeconfig.",
+        metavar="FILE|cluster[:CONTEXT]", is_file=True, type=click.Path()
     )
     prices: tuple[str, ...] = setting(
-        "--price",
-        metavar="RESOURCE=PRICE",
-        hidden=True,
-        callback=converted(_prices),
-        help="Price of a unit of a resource in an hour, such as nvidia.com/gpu=2.50.",
+        "--price", metavar="RESOURCE=PRICE", hidden=True, callback=converted(_prices)
     )
 
 
 class RepositoryOptions(Struct, frozen=True, kw_only=True):
     """What is a setting of the file and an option of no command."""
 
-    repository_name: str | None = setting(
-        hidden=True,
-        help="What clusters know the repository's jobs by. Without it, the Git remote origin.",
-    )
+    repository_name: str | None = setting(hidden=True)
 
 
 class Connection(Struct, frozen=True, kw_only=True):
@@ -371,9 +268,7 @@ class ClusterOptions(Connection, frozen=True, kw_only=True):
         default="text",
         help="Progress as text for people, or as one JSON event per line for programs.",
     )
-    concurrency: int = setting(
-        default=32, metavar="N", type=click.IntRange(1, 256), help="Number of parallel writes."
-    )
+    concurrency: int = setting(default=32, metavar="N", type=click.IntRange(1, 256))
 
 
 class RightsOptions(Struct, frozen=True, kw_only=True):
@@ -391,11 +286,7 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
         metavar="MANAGER", help="Change fields that this field manager owns. May be repeated."
     )
     ignore_differences: str | None = setting(
-        metavar="FILE",
-        is_file=True,
-        type=click.Path(exists=True, dir_okay=False),
-        help="Leave fields as they are that FILE names: ignoreDifferences as Argo CD has it, in a"
-        " document of its own or in an Application.",
+        metavar="FILE", is_file=True, type=click.Path(exists=True, dir_okay=False)
     )
     targets: tuple[str, ...] = option(
         "--target",

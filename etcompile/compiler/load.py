@@ -137,7 +137,11 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
     parts = [Loaded(tuple(v for v in inputs if isinstance(v, Document)), ())]
     if paths := [v for v in inputs if not isinstance(v, Mapping | Document)]:
         limits, output = options.limits, options.output
-        parts.append(load_files(paths, stdin=stdin, limits=limits, output=output, is_job=_is_job))
+
+        def is_job(document: Document) -> bool:
+            return frontends.is_known(document.kind or "") and not document.is_rendered
+
+        parts.append(load_files(paths, stdin=stdin, limits=limits, output=output, is_job=is_job))
     parts.append(from_values(v for v in inputs if isinstance(v, Mapping)))
     return Loaded(
         tuple(
@@ -149,10 +153,6 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
         tuple(dict.fromkeys(comment for part in parts for comment in part.comments)),
         tuple(folder for part in parts for folder in part.outputs),
     )
-
-
-def _is_job(document: Document) -> bool:
-    return frontends.is_known(document.kind or "") and not document.is_rendered
 
 
 def environment_of(options: Options) -> Environment:

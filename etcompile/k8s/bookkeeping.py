@@ -56,11 +56,6 @@ def copied_annotations(value: Mapping[str, Any]) -> int:
     return size + len(LAST_APPLIED) + stored_size(annotations)
 
 
-def is_copied(value: Mapping[str, Any]) -> bool:
-    """Whether an object can be applied by tools that keep a copy of it in an annotation."""
-    return copied_annotations(value) <= ANNOTATIONS_LIMIT
-
-
 def stored_size(value: object) -> int:
     """The least bytes that the API server needs to store a JSON value: its texts alone."""
     if isinstance(value, str):

@@ -67,23 +67,15 @@ def keys(
     Returns:
         The names of the fields; none if the list is one value.
     """
-    for fields in owned:
-        if names := merge_keys(fields):
-            return names
+    for name in (name for fields in owned for name in fields or ()):
+        if name.startswith("k:"):
+            return tuple(owned_key(name))
     if not items or not isinstance(items[0], Mapping):
         return ()
     if path[-1] == "ports" and "containerPort" not in items[0]:
         return _OF_SERVICES if path == ("spec", "ports") else ()
     names = POD_LISTS.get(path[-1], ())
     return names if path[0] in ("spec", "template", "imagePullSecrets") else ()
-
-
-def merge_keys(fields: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The fields that identify the items of a list; none if what is owned does not say."""
-    for name in fields or ():
-        if name.startswith("k:"):
-            return tuple(owned_key(name))
-    return ()
 
 
 @functools.lru_cache(maxsize=4096)

@@ -23,11 +23,6 @@ def is_run(text: str) -> bool:
     return is_label(text) and len(text) <= LONGEST_RUN
 
 
-def is_service_name(text: str) -> bool:
-    """Whether a text is a DNS label that begins with a letter, as names of Services are."""
-    return is_label(text) and text[:1].isalpha()
-
-
 def is_subdomain(text: str) -> bool:
     """Whether a text is a DNS subdomain: `a.example.com`."""
     return len(text) <= 253 and re.fullmatch(_SUBDOMAIN, text) is not None

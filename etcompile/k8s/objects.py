@@ -235,8 +235,3 @@ def condition(status: Object, wanted: str) -> Mapping[str, Any]:
 def is_true(status: Object, wanted: str) -> bool:
     """Whether the condition of a type is true."""
     return condition(status, wanted).get("status") == "True"
-
-
-def is_false(status: Object, wanted: str) -> bool:
-    """Whether the condition of a type is false: neither true, nor unknown, nor missing."""
-    return condition(status, wanted).get("status") == "False"

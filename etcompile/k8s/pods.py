@@ -7,7 +7,7 @@ different readers; what is ready, has ended or was disrupted is the same for all
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.k8s.objects import Object, condition, is_false, is_going, is_true, seconds, status_of
+from etcompile.k8s.objects import Object, condition, is_going, is_true, seconds, status_of
 
 ENDED = frozenset({"Succeeded", "Failed"})
 """The phases that a Pod does not leave: none of its containers runs or will run again."""
@@ -117,8 +117,8 @@ def unreachable_since(pod: Object) -> float:
 
 def unscheduled(pod: Object) -> Mapping[str, Any] | None:
     """The condition in which the scheduler says why no node takes the Pod; None if it does not."""
-    status = status_of(pod)
-    return condition(status, "PodScheduled") if is_false(status, "PodScheduled") else None
+    scheduled = condition(status_of(pod), "PodScheduled")
+    return scheduled if scheduled.get("status") == "False" else None
 
 
 # Who ends a Pod --------------------------------------------------------------------------------

@@ -254,7 +254,7 @@ def _tokens(script: str) -> tuple[_Token, ...] | None:
     lexer = _Lexer(script)
     tokens: list[_Token] = []
     try:
-        while lexer.has_more:
+        while lexer.at < len(script):
             lexer.token(tokens)
     except EOFError:
         return None
@@ -266,65 +266,60 @@ class _Lexer:
 
     def __init__(self, script: str) -> None:
         self._text = script
-        self._at = 0
+        self.at = 0
         self._here_documents: list[str] = []
-
-    @property
-    def has_more(self) -> bool:
-        """Whether anything is left to read."""
-        return self._at < len(self._text)
 
     def token(self, tokens: list[_Token]) -> None:
         """Read on, and add the next token unless it is a redirection or a comment."""
-        text, at = self._text, self._at
+        text, at = self._text, self.at
         if text.startswith("\\\n", at):
-            self._at += 2
+            self.at += 2
         elif text[at] in " \t\r":
-            self._at += 1
+            self.at += 1
         elif text[at] == "#":
             end = text.find("\n", at)
-            self._at = len(text) if end < 0 else end
+            self.at = len(text) if end < 0 else end
         elif text[at] in "<>&" and (redirect := self._redirect()):
-            self._at += len(redirect)
+            self.at += len(redirect)
             self._target(redirect)
         elif text[at] in ";&|()\n" and (operator := self._starts(_OPERATORS)):
-            self._at += len(operator)
+            self.at += len(operator)
             if operator == "\n":
                 self._skip_here_documents()
             tokens.append(_Token(operator, is_word=False))
         else:
             tokens.append(self._word())
             # In `2> file` the number is the redirection's.
-            after = text[self._at : self._at + 1]
+            after = text[self.at : self.at + 1]
             if after in ("<", ">") and tokens[-1].text.isdecimal() and not tokens[-1].quoted:
                 tokens.pop()
 
     def _starts(self, texts: Sequence[str]) -> str | None:
-        return next((text for text in texts if self._text.startswith(text, self._at)), None)
+        return next((text for text in texts if self._text.startswith(text, self.at)), None)
 
     def _redirect(self) -> str | None:
-        if self._text.startswith(("&>>", "&>"), self._at):
-            return "&>>" if self._text.startswith("&>>", self._at) else "&>"
-        if self._text.startswith(("<(", ">("), self._at):
+        if self._text.startswith(("&>>", "&>"), self.at):
+            return "&>>" if self._text.startswith("&>>", self.at) else "&>"
+        if self._text.startswith(("<(", ">("), self.at):
             return None
         return self._starts(_REDIRECTS)
 
     def _target(self, redirect: str) -> None:
         """Reads what a redirection is about, and remembers a here-document's last line."""
-        while self._text[self._at : self._at + 1] in (" ", "\t"):
-            self._at += 1
-        if self._at < len(self._text) and not self._starts(_OPERATORS):
+        while self._text[self.at : self.at + 1] in (" ", "\t"):
+            self.at += 1
+        if self.at < len(self._text) and not self._starts(_OPERATORS):
             word = self._word()
             if redirect in ("<<", "<<-"):
                 self._here_documents.append(word.text)
 
     def _skip_here_documents(self) -> None:
         for delimiter in self._here_documents:
-            while self._at < len(self._text):
-                end = self._text.find("\n", self._at)
+            while self.at < len(self._text):
+                end = self._text.find("\n", self.at)
                 end = len(self._text) if end < 0 else end
-                line = self._text[self._at : end].strip()
-                self._at = end + 1
+                line = self._text[self.at : end].strip()
+                self.at = end + 1
                 if line == delimiter:
                     break
         self._here_documents = []
@@ -333,91 +328,91 @@ class _Lexer:
         parts: list[str] = []
         literal, quoted = True, False
         text = self._text
-        while self._at < len(text):
-            char = text[self._at]
-            if ordinary := _ORDINARY.match(text, self._at):
+        while self.at < len(text):
+            char = text[self.at]
+            if ordinary := _ORDINARY.match(text, self.at):
                 part, known = ordinary[0], True
-                self._at = ordinary.end()
+                self.at = ordinary.end()
             elif char in "'\"":
                 quoted = True
                 part, known = self._single() if char == "'" else self._double()
             elif char == "\\":
-                part, known = text[self._at + 1 : self._at + 2], True
+                part, known = text[self.at + 1 : self.at + 2], True
                 part = "" if part == "\n" else part
-                self._at += 2
-            elif char in "$`" or text.startswith(("<(", ">("), self._at):
+                self.at += 2
+            elif char in "$`" or text.startswith(("<(", ">("), self.at):
                 part, known = self._expansion(), False
             elif char in " \t\r\n;&|()<>":
                 break
             else:
                 part, known = char, char not in "*?" and not (char == "{" and bool(parts))
-                self._at += 1
+                self.at += 1
             parts.append(part)
             literal = literal and known
         return _Token("".join(parts), is_word=True, literal=literal, quoted=quoted)
 
     def _single(self) -> tuple[str, bool]:
-        start = self._at + 1
-        self._at = self._closing("'", start) + 1
-        return self._text[start : self._at - 1], True
+        start = self.at + 1
+        self.at = self._closing("'", start) + 1
+        return self._text[start : self.at - 1], True
 
     def _double(self) -> tuple[str, bool]:
         parts: list[str] = []
         known = True
-        self._at += 1
+        self.at += 1
         while (char := self._char()) != '"':
-            if char == "\\" and self._text[self._at + 1 : self._at + 2] in ("$", "`", '"', "\\"):
-                parts.append(self._text[self._at + 1])
-                self._at += 2
-            elif self._text.startswith("\\\n", self._at):
-                self._at += 2
+            if char == "\\" and self._text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\"):
+                parts.append(self._text[self.at + 1])
+                self.at += 2
+            elif self._text.startswith("\\\n", self.at):
+                self.at += 2
             elif char in "$`":
                 parts.append(self._expansion())
                 known = known and parts[-1] == "$"
             else:
                 parts.append(char)
-                self._at += 1
-        self._at += 1
+                self.at += 1
+        self.at += 1
         return "".join(parts), known
 
     def _expansion(self) -> str:
         """The text of `$NAME`, `${...}`, `$(...)` or backquotes."""
-        start, text = self._at, self._text
+        start, text = self.at, self._text
         after = text[start + 1 : start + 2]
         if text[start] == "`":
-            self._at = self._closing("`", start + 1) + 1
+            self.at = self._closing("`", start + 1) + 1
         elif after in ("(", "{") or text[start] in "<>":
-            self._at += 1
+            self.at += 1
             self._balanced(after, {"(": ")", "{": "}"}[after])
         elif after == "'":
-            self._at += 1
+            self.at += 1
             self._single()
         else:
-            self._at += 1
-            while self._at < len(text) and (text[self._at].isalnum() or text[self._at] == "_"):
-                self._at += 1
-            if self._at == start + 1 and after and after in "@*#?-$!":
-                self._at += 1
-        return text[start : self._at]
+            self.at += 1
+            while self.at < len(text) and (text[self.at].isalnum() or text[self.at] == "_"):
+                self.at += 1
+            if self.at == start + 1 and after and after in "@*#?-$!":
+                self.at += 1
+        return text[start : self.at]
 
     def _balanced(self, opening: str, closing: str) -> None:
         depth = 0
         while True:
             char = self._char()
-            self._at += 1
+            self.at += 1
             if char == "\\":
-                self._at += 1
+                self.at += 1
             elif char == "'":
-                self._at = self._closing("'", self._at) + 1
+                self.at = self._closing("'", self.at) + 1
             elif char in (opening, closing):
                 depth += 1 if char == opening else -1
                 if depth == 0:
                     return
 
     def _char(self) -> str:
-        if self._at >= len(self._text):
+        if self.at >= len(self._text):
             raise EOFError
-        return self._text[self._at]
+        return self._text[self.at]
 
     def _closing(self, mark: str, start: int) -> int:
         end = self._text.find(mark, start)

@@ -20,7 +20,7 @@ from yaml.events import AliasEvent, CollectionStartEvent, MappingStartEvent, Nod
 
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.load.source_text import Text
-from etcompile.load.yaml_events import is_merge_key, mapping_key, merged_in, span, yaml_events
+from etcompile.load.yaml_events import mapping_key, merged_in, span, yaml_events
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
@@ -128,7 +128,7 @@ def _place(event: Any, events: Iterator[Any], anchors: dict[str, tuple[Place, An
         value = _place(next(events), events, anchors)
         if place.block and not place.entries:
             place.end = max(place.end, at.end)
-        if is_merge_key(event):
+        if isinstance(event, ScalarEvent) and event.value == "<<" and event.implicit[0]:
             listed = [entry[2] for key, entry in value.entries.items() if isinstance(key, int)]
             merges.append((len(place.entries), [base.entries for base in listed or [value]]))
         else:

@@ -6,7 +6,7 @@ Neither pays for the other, and both see the same text.
 from collections.abc import Iterator
 from typing import Any
 
-from yaml.events import Event, ScalarEvent
+from yaml.events import Event
 
 from etcompile.load.scalars import key_text, plain_key, tagged
 
@@ -40,11 +40,6 @@ def mapping_key(event: Any) -> str:
         return key_text(tagged(event.tag, event.value))
     value: str = event.value
     return plain_key(value) if event.implicit[0] else value
-
-
-def is_merge_key(event: Any) -> bool:
-    """Whether the event, in the place of a key, is the merge key `<<`, not the text "<<"."""
-    return isinstance(event, ScalarEvent) and event.value == "<<" and event.implicit[0]
 
 
 def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, Any]]]]) -> Any:

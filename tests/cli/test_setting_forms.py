@@ -69,6 +69,7 @@ def test_secret_mode_of_a_program_is_held_against_its_form() -> None:
 
 @example("localhost:5000/a/b_c:1.2@sha256:" + "a" * 64)
 @example("Upper/x")
+@example("a:\u0660")
 @given(
     st.text("aZ0.:/@_-[]", max_size=14)
     | st.from_regex(r"([a-zA]{1,3}|a\.b|\[::\])(:\d{1,3})?(/[a-z._-]{1,4}){0,2}(:[a-z.-]{0,3})?")

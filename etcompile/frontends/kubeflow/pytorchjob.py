@@ -3,7 +3,7 @@
 reference/training-operator-pytorchjob.md.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import structs
@@ -172,15 +172,11 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
         main = replica.template.main_container
         words = " ".join(command_words(main))
         runs = "torchrun" in words or "torch.distributed.run" in words
-        if runs and "nproc" not in words and not _has_devices(main):
+        claims = main.get("resources", {}).get("claims")
+        if runs and "nproc" not in words and not (claims or devices(main, counted=True)):
             place = replica.origin.locate(key=True)
             yield diagnose(codes.PROCESS_PER_PROCESSOR, place, where=replica.type)
             return
-
-
-def _has_devices(container: Mapping[str, Any]) -> bool:
-    """Whether torchrun counts devices, of resources or of claims."""
-    return bool(devices(container, counted=True) or container.get("resources", {}).get("claims"))
 
 
 def _no_rendezvous(spec: Spec) -> Iterator[Diagnostic]:

@@ -154,7 +154,7 @@ def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
         for place, value in enumerate(values):
             if place not in places and any(_who(holder) in owners for holder in _owners(value)):
                 places.add(place)
-                owners.add((value["kind"], _name(value)))
+                owners.add((value["kind"], str(value["metadata"].get("name") or "")))
                 has_grown = True
     for place in sorted(places):
         yield values[place]
@@ -167,7 +167,3 @@ def _who(reference: Mapping[str, Any]) -> tuple[str, str]:
 def _owners(value: Object) -> Sequence[Mapping[str, Any]]:
     owners: Sequence[Mapping[str, Any]] = value["metadata"].get("ownerReferences") or ()
     return owners
-
-
-def _name(value: Object) -> str:
-    return str(value["metadata"].get("name") or "")

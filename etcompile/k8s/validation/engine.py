@@ -19,7 +19,6 @@ from etcompile.k8s.names import (
     is_label,
     is_label_value,
     is_port_name,
-    is_service_name,
     is_subdomain,
 )
 from etcompile.k8s.path import value_at
@@ -224,7 +223,7 @@ FORMS: Mapping[str, Callable[[str], bool]] = {
     "label": is_label,
     "label value": is_label_value,
     "port name": is_port_name,
-    "service name": is_service_name,
+    "service name": lambda text: is_label(text) and text[:1].isalpha(),
     "subdomain": is_subdomain,
 }
 """The forms of texts that are no patterns in `rules.yaml`."""
