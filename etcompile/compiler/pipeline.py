@@ -38,6 +38,7 @@ class Compilation(Struct, frozen=True):
         counts: How many documents of the input are no objects: runtimes, overlays, and scale
             intents whose job is not among them.
         outputs: Output folders among the inputs, which were passed over.
+        declares_version: Somebody chose the version of Kubernetes.
     """
 
     groups: tuple[JobObjects, ...]
@@ -49,6 +50,7 @@ class Compilation(Struct, frozen=True):
     skipped: tuple[Document, ...] = ()
     counts: Mapping[str, int] = {}
     outputs: tuple[str, ...] = ()
+    declares_version: bool = False
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
@@ -142,6 +144,9 @@ def _compilation(
     documents = (*sources.documents, *sources.environment.documents, *runtimes)
     inputs = {(document.relative, document.digest) for document in documents if document.digest}
     inputs |= {*sources.texts.digests(), *(sources.keys.inputs if sources.keys else ())}
+    options = sources.options
+    chosen = (options.explicit if options.chosen is None else options.chosen) or ()
+    is_other = options.settings.kubernetes_version != Settings().kubernetes_version
     return Compilation(
         groups=() if has_errors(problems) else tuple(groups),
         diagnostics=diagnostics,
@@ -151,4 +156,5 @@ def _compilation(
         suppressed=suppressed,
         skipped=skipped,
         outputs=sources.outputs,
+        declares_version="kubernetes_version" in chosen or is_other,
     )

@@ -269,3 +269,15 @@ def test_a_pod_that_is_preempted_during_a_rollout_is_told_at_its_end(
     out, _ = started.communicate(timeout=60)
     assert started.returncode == 3
     assert "Pod mnist-worker-0: it was deleted: Preempted: a Pod of higher priority" in out
+
+
+@pytest.mark.parametrize("command", [("diff", "jobs"), ("apply", "jobs", "--wait", "none")])
+def test_a_declared_kubernetes_version_other_than_the_servers_is_reported(
+    run, job, tmp_path, command
+):
+    job(replicas=1)
+    assert "ET8031" not in run(*command).stderr
+    (tmp_path / "etcompile.toml").write_text('kubernetes-version = "1.31"\n')
+    done = run(*command)
+    assert done.stderr.count("ET8031") == 1, done.stderr
+    assert "kubernetes-version is 1.31, but the API server is v1." in done.stderr
