@@ -1,7 +1,7 @@
 """`etcompile krm`: a KRM function, for kustomize and kpt; `etcompile-krm` is another name of it."""
 
+import os
 import sys
-from pathlib import Path
 
 import click
 
@@ -10,13 +10,12 @@ from etcompile.cli.configured import CompilingCommand, bounded
 from etcompile.cli.options import SettingOptions, compiler_options
 from etcompile.cli.reporting import report, write
 from etcompile.diagnostics import RefusedError
+from etcompile.load.configuration import root_of
 
 
 class _Function(CompilingCommand):
     def repository(self) -> str:
-        from etcompile.diagnostics.output import repository
-
-        return str(repository(Path.cwd()))
+        return root_of(os.path.realpath("."))
 
 
 @subcommand("krm", SettingOptions, cls=_Function)

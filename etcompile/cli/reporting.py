@@ -35,9 +35,10 @@ def report(
         diagnostics = [each for each in diagnostics if each.suppressed is None]
     if form == "text" and not diagnostics:
         return
-    from etcompile.diagnostics.output import Audience, render, repository
+    from etcompile.diagnostics.output import Audience, render
+    from etcompile.load.configuration import root_of
 
-    audience = Audience(colored(options.color, sys.stderr), repository(Path.cwd()))
+    audience = Audience(colored(options.color, sys.stderr), Path(root_of(os.path.realpath("."))))
     text = render(form, diagnostics, audience)
     if form == "text":
         click.echo(text, err=True, nl=False, color=True)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from consumers.schemas import stored_schema
 from etcompile import data
 from etcompile.diagnostics import RULES, Diagnostic, Location, Severity, diagnose
-from etcompile.diagnostics.output import FORMATS, Audience, render, repository
+from etcompile.diagnostics.output import FORMATS, Audience, render
+from etcompile.load.configuration import root_of
 from randomness import examples
 
 HERE = Audience(root=Path("/repo"))
@@ -251,9 +252,9 @@ def test_the_repository_is_the_nearest_folder_with_git_in_it(tmp_path):
     inner = tmp_path / "outer" / "inner" / "jobs"
     inner.mkdir(parents=True)
     (tmp_path / "outer" / ".git").mkdir()
-    assert repository(inner) == tmp_path / "outer"
+    assert Path(root_of(str(inner))) == tmp_path / "outer"
     (inner.parent / ".git").write_text("gitdir: elsewhere\n")
-    assert repository(inner) == inner.parent
+    assert Path(root_of(str(inner))) == inner.parent
 
 
 # github ---------------------------------------------------------------------------------------

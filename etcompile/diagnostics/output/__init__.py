@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics.diagnostic import Diagnostic
 
-__all__ = ["FORMATS", "SUPPRESSION_FORMS", "Audience", "Format", "render", "repository"]
+__all__ = ["FORMATS", "SUPPRESSION_FORMS", "Audience", "Format", "render"]
 
 Format = Literal["text", "json", "sarif", "github", "rdjson"]
 
@@ -50,15 +50,6 @@ class Audience(Struct, frozen=True):
             if spelling.is_relative_to(self.root):
                 return spelling.relative_to(self.root).as_posix()
         return path
-
-
-def repository(directory: Path) -> Path:
-    """The root of the Git repository around a directory; the directory itself if there is none."""
-    for folder in (directory, *directory.parents):
-        # A worktree and a submodule have a file there.
-        if os.path.lexists(folder / ".git"):
-            return folder
-    return directory
 
 
 def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
