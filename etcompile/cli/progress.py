@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
 from etcompile.diagnostics import Diagnostic, Severity
@@ -177,11 +178,12 @@ class Lines:
             return
         self._write(f"{side(plan)}: {summary(plan)}")
         self._total = sum(step.action != "wait" for step in acting)
-        if self._stream.isatty():
+        if self._stream.isatty() and isinstance(self._stream, TextIOWrapper):
+            self._stream.reconfigure(errors="replace")  # a terminal of another encoding
             from rich.console import Console
             from rich.live import Live
 
-            console = Console(file=self._stream, no_color=not self._color, markup=False)
+            console = Console(file=self._stream, no_color=not self._color, highlight=False)
             live = Live(console=console, auto_refresh=False, transient=True)
             live.start()
             console.show_cursor()  # a second signal ends the process at once
@@ -193,17 +195,19 @@ class Lines:
             return
         ref, state = event.ref, (family(event.ref), event.action, event.status)
         with self._lock:
-            self._done += event.status in _PARTICIPLES.values()
+            if event.status != "deleted" or event.action == "delete":
+                self._done += event.status in _PARTICIPLES.values()
             since, _ = self._waits.get(ref, (time.monotonic(), ""))
             if event.status in _UNDER_WAY:
                 self._waits[ref] = since, event.reason
             else:
                 self._waits.pop(ref, None)
-            soon = event.status in (*_UNDER_WAY, "failed")
+            size = self._sizes[state[:2]]
+            soon = event.status in (*_UNDER_WAY, "failed") or not size
             line = (*state, _pattern(ref, event.reason))
             self._add(line, ref, event.reason, _SOON if soon else _BEAT)
             self._reached[state] += 1
-            if self._reached[state] >= self._sizes[state[:2]]:
+            if size and self._reached[state] >= size:
                 self._reached[state] = 0
                 self._flush([line for line in self._pending if line[:3] == state])
 
@@ -254,8 +258,8 @@ class Lines:
             pattern = _pattern(first, why)
             waits = [(ref, reason) for ref, (_, reason) in self._waits.items()]
             same = [(ref, reason) for ref, reason in waits if _pattern(ref, reason) == pattern]
-            return f"{done}, waiting {_elapsed(now - since)} for {_words(same)}"
-        return f"{done} after {_elapsed(now - self._begun)}"
+            return f"{done}, waiting {timedelta(0, round(now - since))} for {_words(same)}"
+        return f"{done} after {timedelta(0, round(now - self._begun))}"
 
     def end(self, outcome: Outcome) -> None:
         """Says how the rollout ended, and lists what is not as it should be."""
@@ -345,7 +349,3 @@ def _words(group: Sequence[tuple[ObjectRef, str]], status: str = "") -> str:
     (ref, reason), *_ = group
     reason = shown(reason.replace(ref.name, "*") if len(refs) > 1 else reason)
     return f"{listed(refs)}{status}" + (f": {reason}" if reason else "")
-
-
-def _elapsed(seconds: float) -> timedelta:
-    return timedelta(seconds=round(seconds))

@@ -123,3 +123,21 @@ def test_quiet_lines_are_failures_only(output, written) -> None:
     said(lines, pod(0), "failed", "cannot pull the image")
     lines.end(Outcome())
     assert written() == ["Pod ml/bert-worker-0  failed: cannot pull the image"]
+
+
+def test_replaced_objects_count_once(output, written, monkeypatch) -> None:
+    lines = begun(output, *map(pod, range(2)), action="replace")
+    for status in ("deleting", "deleted", "created"):
+        for number in range(2):
+            lines.tell(StepEvent(pod(number), "replace", status))
+    monkeypatch.setattr(progress, "_BEAT", 0.0)
+    eventually(lambda: any("2 of 2 done after" in line for line in written()), 60, str)
+    lines.end(Outcome())
+
+
+def test_pods_of_an_earlier_apply_that_become_ready_share_lines(output, written) -> None:
+    lines = begun(output, ObjectRef("v1", "ConfigMap", "ml", "bert-config"))
+    for number in range(5):
+        said(lines, pod(number), "ready")
+    lines.end(Outcome())
+    assert "Pod ml/bert-worker-0 … 4 (5 Pods)  ready" in written()
