@@ -21,8 +21,8 @@ def test_a_job_is_done_when_all_its_pods_are_ready(run, job, kubelet):
     job(replicas=2)
     done = run("apply", "jobs")
     assert done.returncode == 0
-    for name in ("mnist-launcher", "mnist-worker-0", "mnist-worker-1"):
-        assert f"Pod {name}  ready" in done.stdout
+    for pods in ("mnist-launcher", "mnist-worker-0, 1 (2 Pods)"):
+        assert f"Pod {pods}  ready" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def test_a_pod_that_somebody_deletes_meanwhile_is_not_waited_for(
     assert "Pod mnist-worker-0: it was deleted" in out
 
 
-def test_one_watch_follows_all_pods(run, job, kubelet, control_plane, namespace):
+def test_one_watch_follows_all_pods(run, job, kubelet, kubeconfig, control_plane, namespace):
     job(replicas=6)
-    assert run("apply", "jobs").returncode == 0
+    assert run("apply", "jobs", KUBECONFIG=str(kubeconfig)).returncode == 0
     watches = [
         event
         for event in control_plane.audit(namespace)
