@@ -35,7 +35,6 @@ from etcompile.model.protocol import (
     status_name,
 )
 from etcompile.model.run_record import RUN, RunRecord, record_data
-from etcompile.watch.core import reports
 from etcompile.watch.core.actions import (
     REPLACED,
     Action,
@@ -56,7 +55,7 @@ from etcompile.watch.core.hostfile import succeeded
 from etcompile.watch.core.ledger import Memory, Request
 from etcompile.watch.core.logs import LogReader
 from etcompile.watch.core.observe import SeenJob, SeenMap, Store
-from etcompile.watch.core.reports import Metrics, say
+from etcompile.watch.core.reports import Metrics, report, say
 from etcompile.watch.core.view import ANCHOR
 
 _CONFIG_MAP = ("v1", "ConfigMap")
@@ -196,10 +195,9 @@ class ActionExecutor(Struct, frozen=True):
     def _report(self, case: Case, actions: Sequence[Action], *, recorded: bool = False) -> None:
         config, version = case.seen.config_metadata, str(_version(case.seen.status))
         for action in actions:
-            if isinstance(action, EmitEvent) and action.reason == REPLACED:
-                reports.emit(self.events, case.key[0], action, config, version)  # logged once it is
-            elif isinstance(action, EmitEvent):
-                reports.report(self.events, case.key, action, config, version)
+            if isinstance(action, EmitEvent):
+                line = None if action.reason == REPLACED else ""  # logged once it is
+                report(self.events, case.key, action, config, version, line)
             elif isinstance(action, Count) and recorded:
                 counter = self.metrics.counters[action.name]
                 (counter.labels(*action.labels) if action.labels else counter).inc(action.by)
@@ -409,7 +407,7 @@ class ActionExecutor(Struct, frozen=True):
                     "tool that syncs Git would revert a change of it"
                 )
                 event, config = EmitEvent("NodeNotAvoided", message, warning=True), case.seen
-                reports.emit(self.events, case.key[0], event, config.config_metadata, action.name)
+                report(self.events, case.key, event, config.config_metadata, action.name)
             value = elsewhere or value
         views = [seen.view for seen in case.seen.pods.values()]
         if any(v.phase == "Succeeded" and v.spec_hash == case.run.spec_hash for v in views):
@@ -422,15 +420,14 @@ class ActionExecutor(Struct, frozen=True):
         live = self._look(case.key[0], name)
         if live is None:
             raise OutdatedError(name)
-        metadata, own = live["metadata"], wanted["metadata"]["annotations"][SPEC_HASH]
+        own, label = wanted["metadata"]["annotations"][SPEC_HASH], f"{JOB_LABEL}={case.key[1]}"
         if is_going(live):
             return
-        if (metadata.get("annotations") or {}).get(SPEC_HASH) != own:
+        if (live["metadata"].get("annotations") or {}).get(SPEC_HASH) != own:
             raise BlockedError("NameTaken", f"a Pod of another run or owner is named {name}")
-        if (metadata.get("labels") or {}).get(JOB_LABEL) != case.key[1]:
-            # Somebody has taken it out of the job, and no other Pod can have its name.
-            lacks = f"the Pod {name} no longer has the label {JOB_LABEL}={case.key[1]}"
-            raise BlockedError("NameTaken", f"{lacks}: add it again, or delete the Pod")
+        if (live["metadata"].get("labels") or {}).get(JOB_LABEL) != case.key[1]:
+            message = f"the Pod {name} no longer has the label {label}: add it again"
+            raise BlockedError("NameTaken", f"{message}, or delete the Pod")
 
     def take_back(self, key: JobKey, seen: SeenJob) -> None:
         """Delete the Pods that were just created for a job that somebody was deleting."""

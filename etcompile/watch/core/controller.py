@@ -127,16 +127,16 @@ class Watcher:
                 version,
                 kind,
                 namespace,
-                changed,
+                partial(_observe, changed),
                 partial(self._store.left, kind, namespace),
                 partial(self._restarted, kind),
                 labels=JOB_LABEL,
                 limit=_PAGES.get(kind, _PAGE),
             )
             for version, kind, changed in (
-                ("v1", "ConfigMap", self._saw(self._store.saw_map)),
-                ("batch/v1", "Job", self._saw(self._store.saw_batch)),
-                ("v1", "Pod", self._saw(self._store.saw_pod)),
+                ("v1", "ConfigMap", self._store.saw_map),
+                ("batch/v1", "Job", self._store.saw_batch),
+                ("v1", "Pod", self._store.saw_pod),
             )
             for namespace in choices.namespaces or (None,)
         ]
@@ -171,7 +171,8 @@ class Watcher:
         Raises:
             ClusterError: the cluster cannot be read.
         """
-        self._list()
+        for informer in self._informers:
+            informer.list()
         self._synced()
         for key in sorted(self._store.known()):
             for _ in range(_TRIES):
@@ -188,10 +189,9 @@ class Watcher:
         self.metrics.leads.set(leads)
         if leads:
             _log.info("became leader")
+            self._want_all()
         else:
             _log.warning("stopped leading: %s", self._why_not())
-        if leads:
-            self._want_all()
 
     def ready(self) -> Answer:
         """Return whether everything has been seen once."""
@@ -267,17 +267,10 @@ class Watcher:
                         informer.relist()
                 self._want_all()
 
-    def _list(self) -> None:
-        for informer in self._informers:
-            informer.list()
-
     def _synced(self) -> None:
         self._synced_at = self._cluster.now()
         _log.info("watching: jobs: %d, Pods: %d", *self._store.counts())
         self._want_all()
-
-    def _saw(self, saw: Callable[..., None]) -> Callable[[LiveObject, bool], None]:
-        return lambda value, gone: saw(bounded(value), gone=gone)
 
     def _why_not(self) -> str:
         """Say why this watcher does not lead any more, and which one does."""
@@ -312,3 +305,7 @@ class Watcher:
         yield gauge("queue_depth", "Jobs in the work queue.", {(): self._queue.depth})
         yield gauge("jobs", "Number of watched jobs.", {(): jobs})
         yield gauge("pods", "Number of watched Pods.", {(): pods})
+
+
+def _observe(saw: Callable[..., None], value: LiveObject, gone: bool) -> None:  # noqa: FBT001
+    saw(bounded(value), gone=gone)

@@ -11,10 +11,9 @@ from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.kubeapi.controller.events import EventRecorder
 from etcompile.kubeapi.controller.work_queue import Key as JobKey
-from etcompile.watch.core import reports
 from etcompile.watch.core.actions import EmitEvent, ReadLines, ReadLog, ReadTail
 from etcompile.watch.core.observe import Store
-from etcompile.watch.core.reports import say
+from etcompile.watch.core.reports import report, say
 
 _AFTER_FAILURE = 300.0  # seconds until a log is read again that could not be read
 _AT_ONCE = 16 * 2**20  # bytes of a log; the rest is read at the next look
@@ -82,7 +81,7 @@ class LogReader(Struct, frozen=True):
                         why, pod = text.removeprefix(warning), action.name
                         event = EmitEvent(reason, why, pod, action.uid, warning=True)
                         said = f"{reason.lower()}: {why}"
-                        reports.report(self.events, key, event, {}, warning, said)
+                        report(self.events, key, event, {}, warning, said)
                 elif text.startswith(action.begin):
                     lines.append((seconds(time) or 0.0, text))
         except ClusterError as error:

@@ -38,7 +38,6 @@ from etcompile.model.run_record import (
     newer_version,
     read_record,
 )
-from etcompile.watch.core import reports
 from etcompile.watch.core.act import (
     ActionExecutor,
     BlockedError,
@@ -49,7 +48,7 @@ from etcompile.watch.core.act import (
 from etcompile.watch.core.actions import Action, EmitEvent, RemoveJob, Requeue
 from etcompile.watch.core.ledger import JobMemory, Memory, ReadRun
 from etcompile.watch.core.observe import REPLICAS, SeenJob, SeenMap, Store
-from etcompile.watch.core.reports import say
+from etcompile.watch.core.reports import report, say
 from etcompile.watch.core.view import UNREAD, JobView, Timeouts, hosts_record
 
 _log = logging.getLogger("etcompile.watch")
@@ -60,7 +59,10 @@ Result = Literal["done", "again", "stopped"]
 AFTER_A_BUG = 60.0
 """Seconds until a job is reconciled again that the watcher failed at."""
 _FIRST_WAIT = 0.05
-_BUG = "the watcher cannot supervise this job because of a bug; see its log. Other jobs go on"
+_BUG = (
+    "InternalError",
+    "the watcher cannot supervise this job because of a bug; see its log. Other jobs go on",
+)
 _WHILE_TERMINATING = 60.0  # seconds until something is created again in such a namespace
 _UNTIL_REMOVAL_IS_ALLOWED = 3600.0
 _MOST_GONE = 100  # Pods that are remembered, besides as many as a job has replicas
@@ -117,15 +119,12 @@ class Reconciler(Struct, frozen=True):
             else:
                 say(logging.WARNING, key, str(error))
             return max(self._later(memory), now() + (error.retry_after or 0)), "again"
-        except StoredJobError as error:
-            # It could be read, and Pods cannot be made of it.
-            self._blocked(key, memory, UNREADABLE, f"cannot be read: {error}")
-            _log.warning("%s/%s: %s", *key, error, exc_info=error.__cause__)
-            return now() + AFTER_A_BUG, "again"
-        except Exception:
+        except Exception as error:
             # One job that nobody thought of must not take all others down (reference defect 3).
-            _log.exception("%s/%s: this is a bug", *key)
-            self._blocked(key, memory, "InternalError", _BUG)
+            known = isinstance(error, StoredJobError)  # it could be read, but no Pods made of it
+            _log.exception("%s/%s: %s", *key, error if known else "this is a bug")
+            reason, message = (UNREADABLE, f"cannot be read: {error}") if known else _BUG
+            self._blocked(key, memory, reason, message)
             return now() + AFTER_A_BUG, "again"
         wait = memory.wait()
         if wait is None:
@@ -349,11 +348,13 @@ class Reconciler(Struct, frozen=True):
         """Report a job, by an Event about its ConfigMap and a line of the log."""
         seen = self.store.job(key)
         config = seen.config_metadata if seen is not None else {}
-        reports.report(self.events, key, event, config, version, line)
+        report(self.events, key, event, config, version, line)
 
     def _report_record(self, key: JobKey, memory: JobMemory, status: SeenMap, message: str) -> None:
         version = str(status.version)
         if memory.is_news("record", version):
-            event = EmitEvent("UnreadableRecord", message, warning=True)
-            line = f"ConfigMap {status.name}: {message}"
-            reports.report(self.events, key, event, status.metadata, version, line)
+            event, line = (
+                EmitEvent("UnreadableRecord", message, warning=True),
+                f"ConfigMap {status.name}: {message}",
+            )
+            report(self.events, key, event, status.metadata, version, line)

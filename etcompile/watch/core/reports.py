@@ -1,4 +1,4 @@
-"""Lines of the watcher's log, and the Events that go with them."""
+"""Lines of the watcher's log, the Events that go with them, and metrics for Prometheus."""
 
 import json
 import logging
@@ -53,92 +53,67 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
-def emit(
-    events: EventRecorder,
-    namespace: str,
-    event: EmitEvent,
-    config: Mapping[str, Any],
-    version: str = "",
-) -> None:
-    """Send an Event about a Pod, or about the job's ConfigMap, whose metadata is `config`.
-
-    Args:
-        version: Of the run record that it was decided on: decided on it again, it is no second
-            Event. Empty for what may be reported again.
-    """
-    about = About("ConfigMap", namespace, config.get("name") or "", config.get("uid") or "")
-    if event.pod is not None:
-        about = About("Pod", namespace, event.pod, event.uid or "")
-    reason, message = shown(event.reason, 128), shown(event.message, _LONGEST_MESSAGE)
-    events.emit(about, reason, message, warning=event.warning, once=version)
-
-
 def report(
     events: EventRecorder,
     key: Key,
     event: EmitEvent,
     config: Mapping[str, Any],
     version: str = "",
-    line: str = "",
+    line: str | None = "",
 ) -> None:
-    """Send an Event (`emit`), and log a line or else the Event's message."""
-    emit(events, key[0], event, config, version)
-    level = logging.WARNING if event.warning else logging.INFO
-    say(level, key, line or event.message, pod=event.pod or "", reason=event.reason)
+    """Send an Event about a Pod, or about the ConfigMap whose metadata is `config`, and log it.
+
+    Args:
+        version: Of the run record that it was decided on: decided on it again, it is no second
+            Event. Empty for what may be reported again.
+        line: What to log, if not the Event's message; None for nothing.
+    """
+    about = About("ConfigMap", key[0], config.get("name") or "", config.get("uid") or "")
+    if event.pod is not None:
+        about = About("Pod", key[0], event.pod, event.uid or "")
+    reason, message = shown(event.reason, 128), shown(event.message, _LONGEST_MESSAGE)
+    events.emit(about, reason, message, warning=event.warning, once=version)
+    if line is not None:
+        level = logging.WARNING if event.warning else logging.INFO
+        say(level, key, line or event.message, pod=event.pod or "", reason=event.reason)
 
 
+disable_created_metrics()  # type: ignore[no-untyped-call] # a series more for each, which no dashboard reads
 _SECONDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-_PREFIX = "etcompile_watch_"
-
-
+_NAMESPACE = "etcompile_watch"
 Counted = tuple[str, tuple[str, ...], Sequence[str]]
 """Of a counter of a listener: its words, the name of its label, and the values that it has."""
 
 
-disable_created_metrics()  # type: ignore[no-untyped-call] # a series more for each, which no dashboard reads
-
-
 class Metrics:
-    """The metrics of one watcher; safe to share between threads."""
+    """The metrics of one watcher; safe to share between threads.
+
+    Names and labels are a contract with dashboards; docs/watcher.md lists them.
+    """
 
     def __init__(self, counters: Mapping[str, Counted] | None = None) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=self.registry)
-        self.replacements = self._counter(
-            "replacements", "Pods that were replaced, by reason.", "reason"
-        )
-        self.replacement_seconds = self._histogram(
-            "replacement_seconds",
-            "Time from seeing a Pod fail or disappear to creating its replacement.",
-        )
+        of: Any = {"namespace": _NAMESPACE, "registry": self.registry}
+        words = "Pods that were replaced, by reason."
+        self.replacements = Counter("replacements", words, ["reason"], **of)
+        words = "Time from seeing a Pod fail or disappear to creating its replacement."
+        self.replacement_seconds = Histogram("replacement_seconds", words, buckets=_SECONDS, **of)
+        words = "Watches that were restarted, by kind and reason: expired or error."
+        self.restarts = Counter("stream_restarts", words, ["kind", "reason"], **of)
+        words = "Writes, by verb, kind and the status of the answer; `none` for no answer."
+        self.writes = Counter("api_writes", words, ["verb", "kind", "status"], **of)
+        words = "Reconciliations of jobs, by result: done, again or stopped."
+        self.reconciles = Counter("reconciles", words, ["outcome"], **of)
+        words = "Duration of the reconciliation of a job, including its writes."
+        self.reconcile_seconds = Histogram("reconcile_seconds", words, buckets=_SECONDS, **of)
+        self.leads = Gauge("leader", "1 while this watcher is the leader.", **of)
         self.counters = {}
         for name, (words, labels, values) in (counters or {}).items():
-            counter = self.counters[name] = self._counter(name, words, *labels)
+            counter = self.counters[name] = Counter(name, words, labels, **of)
             for value in values:
                 # What Prometheus has not seen at 0 does not count as an increase.
                 counter.labels(value)
-        self.restarts = self._counter(
-            "stream_restarts",
-            "Watches that were restarted, by kind and reason: expired or error.",
-            "kind",
-            "reason",
-        )
-        self.writes = self._counter(
-            "api_writes",
-            "Writes, by verb, kind and the status of the answer; `none` for no answer.",
-            "verb",
-            "kind",
-            "status",
-        )
-        self.reconciles = self._counter(
-            "reconciles", "Reconciliations of jobs, by result: done, again or stopped.", "outcome"
-        )
-        self.reconcile_seconds = self._histogram(
-            "reconcile_seconds", "Duration of the reconciliation of a job, including its writes."
-        )
-        self.leads = Gauge(
-            f"{_PREFIX}leader", "1 while this watcher is the leader.", registry=self.registry
-        )
 
     def computed(self, gauges: Callable[[], Iterable[GaugeMetricFamily]]) -> None:
         """Add gauges whose values are computed when somebody looks."""
@@ -147,12 +122,6 @@ class Metrics:
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
-
-    def _counter(self, name: str, words: str, *labels: str) -> Counter:
-        return Counter(_PREFIX + name, words, labels, registry=self.registry)
-
-    def _histogram(self, name: str, words: str) -> Histogram:
-        return Histogram(_PREFIX + name, words, buckets=_SECONDS, registry=self.registry)
 
 
 class _Computed(Collector):
@@ -167,7 +136,7 @@ def gauge(
     name: str, words: str, values: Mapping[tuple[str, ...], float], *labels: str
 ) -> GaugeMetricFamily:
     """Return a gauge as it is now: a value for each combination of the values of its labels."""
-    family = GaugeMetricFamily(_PREFIX + name, words, labels=labels)
+    family = GaugeMetricFamily(f"{_NAMESPACE}_{name}", words, labels=labels)
     for key, value in values.items():
         family.add_metric(key, value)
     return family
