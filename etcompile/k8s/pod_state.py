@@ -63,8 +63,8 @@ class PodState(Struct, frozen=True, gc=False):
     rank: int | None = None  # where its role tells ranks from indexes
     due: float = 0.0  # by when one that was asked to go should have gone
     reasons: tuple[str, ...] = ()  # of containers, where more than an exit code: `OOMKilled`
+    half_deleted: bool = False  # its deletion was begun and never finished: nothing holds it
     controller: str = ""  # the UID of the object whose controller made it
-    owner: str = ""  # the UID of the object with which it goes
     refused: bool = False  # it never trained: its kubelet, or its preflight, sent it away
     created_here: bool = False  # by a watcher
     waiting: Waiting | None = None
@@ -164,8 +164,8 @@ def pod_state(pod: Object, before: "PodState | None" = None) -> PodState:
             if (why := pods.terminated(container).get("reason") or "Error")
             not in ("Completed", "Error")
         ),
+        half_deleted=going and pods.is_half_deleted(pod),
         controller=str(controller)[:_LONGEST_REASON],
-        owner=str(owners[0].get("uid"))[:_LONGEST_REASON] if owners else "",
         refused=(troubled and pods.is_refused(pod)) or sent_away,
         # Who creates a Pod owns its containers.
         created_here=any(

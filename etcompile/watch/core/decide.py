@@ -69,6 +69,7 @@ def decide(view: JobView, now: float, listeners: Sequence[Listener] = ()) -> tup
     actions = (
         *decision.actions,
         *phase.orphaned(view),
+        *half_deleted(view, now),
         *released(pods, now),
     )
     facts = before.facts if before is not None else {}
@@ -239,6 +240,19 @@ def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[
         else:
             yield DeletePod(pod.name, pod.uid, "RankTaken")
             yield EmitEvent("PodMakesRoom", why, pod.name, pod.uid)
+
+
+# The API server deletes a Pod that has ended in two steps, and leaves out the second when it is
+# killed in between. The Pod then keeps its name for as long as its node does not answer, or for
+# ever if it has none. Another request finishes it (k8s.io/apiserver, registry/rest/delete.go).
+
+
+def half_deleted(view: JobView, now: float) -> Iterator[Action]:
+    """Yield the deletions to be asked for again, after the moment that one takes."""
+    for pod in view.pods.values():
+        if pod.half_deleted:
+            due = pod.due + view.timeouts.settle
+            yield Requeue(due) if now < due else DeletePod(pod.name, pod.uid, "HalfDeleted")
 
 
 # Nodes that do not answer ------------------------------------------------------------------------

@@ -238,7 +238,7 @@ class Store:
             pod = self._pod(key, name, uid)
             if pod is not None:
                 self._leaving.add(uid)
-                pod.view = structs.replace(pod.view, deleting=True)
+                pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
     def saw_log(self, key: JobKey, name: str, uid: str, *, news: bool, **changes: Any) -> None:
         """Note fields of a Pod's `PodLog`: somebody reads it, or has read it."""
