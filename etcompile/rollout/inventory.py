@@ -399,7 +399,7 @@ class Inventories:
         }
         # Only its own annotations, and only of a set that is ours or given to us.
         try:
-            if live and job not in self._held:
+            if live and lease is None and job not in self._held:
                 # Nothing else is written, so a webhook may have made it what it is.
                 result = self._cluster.server_side_apply(
                     value, field_manager=MANAGER, force=True, dry_run=True

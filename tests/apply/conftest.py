@@ -100,7 +100,10 @@ def diff_before(tmp_path: Path, kubeconfig: Path) -> Callable[..., int | None]:
 
 @pytest.fixture
 def run(start, diff_before) -> Run:
-    """Runs `etcompile` to its end; what it does must be what `diff` has shown."""
+    """Runs `etcompile` to its end; an apply must do what `diff` has shown.
+
+    Tests that count requests name the KUBECONFIG, and so make no others.
+    """
 
     def to_its_end(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
         if arguments[0] != "apply" or environment:
