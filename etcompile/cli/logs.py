@@ -83,11 +83,11 @@ def command(ctx: click.Context, options: _Options) -> None:
 def _has_started(pod: Mapping[str, Any], container: str) -> bool:
     """Return whether a container of a Pod has run, so that there may be a log."""
     statuses = (*pod_status.init_containers(pod), *pod_status.containers(pod))
-    for status in statuses:
-        if status.get("name") == container:
-            ended = pod_status.terminated(status) or pod_status.terminated_before(status)
-            return bool(ended) or pod_status.is_running(status)
-    return pod_status.phase(pod) != "Pending"
+    status = next((each for each in statuses if each.get("name") == container), None)
+    if status is None:
+        return pod_status.phase(pod) != "Pending"
+    ended = pod_status.terminated(status) or pod_status.terminated_before(status)
+    return bool(ended) or pod_status.is_running(status)
 
 
 def _container(pod: Mapping[str, Any], options: _Options) -> str:

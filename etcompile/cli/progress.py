@@ -178,16 +178,18 @@ class Lines:
             return
         self._write(f"{side(plan)}: {summary(plan)}")
         self._total = sum(step.action != "wait" for step in acting)
+        # A terminal may have another encoding, and none of the controls that a live line needs.
         if self._stream.isatty() and isinstance(self._stream, TextIOWrapper):
-            self._stream.reconfigure(errors="replace")  # a terminal of another encoding
+            self._stream.reconfigure(errors="replace")
             from rich.console import Console
             from rich.live import Live
 
             console = Console(file=self._stream, no_color=not self._color, highlight=False)
-            live = Live(console=console, auto_refresh=False, transient=True)
-            live.start()
-            console.show_cursor()  # a second signal ends the process at once
-            self._live = live
+            if not console.is_dumb_terminal:
+                live = Live(console=console, auto_refresh=False, transient=True)
+                live.start()
+                console.show_cursor()  # a second signal ends the process at once
+                self._live = live
 
     def tell(self, event: StepEvent) -> None:
         """Notes a change of state, for a line such as `Pod ml/w-0 … 9 (10 Pods)  ready`."""
