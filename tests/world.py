@@ -42,8 +42,8 @@ from etcompile.watch.core.view import (
     PodLog,
     Timeouts,
 )
-from etcompile.watch.listeners import decide
 from specs import compiled, container
+from watcher_rules import decide
 
 START = 1_000_000.0
 _MANY = 50

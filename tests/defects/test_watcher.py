@@ -20,8 +20,8 @@ from etcompile.watch.core.actions import (
     WriteHosts,
     WriteStatus,
 )
-from etcompile.watch.listeners import decide
 from specs import kubeflow_job, replicas, scale_in, scale_out, training_job, worker
+from watcher_rules import decide
 from world import World, mpi_job, stored_job
 
 WORKER = "mnist-worker-1"

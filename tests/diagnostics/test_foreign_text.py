@@ -9,7 +9,7 @@ from etcompile.diagnostics import diagnose
 from etcompile.diagnostics.redaction import redacted, shown, shown_value
 from etcompile.failures.log import failures_of, tail_of
 from etcompile.watch.core.observe import bounded
-from etcompile.watch.listeners import observed
+from watcher_rules import observed
 
 SECRETS = {
     "Hugging Face": ("export HF=hf_aB3dE5gH7jK9mN1pQ", "hf_aB3dE5gH7jK9mN1pQ"),

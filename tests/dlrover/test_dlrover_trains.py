@@ -27,8 +27,8 @@ from etcompile.compiler.stored_run import StoredRun
 from etcompile.model.run_record import RunRecord, record_data
 from etcompile.watch.core.actions import CreatePod, EmitEvent, Requeue, WriteStatus
 from etcompile.watch.core.view import JobView
-from etcompile.watch.listeners import decide, observed
 from specs import compiled, dlrover_type, elastic_job
+from watcher_rules import decide, observed
 
 STEPS = 120
 TRAIN = f"""

@@ -17,8 +17,8 @@ from etcompile.watch.core.actions import (
     ReadTail,
     WriteStatus,
 )
-from etcompile.watch.listeners import observed
 from watch.rules.supervised import FIRST, begins, failed, pytorch_job, uids
+from watcher_rules import observed
 from world import World, mpi_job
 
 

@@ -17,9 +17,9 @@ from etcompile.model.run_record import (
 )
 from etcompile.watch.core.actions import Requeue
 from etcompile.watch.core.view import JobView, hosts_record
-from etcompile.watch.listeners import decide
 from randomness import mutated
 from specs import compiled, training_job
+from watcher_rules import decide
 
 TRIES = 400
 ANCHORS = ["[]", '{"a":{"until":1e999}}', "x", '{"a":{"until":5}}']

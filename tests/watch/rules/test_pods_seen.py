@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from etcompile.k8s.pod_state import how_it_ended
-from etcompile.watch.listeners import observed
+from watcher_rules import observed
 
 AT = "2026-11-23T10:00:00Z"
 

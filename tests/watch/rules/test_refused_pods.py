@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from etcompile.watch.listeners import observed
 from specs import dlrover_type, elastic_job, kubeflow_job, replicas, training_job
+from watcher_rules import observed
 from world import World
 
 REASONS = ("OutOfcpu", "OutOfpods", "OutOfnvidia.com/gpu", "NodeAffinity", "TaintToleration")

@@ -8,8 +8,8 @@ from etcompile import Settings
 from etcompile.failures.log import Failure
 from etcompile.k8s.pod_state import PodState, Waiting
 from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
-from etcompile.watch.listeners import observed
 from specs import kubeflow_job, replicas, training_job, worker
+from watcher_rules import observed
 from world import START, World, mpi_job, of_replicas, stored_job
 
 SECOND = Settings(run="two")
