@@ -3,6 +3,7 @@
 A failure shrinks to a short script of operations.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import HealthCheck, given, note, settings
@@ -51,6 +52,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("fail"), POD, st.sampled_from([1, 128, 137, 255])),
     st.tuples(st.just("evict"), POD),
     st.tuples(st.just("delete"), POD, st.sampled_from([0, 1, 137])),
+    st.tuples(st.just("terminate"), POD),
     st.tuples(st.just("erase"), POD),
     st.tuples(st.just("unready"), POD),
     st.tuples(st.just("vanish unseen"), POD),
@@ -93,9 +95,10 @@ class Checked(World):
         )
 
 
-def operate(world: World, operation: tuple[Any, ...]) -> None:
+def operate(world: World, operation: tuple[Any, ...], among: Iterable[str] | None = None) -> None:
+    """Carry an operation out on a Pod of the world, or on one of these."""
     name, *facts = operation
-    names = sorted(world.pods)
+    names = sorted(world.pods if among is None else among)
     pod = names[facts[0] % len(names)] if facts and names and isinstance(facts[0], int) else ""
     lives = pod and not world.pods[pod].ended and not world.pods[pod].deleting
     match name:
@@ -105,6 +108,8 @@ def operate(world: World, operation: tuple[Any, ...]) -> None:
             world.evict(pod)
         case "delete" if lives:
             world.delete(pod, facts[1])
+        case "terminate" if lives:
+            world.change(pod, deleting=True, due=world.now + 30)
         case "erase" if pod:
             world.vanish(pod)
         case "unready" if lives:

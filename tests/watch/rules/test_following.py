@@ -11,6 +11,7 @@ from etcompile.model import Settings
 from etcompile.model.run_record import RestartHistory
 from etcompile.watch.core.actions import CreatePod, DeletePod, ReadLog
 from specs import dlrover_type, elastic_job, scale_plan
+from watch.rules.test_any_faults import OPERATIONS, operate
 from world import World, stored_job
 
 MASTER = "elasticjob-mnist-dlrover-master-0"
@@ -513,20 +514,10 @@ def test_worker_at_the_largest_memory_is_not_followed() -> None:
 
 # Whatever happens --------------------------------------------------------------------------------
 
-POD = st.integers(0, 6)
-OPERATIONS = st.one_of(
-    st.tuples(st.just("fail"), POD, st.sampled_from([1, 2, 137, 247])),
-    st.tuples(st.just("evict"), POD),
-    st.tuples(st.just("delete"), POD),
-    st.tuples(st.just("erase"), POD),
-    st.tuples(st.just("vanish unseen"), POD),
-    st.tuples(st.just("watcher restarts")),
-    st.tuples(st.just("watcher dies before action"), st.integers(0, 4)),
-    st.tuples(st.just("decides on an old view")),
+ELASTIC = st.one_of(
+    OPERATIONS,
     st.tuples(st.just("status lost")),
-    st.tuples(st.just("syncs")),
     st.tuples(st.just("plan"), st.integers(2, 5)),
-    st.tuples(st.just("wait"), st.sampled_from([0.5, 3.0, 20.0, 700.0])),
 )
 
 
@@ -544,7 +535,8 @@ class Watched(World):
         assert not replaces or action.role == "dlrover-master", action
         if isinstance(action, CreatePod) and action.undeclared is not None:
             rank = action.undeclared.place
-            at_work = [pod for pod in self.pods.values() if pod.rank == rank and not pod.ended]
+            others = [pod for pod in self.pods.values() if pod.name != action.name]
+            at_work = [pod for pod in others if pod.rank == rank and not pod.ended]
             assert not at_work, f"{action} beside {at_work}"
         if isinstance(action, DeletePod) and not self.over:
             pod = self.pods.get(action.name)
@@ -553,40 +545,17 @@ class Watched(World):
         super().act(action)
 
 
-def operate(world: Watched, operation: tuple[Any, ...]) -> None:
-    name, *facts = operation
-    workers = sorted(one for one, pod in world.pods.items() if pod.rank is not None)
-    which = facts[0] if facts and isinstance(facts[0], int) else 0
-    pod = workers[which % len(workers)] if workers else ""
-    lives = bool(pod) and not world.pods[pod].ended and not world.pods[pod].deleting
-    match name:
-        case "fail" if lives:
-            world.fail(pod, facts[1])
-        case "evict" if lives:
-            world.evict(pod)
-        case "delete" if lives:
-            world.change(pod, deleting=True, due=world.now + 30)
-        case "erase" if pod:
-            world.vanish(pod)
-        case "vanish unseen" if pod:
-            world.vanish(pod)
-            world.restart_watcher()
-        case "watcher restarts":
-            world.restart_watcher()
-        case "watcher dies before action":
-            world.dies_before(facts[0])
-        case "decides on an old view":
-            world.acts_late(DeletePod)
-        case "status lost" if not world.over:
-            world.status = None
-            world.restart_watcher()
-        case "syncs":
-            world.sync()
-        case "plan":
-            plan = scale_plan(replicaResourceSpecs={"worker": {"replicas": facts[0]}})
+def operate_elastic(world: Watched, operation: tuple[Any, ...]) -> None:
+    match operation:
+        case ("status lost",):
+            if not world.over:
+                world.status = None
+                world.restart_watcher()
+        case ("plan", count):
+            plan = scale_plan(replicaResourceSpecs={"worker": {"replicas": count}})
             world.job, world.settings = stored_job(torch("2:5", 3), plan)
-        case "wait":
-            world.wait(facts[0])
+        case _:
+            operate(world, operation, [n for n, pod in world.pods.items() if pod.rank is not None])
 
 
 @settings(
@@ -602,20 +571,21 @@ def operate(world: Watched, operation: tuple[Any, ...]) -> None:
         (("evict", 3), False),
     ],
 )
-@given(git=st.booleans(), script=st.lists(st.tuples(OPERATIONS, st.booleans()), max_size=14))
+@given(git=st.booleans(), script=st.lists(st.tuples(ELASTIC, st.booleans()), max_size=14))
 def test_any_faults_leave_each_rank_with_one_pod_or_the_run_with_a_verdict(
     git: bool, script: list[tuple[tuple[Any, ...], bool]]
 ) -> None:
     world = Watched(torch("2:5", 3), git=git)
     for operation, look in script:
         note(f"{world.now:.1f} {operation}")
-        operate(world, operation)
+        operate_elastic(world, operation)
         if look:
             world.settle()
     note("quiet")
     for _ in range(4):
         world.wait(1000.0)
         world.sync()
+        world.get_ready()
     world.wait(4000.0)
     if world.over:
         assert world.record.phase == "Failed"
