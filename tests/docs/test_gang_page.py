@@ -20,7 +20,7 @@ def test_the_page_says_which_fields_a_scheduler_cannot_use() -> None:
     rows = re.findall(r"^\| `gang-([a-z-]+)`[^|]*\|[^|]*\|([^|]*)\|$", PAGE, re.MULTILINE)
     assert {f"etcompile.dev/gang-{name}" for name, _ in rows} == set(ANNOTATIONS)
     for name, cell in rows:
-        field = "minimum" if name == "min-member" else name.replace("-", "_")
+        field = ANNOTATIONS[f"etcompile.dev/gang-{name}"].field
         unused = {one for one in NAMES if field in scheduler_of(one).unused}
         said = {word for word in re.findall(r"[a-z]+", cell) if word in NAMES}
         assert (set(NAMES) - said if "all but" in cell else said) == unused, name
