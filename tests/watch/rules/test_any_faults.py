@@ -6,11 +6,12 @@ A failure shrinks to a short script of operations.
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from etcompile.watch.core.actions import CreatePod, DeletePod, WriteStatus
 from etcompile.watch.core.view import HostsRecord
+from randomness import examples
 from specs import kubeflow_job, replicas, scale_out, training_job, worker
 from world import World, stored_job
 
@@ -138,9 +139,7 @@ def operate(world: World, operation: tuple[Any, ...], among: Iterable[str] | Non
             world.wait(facts[0])
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+@examples(300)
 @given(
     st.sampled_from(sorted(JOBS)),
     st.booleans(),
@@ -200,7 +199,7 @@ def lines(hosts: HostsRecord) -> set[str]:
     return set(next(iter(hosts.data.values())).splitlines())
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(100)
 @given(
     st.sampled_from(["et, Always", "et, OnFailure", "torch, OnFailure"]),
     st.lists(
@@ -226,7 +225,7 @@ def test_any_failure_is_counted_once_though_the_watcher_dies(
     assert len(world.deleted) == len(set(world.deleted))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(st.lists(st.tuples(st.integers(2, 6), OPERATIONS), max_size=6), st.booleans())
 def test_any_scaling_amid_faults_leaves_exactly_the_declared_workers(
     script: list[tuple[int, tuple[Any, ...]]], git: bool

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, note, settings
+from hypothesis import example, given, note
 from hypothesis import strategies as st
 
 from etcompile.model import Settings
 from etcompile.model.run_record import RestartHistory
 from etcompile.watch.core.actions import CreatePod, DeletePod, ReadLog
+from randomness import examples
 from specs import dlrover_type, elastic_job, scale_plan
 from watch.rules.test_any_faults import OPERATIONS, operate
 from world import World, stored_job
@@ -558,9 +559,7 @@ def operate_elastic(world: Watched, operation: tuple[Any, ...]) -> None:
             operate(world, operation, [n for n, pod in world.pods.items() if pod.rank is not None])
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+@examples(300)
 @example(
     # Git brings the declared Pod back, and both that had followed it have ended.
     git=True,
