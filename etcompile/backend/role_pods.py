@@ -179,6 +179,8 @@ def credentials(job: Job, role: Role) -> SshCredentials | None:
     return ssh if ssh and ssh.is_for(role.name) else None
 
 
+_UNBUFFERED = {"name": "PYTHONUNBUFFERED", "value": "1"}
+"""Python writes a buffered stdout after the traceback that ends it, or never if it is killed."""
 _LAST_LINES = "FallbackToLogsOnError"
 """A container that fails leaves its last lines in the Pod's status: whoever looks needs no right to
 read logs, and the watcher keeps them when the Pod goes (`etcompile.failures`)."""
@@ -194,6 +196,9 @@ def _with_last_lines(container: Mapping[str, Any]) -> dict[str, Any]:
 
 def _main(job: Job, role: Role) -> dict[str, Any]:
     main, ssh = dict(role.template.main_container), credentials(job, role)
+    variables = {env["name"] for env in main.get("env", ())}
+    if _UNBUFFERED["name"] not in variables.union(env.name for env in role.additions.env):
+        main["env"] = [*main.get("env", ()), _UNBUFFERED]
     mounts = [_mount(mount) for mount in role.additions.mounts]
     if ssh:
         volume = _HOME if ssh.copied else _ssh_volume(role, ssh)

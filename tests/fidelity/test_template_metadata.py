@@ -22,6 +22,7 @@ RECOMMENDED = {
     "app.kubernetes.io/instance": "chat",
     "team": "nlp",
 }
+UNBUFFERED = "PYTHONUNBUFFERED"
 OWN = ("etcompile.dev/job", "etcompile.dev/role", "etcompile.dev/index", "etcompile.dev/run")
 each_job = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 
@@ -165,3 +166,17 @@ def test_a_host_name_that_does_not_arrive_is_told(job) -> None:
         lost = any(pod["spec"].get(field) != given for pod in pods)
         told = any(f"{field} '{given}' is overwritten" in one.message for one in result.diagnostics)
         assert told == lost
+
+
+@each_job
+def test_python_writes_at_once_in_every_kind_unless_the_template_says_otherwise(job) -> None:
+    def own(template: dict[str, Any]) -> None:
+        for container in template["spec"]["containers"]:
+            container["env"] = [{"name": "PYTHONUNBUFFERED", "value": ""}]
+
+    for wanted, document in (("1", job), ("", changed(job, own))):
+        for pod in pod_templates(compiled(document).objects):
+            every = [c.get("env", []) for c in pod["spec"]["containers"]]
+            values = [e.get("value") for env in every for e in env if e["name"] == UNBUFFERED]
+            # The master of DLRover has a template of its own where the job gives none.
+            assert wanted in values or role(pod) == "dlrover-master", pod["metadata"]["name"]

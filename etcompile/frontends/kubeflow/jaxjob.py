@@ -23,7 +23,7 @@ def describe(spec: Spec) -> Described:
     workers = spec.part("Worker")
     host, total = spec.host("worker", 0), str(spec.total)
     env = (
-        Env("PYTHONUNBUFFERED", "1"),
+        Env("PYTHONUNBUFFERED", "1", default=True),
         Env("COORDINATOR_PORT", str(workers.port)),
         Env("COORDINATOR_ADDRESS", host),
         Env("NUM_PROCESSES", total),

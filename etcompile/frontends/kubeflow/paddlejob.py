@@ -47,7 +47,7 @@ def _variables(spec: Spec, replica: Replica, first: str) -> tuple[Variable, ...]
     )
     number = {"Master": "PADDLE_SERVER_NUM", "Worker": "PADDLE_TRAINER_NUM"}[replica.type]
     return (
-        Env("PYTHONUNBUFFERED", "1"),
+        Env("PYTHONUNBUFFERED", "1", default=True),
         Env("PADDLE_JOB_ID", spec.name),
         Env("PADDLE_NNODES", str(spec.total)),
         *(own if here else (address,)),

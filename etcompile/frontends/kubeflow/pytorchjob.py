@@ -100,7 +100,7 @@ def _range(spec: Spec) -> tuple[int, int]:
 def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
     """The variables of reference 1, in its order."""
     elastic = spec.fields.get("elasticPolicy")
-    yield Env("PYTHONUNBUFFERED", "1")
+    yield Env("PYTHONUNBUFFERED", "1", default=True)
     yield from _addresses(spec, replica)
     if elastic is None or "nProcPerNode" not in elastic:
         yield Env("PET_NPROC_PER_NODE", _processes(spec))

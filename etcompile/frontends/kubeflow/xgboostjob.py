@@ -36,7 +36,7 @@ def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:
         Env("MASTER_ADDR", spec.host("master", 0)),
         Env("WORLD_SIZE", str(spec.total)),
         IndexedEnv("RANK", ("", ""), before),
-        Env("PYTHONUNBUFFERED", "1"),
+        Env("PYTHONUNBUFFERED", "1", default=True),
     )
     if worker is None or spec.total <= 1:
         return alone
