@@ -128,7 +128,7 @@ def test_a_replacement_that_is_interrupted_between_is_told() -> None:
 
 def test_a_full_quota_is_tried_again_and_told_once() -> None:
     pod = step("create", "a")
-    played = Played(pod, wait="none")
+    played = Played(pod)
     assert said(played.hear(NotWritten(pod, "create", FULL))) == ["held"]
     assert played.machine.state(pod) == Writing("create", 100.0, FULL.message, 105.0)
     assert not played.machine.settled
@@ -137,12 +137,11 @@ def test_a_full_quota_is_tried_again_and_told_once() -> None:
     assert said(played.hear(NotWritten(pod, "create", FULL))) == []
     played.hear(Tick(), after=5)
     assert said(played.hear(wrote(pod))) == ["created"]
-    assert played.machine.settled
 
 
 def test_a_quota_that_stays_full_fails_the_step_after_ten_minutes() -> None:
     pod, next_pod = step("create", "a"), step("create", "b", wave=1)
-    played = Played(pod, next_pod, wait="none")
+    played = Played(pod, next_pod)
     played.hear(NotWritten(pod, "create", FULL))
     for _ in range(1000):
         if not writes(played.hear(Tick(), after=5)):
@@ -155,6 +154,18 @@ def test_a_quota_that_stays_full_fails_the_step_after_ten_minutes() -> None:
         "a": FULL.message,
         "b": f"not started, because an earlier step was not done: {FULL.message}",
     }
+
+
+def test_without_a_wait_a_full_quota_ends_the_creation_and_is_said() -> None:
+    pod, other, replaced = step("create", "a"), step("create", "b"), step("replace", "c")
+    played = Played(pod, other, wait="none")
+    assert said(played.hear(NotWritten(pod, "create", FULL))) == ["failed"]
+    assert said(played.hear(wrote(other))) == ["created"]
+    assert played.machine.settled
+    assert played.left() == {"a": FULL.message}
+    # What was deleted first frees the room for what replaces it, a moment later.
+    played = Played(replaced, wait="none")
+    assert said(played.hear(NotWritten(replaced, "create", FULL))) == ["held"]
 
 
 def test_an_interrupted_step_says_what_held_it() -> None:
@@ -252,6 +263,7 @@ class Simulated(Struct):
     there: dict[str, str]
     pending: list[Event]
     clock: int = 0
+    waits: bool = True
 
     def take(self, command: Command) -> None:
         if isinstance(command, Follow):
@@ -260,7 +272,7 @@ class Simulated(Struct):
         if not isinstance(command, Write):
             return
         asked, name = command.step, command.step.ref.name
-        if self.rng.random() < 0.15:
+        if self.rng.random() < 0.15 and (self.waits or asked.action != "create"):
             self.pending.append(NotWritten(asked, command.phase, FULL))
         elif command.phase == "delete":
             self.pending += self._deleted(asked, name)
@@ -296,7 +308,8 @@ def begun(rng: random.Random, **choices: Any) -> tuple[list[Step], Simulated, Pl
     """A random plan that a simulated cluster has heard the first commands of."""
     steps = random_plan(rng)
     names = {one.ref.name: f"{one.ref.name}-1" for one in steps if one.uid}
-    cluster, played = Simulated(rng, names, []), Played(*steps, **choices)
+    cluster = Simulated(rng, names, [], waits=choices.get("wait") != "none")
+    played = Played(*steps, **choices)
     for command in played.commands:
         cluster.take(command)
     return steps, cluster, played

@@ -387,7 +387,9 @@ class Machine:
             since, said = self._now, ""
             if isinstance(state, Writing) and state.since is not None:
                 since, said = state.since, state.reason
-            if self._now - since >= _HELD:
+            # Without a wait for Pods, do not wait for others to make room either.
+            is_over = self._choices.wait == "none" and error.over_quota and step.action == "create"
+            if is_over or self._now - since >= _HELD:
                 self._fail(step, error.message)
                 return
             self._enter(step, Writing(event.phase, since, error.message, self._now + _HOLD))
